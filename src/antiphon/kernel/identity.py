@@ -1,0 +1,62 @@
+"""Who is who: processes, views and messages.
+
+A process is a name plus an incarnation number. A process that restarts takes a higher incarnation and is a
+stranger to everybody: nothing of its former life is ever taken for its own, and no message id is used twice.
+
+A message is named by (group, sender, incarnation, number); a sender numbers its messages to one group 1, 2, 3…
+in the order in which it sent them, through all views, without gaps.
+"""
+
+from hashlib import blake2b
+from typing import Final, final
+
+NAME_BYTES_MAX: Final = 200
+
+
+@final
+class ProcessId:
+    """One life of one process. Immutable, ordered by (name, incarnation), usable as a key."""
+
+    __slots__ = ("incarnation", "name")
+
+    def __init__(self, name: str, incarnation: int = 1) -> None:
+        self.name = name
+        self.incarnation = incarnation
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProcessId) and other.name == self.name and other.incarnation == self.incarnation
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.incarnation))
+
+    def __lt__(self, other: "ProcessId") -> bool:
+        return (self.name, self.incarnation) < (other.name, other.incarnation)
+
+    def __repr__(self) -> str:
+        return f"{self.name}/{self.incarnation}"
+
+
+@final
+class View:
+    """The membership of a group as its members see it. `members` is ranked by age: the oldest comes first."""
+
+    __slots__ = ("id", "members")
+
+    def __init__(self, id: int, members: tuple[ProcessId, ...]) -> None:
+        self.id = id
+        self.members = members
+
+    def rank(self, process: ProcessId) -> int:
+        """The place of `process` among the members, or -1 for a stranger."""
+        for rank, member in enumerate(self.members):
+            if member == process:
+                return rank
+        return -1
+
+    def __repr__(self) -> str:
+        return f"View({self.id}, {', '.join(repr(member) for member in self.members)})"
+
+
+def wire_id(group: str) -> int:
+    """The 64-bit number that stands for a group's name in packets."""
+    return int.from_bytes(blake2b(group.encode(), digest_size=8).digest(), "little")

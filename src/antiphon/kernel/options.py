@@ -1,0 +1,42 @@
+"""The limits and rhythms of a group. All members of a group must run it with the same limits.
+
+Every queue in the core is bounded by one of these; beside each stands what happens at the limit.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+MILLISECOND_NS: Final = 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How one group behaves; the defaults suit a local network."""
+
+    packet_bytes_max: int = 1400
+    """No packet is longer, so that none is cut up on the way. Longer messages travel in fragments."""
+    message_bytes_max: int = 64 * 1024 * 1024
+    """A longer message is refused at the call."""
+    pending_bytes_max: int = 4 * 1024 * 1024
+    """Payload bytes accepted from the application and not yet in packets. At the limit the sender waits."""
+    window_packets: int = 1024
+    """Packets of one sender that some member has not yet consumed. At the limit the sender waits.
+    It also bounds what a member holds for one sender: hold-back and resend copies alike."""
+
+    ack_every_packets: int = 64
+    """A receiver acknowledges at the latest after so many new packets…"""
+    ack_delay_ns: int = 5 * MILLISECOND_NS
+    """…or so long after the first of them."""
+    gap_delay_ns: int = 2 * MILLISECOND_NS
+    """A gap younger than this may still be mere reordering: no resend is asked for."""
+    resend_interval_ns: int = 10 * MILLISECOND_NS
+    """Between two requests for the same gap; doubles with each try…"""
+    resend_interval_ns_max: int = 160 * MILLISECOND_NS
+    """…up to this."""
+    probe_interval_ns: int = 20 * MILLISECOND_NS
+    """While own packets are not stable and nothing else goes out, how soon members are asked for acks; doubles…"""
+    heartbeat_interval_ns: int = 200 * MILLISECOND_NS
+    """…up to this, which is also the heartbeat of an idle member."""
+
+    record_receives: bool = False
+    """Report each first arrival of a packet as an event, for the recording level `receive`."""

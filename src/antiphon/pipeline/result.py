@@ -1,0 +1,70 @@
+"""What an audit finds: one finding per guarantee, and what was observed on the way. Plain values, free of Spark."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+KEPT: Final = "kept"
+BROKEN: Final = "broken"
+UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example:
+    """The smallest example found of a broken guarantee: the shortest chain of events that shows it."""
+
+    text: str
+    """In words: "p3 delivered b#7 before a#4, although b sent #7 after delivering a#4"."""
+    run: str
+    group: str
+    events: tuple[tuple[str, int], ...]
+    """The rows that show it, each as ("process/incarnation", index), in causal order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """How one guarantee fared. `verdict` is broken if violations > 0, else unknown if unknown > 0, else kept."""
+
+    guarantee: str
+    verdict: str
+    violations: int
+    """Counted as DESIGN says for the guarantee; single messages, never rows."""
+    unknown: int
+    """Counted alike: what the logs leave open."""
+    checked: int
+    """How many single deliveries (or other units) were looked at."""
+    reason: str | None = None
+    """Why something is unknown, in words, with the extent."""
+    example: Example | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemberObservation:
+    """Counts and latencies of one log (process incarnation) in one group. Latency: from the send row to the deliver row."""
+
+    run: str
+    process: str
+    """"name/incarnation"."""
+    group: str
+    sent: int
+    delivered: int
+    delivered_bytes: int
+    latency_ns_p50: int | None
+    latency_ns_p99: int | None
+    latency_ns_max: int | None
+    first_ns: int
+    last_ns: int
+    ending: str
+    """"quiet", "stopped: why", "crashed" or "cut short"."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Audit:
+    """The whole result. `events` counts single events: a send, receive or deliver row counts as its `count`."""
+
+    verdict: str
+    """broken if any finding is, else unknown if any is, else kept."""
+    events: int
+    rows: int
+    runs: int
+    findings: tuple[Finding, ...]
+    observations: tuple[MemberObservation, ...] = field(default=())
