@@ -14,9 +14,7 @@ Flight = tuple[int, bytes]
 class Fault:
     """One layer."""
 
-    def apply(
-        self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]
-    ) -> list[Flight]:
+    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
         raise NotImplementedError
 
 
@@ -37,9 +35,7 @@ class Loss(Fault):
     def __init__(self, probability: float) -> None:
         self.probability = probability
 
-    def apply(
-        self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]
-    ) -> list[Flight]:
+    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
         return [flight for flight in flights if random.random() >= self.probability]
 
 
@@ -52,9 +48,7 @@ class BurstLoss(Fault):
         self.length_ns = length_ns
         self._until_ns: dict[tuple[str, str], int] = {}
 
-    def apply(
-        self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]
-    ) -> list[Flight]:
+    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
         link = (source, destination)
         if random.random() < self.probability:
             self._until_ns[link] = now_ns + self.length_ns
@@ -69,9 +63,7 @@ class Duplication(Fault):
         self.probability = probability
         self.lag_ns_max = lag_ns_max
 
-    def apply(
-        self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]
-    ) -> list[Flight]:
+    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
         result = list(flights)
         for delay_ns, data in flights:
             if random.random() < self.probability:
@@ -87,9 +79,7 @@ class Delay(Fault):
         self.least_ns = least_ns
         self.spread_ns = spread_ns
 
-    def apply(
-        self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]
-    ) -> list[Flight]:
+    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
         return [(delay_ns + self.least_ns + int(random.random() * self.spread_ns), data) for delay_ns, data in flights]
 
 
@@ -101,9 +91,7 @@ class Reordering(Fault):
         self.probability = probability
         self.hold_ns_max = hold_ns_max
 
-    def apply(
-        self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]
-    ) -> list[Flight]:
+    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
         result: list[Flight] = []
         for delay_ns, data in flights:
             held_ns = int(random.random() * self.hold_ns_max) if random.random() < self.probability else 0
@@ -118,9 +106,7 @@ class Corruption(Fault):
     def __init__(self, probability: float) -> None:
         self.probability = probability
 
-    def apply(
-        self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]
-    ) -> list[Flight]:
+    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
         result: list[Flight] = []
         for delay_ns, data in flights:
             if data and random.random() < self.probability:
@@ -145,9 +131,7 @@ class Partition(Fault):
         self.from_ns = from_ns
         self.until_ns = until_ns
 
-    def apply(
-        self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]
-    ) -> list[Flight]:
+    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
         if not self.from_ns <= now_ns < self.until_ns:
             return flights
         return [] if source in self.sources and destination in self.destinations else flights

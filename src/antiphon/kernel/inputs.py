@@ -7,7 +7,8 @@ from antiphon.kernel.identity import View
 
 @final
 class Join:
-    """Become a member of `group` on `stack`, in `view` (membership given at start; the caller is one of its members)."""
+    """Become a member of `group` on `stack`, in `view` (membership given at start; the caller is one of its
+    members)."""
 
     __slots__ = ("group", "stack", "view")
 

@@ -1,0 +1,316 @@
+"""All packets between the members of one view: numbering, loss recovery, acknowledgement, stability, flow, timers.
+
+Every stack stands on this. It moves numbered packets reliably and says when they are stable; what order they are
+handed on in is the stack's affair.
+
+Rules:
+1. Recovery is the receiver's business. A gap shows by the numbers of later packets or by anybody's ack; the receiver
+asks the
+   sender first, then, try by try, any member that has acknowledged the packet. Whoever holds it resends the very same
+   bytes.
+2. A sender with packets that are not yet stable asks for acks (status with the flag ASK), ever more slowly, until
+they are.
+   Its own entry in its acks tells the last number, so a loss at the tail shows as a gap too.
+3. Acks ride on data where data goes out anyway; else they go alone, after some packets or some time.
+4. Status goes to all members, so everybody learns who holds what. The answer to ASK goes to the asker alone.
+5. An idle member sends a status per heartbeat interval.
+
+Live: while anything is missing somewhere, either a gap timer or an ask timer runs at a member that can have it
+mended, and each try has its own chance on the network. Safe: a copy is let go only when every member has acknowledged
+it.
+"""
+
+from random import Random
+from typing import Final, final
+
+from antiphon.kernel.effects import NEVER
+from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.options import Options
+from antiphon.parts.acknowledgement import AckTable
+from antiphon.parts.incoming import IncomingStream
+from antiphon.parts.outgoing import Load, OutgoingStream
+from antiphon.parts.packet import (
+    ACK_SIZE,
+    ASK,
+    FRAGMENT_OVERHEAD,
+    STATUS_OVERHEAD,
+    Acks,
+    DataPacket,
+    acks_size,
+    data_number,
+    decode_data,
+    decode_request,
+    decode_status,
+    encode_data,
+    encode_fragment,
+    encode_request,
+    encode_status,
+)
+
+RESENDS_MAX: Final = 64
+"""Packets resent for one request; the requester asks again for the rest."""
+
+
+@final
+class Exchange:
+    """The packet traffic of one member in one view. Collects what is to leave in `multicasts` and `unicasts`."""
+
+    __slots__ = (
+        "_ack_at_ns",
+        "_acks_fit",
+        "_askers",
+        "_fragment_overhead",
+        "_group",
+        "_members",
+        "_options",
+        "_random",
+        "_status_at_ns",
+        "_status_interval_ns",
+        "_tag",
+        "_unacked",
+        "duplicates",
+        "incoming",
+        "me",
+        "multicasts",
+        "outgoing",
+        "requests",
+        "resends",
+        "table",
+        "unicasts",
+    )
+
+    def __init__(
+        self, group: int, tag: int, members: int, me: int, order_bytes_max: int, random: Random, options: Options
+    ) -> None:
+        self._group = group
+        self._tag = tag
+        self._members = members
+        self.me = me
+        self._random = random
+        self._options = options
+        self._acks_fit = 4 * acks_size(members) <= options.packet_bytes_max
+        self._fragment_overhead = FRAGMENT_OVERHEAD + order_bytes_max + (acks_size(members) if self._acks_fit else 0)
+        self.incoming: list[IncomingStream] = [IncomingStream(options) for _ in range(members)]
+        self.outgoing = OutgoingStream(options, options.packet_bytes_max - self._fragment_overhead)
+        self.table = AckTable(members, me)
+        self.multicasts: list[bytes] = []
+        self.unicasts: dict[int, list[bytes]] = {}
+        self._askers: set[int] = set()
+        self._unacked = 0
+        self._ack_at_ns = NEVER
+        self._status_at_ns = 0
+        self._status_interval_ns = options.heartbeat_interval_ns
+        self.duplicates = 0
+        self.requests = 0
+        self.resends = 0
+
+    # ---- in: from the network --------------------------------------------------------------------------------------
+
+    def open_data(self, data: bytes, sender: int, flags: int, level: int) -> DataPacket | None:
+        """Decode a data packet and check all that the stream can judge; None for a duplicate. Changes nothing."""
+        stream = self.incoming[sender]
+        number = data_number(data)
+        if stream.is_duplicate(number):
+            self.duplicates += 1
+            return None
+        if not stream.plausible(number):
+            raise MalformedError("window")
+        packet = decode_data(data, sender, flags, level)
+        if packet.stable > stream.received:
+            raise MalformedError("stable")
+        if packet.acks is not None:
+            self._check_acks(packet.acks)
+        return packet
+
+    def add_data(self, packet: DataPacket, now_ns: int) -> None:
+        """Take in what `open_data` returned."""
+        stream = self.incoming[packet.sender]
+        stream.add(packet, now_ns)
+        stream.note_stable(packet.stable)
+        if packet.acks is not None:
+            self._note_acks(packet.sender, packet.acks, now_ns)
+        self._owe_ack(now_ns)
+
+    def take_status(self, data: bytes, sender: int, flags: int, now_ns: int) -> None:
+        """A status packet: acks, stability, perhaps a question."""
+        stable, acks = decode_status(data)
+        stream = self.incoming[sender]
+        if stable > stream.received:
+            raise MalformedError("stable")
+        self._check_acks(acks)
+        self._note_acks(sender, acks, now_ns)
+        stream.note_stable(stable)
+        if flags & ASK:
+            self._askers.add(sender)
+
+    def take_request(self, data: bytes, sender: int) -> None:
+        """A request for a resend: answer with what is held here."""
+        stream, ranges = decode_request(data)
+        if stream >= self._members:
+            raise MalformedError("rank")
+        found: list[bytes] = []
+        for first, last in ranges:
+            number = first
+            while number <= last and number - first < RESENDS_MAX and len(found) < RESENDS_MAX:
+                copy = self._held(stream, number)
+                if copy is not None:
+                    found.append(copy)
+                number += 1
+        self.resends += len(found)
+        if found:
+            self.unicasts.setdefault(sender, []).extend(found)
+
+    def _held(self, stream: int, number: int) -> bytes | None:
+        if stream == self.me:
+            return self.outgoing.copies.get(number)
+        packet = self.incoming[stream].packets.get(number)
+        return None if packet is None else packet.data
+
+    def _check_acks(self, acks: Acks) -> None:
+        if acks.first + len(acks.received) > self._members:
+            raise MalformedError("rank")
+        for offset in range(len(acks.received)):
+            number = acks.received[offset]
+            rank = acks.first + offset
+            genuine = number <= self.outgoing.sent if rank == self.me else self.incoming[rank].plausible(number)
+            if not genuine or acks.lags[offset] > number:
+                raise MalformedError("ack")
+
+    def _note_acks(self, sender: int, acks: Acks, now_ns: int) -> None:
+        self.table.note(sender, acks.first, acks.received, acks.lags)
+        for offset in range(len(acks.received)):
+            rank = acks.first + offset
+            if rank != self.me:
+                self.incoming[rank].note_known(acks.received[offset], now_ns)
+
+    # ---- out -------------------------------------------------------------------------------------------------------
+
+    def consumed(self, sender: int, now_ns: int) -> None:
+        """The next packet of `sender` has been handed on; its sender's window may move."""
+        self.incoming[sender].consume()
+        self._owe_ack(now_ns)
+
+    def _owe_ack(self, now_ns: int) -> None:
+        self._unacked += 1
+        if self._ack_at_ns == NEVER:
+            self._ack_at_ns = now_ns + self._options.ack_delay_ns
+
+    def may_send(self) -> bool:
+        """Whether something waits to leave and the window has room for one more packet."""
+        return self.outgoing.has_pending() and self.outgoing.sent < self.table.consumed() + self._options.window_packets
+
+    def send_next(self, order: bytes, now_ns: int) -> Load:
+        """Make the next packet and put it on its way."""
+        out = self.outgoing
+        acks: Acks | None = None
+        if self._unacked and self._acks_fit:
+            acks = self._acks(0, self._members)
+            self._acked()
+        overhead = FRAGMENT_OVERHEAD + len(order) + (0 if acks is None else acks_size(self._members))
+        load = out.next_load(self._options.packet_bytes_max - overhead)
+        number = out.sent + 1
+        if load.total:
+            packet = encode_fragment(
+                self._group, self._tag, self.me, load.level, number, out.stable, load.first_message, order, acks,
+                load.index, load.total, load.fragment,
+            )  # fmt: skip
+        else:
+            packet = encode_data(
+                self._group, self._tag, self.me, load.level, number, out.stable, load.first_message, order, acks,
+                load.complete,
+            )  # fmt: skip
+        out.keep(packet)
+        self.table.note_own(number)
+        self.multicasts.append(packet)
+        self._ask_after(self._options.probe_interval_ns, now_ns)
+        return load
+
+    def settle(self, now_ns: int) -> None:
+        """Draw the conclusions of a step: stability, acks that are due by count, one answer to each asker."""
+        if self.outgoing.note_stable(self.table.stable()):
+            # Others hold copies until they hear of it (5.3); an ack's time is soon enough.
+            if self._ack_at_ns == NEVER:
+                self._ack_at_ns = now_ns + self._options.ack_delay_ns
+            self._ask_after(self._options.probe_interval_ns, now_ns)
+        if self._unacked >= self._options.ack_every_packets:
+            self._multicast_status(ask=False)
+        elif self._askers:
+            statuses = self._statuses(ask=False)
+            for rank in sorted(self._askers):
+                self.unicasts.setdefault(rank, []).extend(statuses)
+        self._askers.clear()
+
+    def _ask_after(self, interval_ns: int, now_ns: int) -> None:
+        """Something moved: the next status of its own accord comes after this interval."""
+        if self.outgoing.stable == self.outgoing.sent:
+            interval_ns = self._options.heartbeat_interval_ns
+        self._status_interval_ns = interval_ns
+        self._status_at_ns = now_ns + interval_ns
+
+    # ---- time ------------------------------------------------------------------------------------------------------
+
+    def deadline_ns(self) -> int:
+        deadline_ns = min(self._ack_at_ns, self._status_at_ns)
+        for stream in self.incoming:
+            if stream.gap_at_ns < deadline_ns:
+                deadline_ns = stream.gap_at_ns
+        return deadline_ns
+
+    def tick(self, now_ns: int) -> None:
+        """Do what is due."""
+        for rank in range(self._members):
+            if self.incoming[rank].gap_at_ns <= now_ns:
+                self._request(rank, now_ns)
+        if self._status_at_ns <= now_ns:
+            unstable = self.outgoing.stable < self.outgoing.sent
+            self._multicast_status(ask=unstable)
+            slower = min(2 * self._status_interval_ns, self._options.heartbeat_interval_ns)
+            self._ask_after(slower, now_ns)
+        elif self._ack_at_ns <= now_ns:
+            self._multicast_status(ask=False)
+
+    def _request(self, rank: int, now_ns: int) -> None:
+        stream = self.incoming[rank]
+        ranges = stream.gaps()
+        target = rank
+        if stream.gap_tries:
+            holders = self.table.holders(rank, ranges[0][0])
+            if holders:
+                target = holders[int(self._random.random() * len(holders))]
+        self.unicasts.setdefault(target, []).append(encode_request(self._group, self._tag, self.me, rank, ranges))
+        self.requests += 1
+        stream.asked(now_ns, int(self._random.random() * self._options.gap_delay_ns))
+
+    # ---- acks ------------------------------------------------------------------------------------------------------
+
+    def _acks(self, first: int, count: int) -> Acks:
+        received: list[int] = []
+        lags: list[int] = []
+        for rank in range(first, first + count):
+            if rank == self.me:
+                received.append(self.outgoing.sent)
+                lags.append(0)
+            else:
+                stream = self.incoming[rank]
+                received.append(stream.received)
+                lags.append(stream.received - stream.consumed)
+        return Acks(first, received, lags)
+
+    def _acked(self) -> None:
+        self._unacked = 0
+        self._ack_at_ns = NEVER
+
+    def _statuses(self, ask: bool) -> list[bytes]:
+        """My status, in as many packets as it takes."""
+        per_packet = max(1, (self._options.packet_bytes_max - STATUS_OVERHEAD) // ACK_SIZE)
+        result: list[bytes] = []
+        for first in range(0, self._members, per_packet):
+            acks = self._acks(first, min(per_packet, self._members - first))
+            result.append(
+                encode_status(self._group, self._tag, self.me, self.outgoing.stable, acks, ask and first == 0)
+            )
+        return result
+
+    def _multicast_status(self, ask: bool) -> None:
+        self.multicasts.extend(self._statuses(ask))
+        self._acked()

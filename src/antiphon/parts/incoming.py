@@ -1,0 +1,123 @@
+"""The packets of one other member, on their way in: duplicates out, gaps found, copies kept until stable.
+
+Three numbers move up through the stream:
+
+    stable <= received <= known           consumed <= received
+
+received  every packet up to here has arrived
+known     the highest packet that is known to exist: by its number, or by somebody's ack
+consumed  every packet up to here has been handed on; kept by the order layer through `consume`
+stable    every member has every packet up to here, says the sender; copies up to min(stable, consumed) are let go
+
+Bounds. The sender never numbers beyond (least consumed of any member) + window, so a number above consumed + window
+is not genuine and is refused. A packet numbered x was made when x - window was consumed by all, hence stable, and
+says so: no more than `window` copies are held after it.
+
+Gaps. One timer per stream: a gap is reported `gap_delay_ns` after it was noticed (it may be mere reordering), and
+again and again until it is closed, less often while nothing comes. The first request goes to the sender itself, the
+later ones to any member that holds the packets; see stack.py.
+"""
+
+from typing import final
+
+from antiphon.kernel.effects import NEVER
+from antiphon.kernel.options import Options
+from antiphon.parts.packet import RANGES_MAX, DataPacket
+
+
+@final
+class IncomingStream:
+    """What this member holds of one other member's packets in one view."""
+
+    __slots__ = (
+        "_options",
+        "consumed",
+        "gap_at_ns",
+        "gap_interval_ns",
+        "gap_tries",
+        "known",
+        "packets",
+        "received",
+        "stable",
+    )
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self.received = 0
+        self.known = 0
+        self.consumed = 0
+        self.stable = 0
+        self.packets: dict[int, DataPacket] = {}
+        self.gap_at_ns = NEVER
+        self.gap_interval_ns = options.resend_interval_ns
+        self.gap_tries = 0
+
+    def plausible(self, number: int) -> bool:
+        """Whether the sender can have given out this number at all."""
+        return number <= self.consumed + self._options.window_packets
+
+    def is_duplicate(self, number: int) -> bool:
+        return number <= self.received or number in self.packets
+
+    def add(self, packet: DataPacket, now_ns: int) -> None:
+        """Take in a packet that is plausible and no duplicate."""
+        number = packet.number
+        self.packets[number] = packet
+        if number > self.known:
+            self.known = number
+        if number == self.received + 1:
+            received = number
+            while received + 1 in self.packets:
+                received += 1
+            self.received = received
+            self.gap_tries = 0
+            self.gap_interval_ns = self._options.resend_interval_ns
+        self._watch(now_ns)
+
+    def note_known(self, number: int, now_ns: int) -> None:
+        """Somebody's ack shows that this packet exists."""
+        if number > self.known:
+            self.known = number
+            self._watch(now_ns)
+
+    def _watch(self, now_ns: int) -> None:
+        if self.received == self.known:
+            self.gap_at_ns = NEVER
+            self.gap_tries = 0
+        elif self.gap_at_ns == NEVER:
+            self.gap_at_ns = now_ns + self._options.gap_delay_ns
+
+    def asked(self, now_ns: int, jitter_ns: int) -> None:
+        """A request for the gaps went out: the next one, later."""
+        self.gap_tries += 1
+        self.gap_at_ns = now_ns + self.gap_interval_ns + jitter_ns
+        self.gap_interval_ns = min(2 * self.gap_interval_ns, self._options.resend_interval_ns_max)
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """The first missing ranges, at most as many as one request carries."""
+        ranges: list[tuple[int, int]] = []
+        number = self.received + 1
+        while number <= self.known and len(ranges) < RANGES_MAX:
+            if number in self.packets:
+                number += 1
+                continue
+            first = number
+            while number <= self.known and number not in self.packets:
+                number += 1
+            ranges.append((first, number - 1))
+        return ranges
+
+    def consume(self) -> None:
+        """The next packet in order has been handed on."""
+        self.consumed += 1
+        if self.consumed <= self.stable:
+            self.packets.pop(self.consumed, None)
+
+    def note_stable(self, stable: int) -> None:
+        """The sender says that everybody has everything up to here: copies are needed no longer."""
+        if stable <= self.stable:
+            return
+        let_go = min(self.stable, self.consumed)
+        self.stable = stable
+        for number in range(let_go + 1, min(stable, self.consumed) + 1):
+            self.packets.pop(number, None)

@@ -1,0 +1,274 @@
+"""The three packets of the stream layer, inside the kernel's outer layer.
+
+DATA     number u64 | stable u64 | first message u64 | messages u16 | order bytes u16
+         | fragment: index u32, total u32 (flag FRAGMENT) | order section | acks (flag ACKS) | lengths u16 each |
+         payloads The order section belongs to the stack; the stream layer carries it unread. A fragment is one slice
+         of one message.
+STATUS   stable u64 | acks. Flag ASK: please answer with your own.
+REQUEST  stream u16 | ranges u16 | (first u64, last u64) each: resend me these packets of the member with rank `stream`.
+
+acks     first rank u16 | ranks u16 | received u64 each | lag u16 each
+         `received` is the highest number below which the author holds every packet of that member; for the author
+         itself, the last number that it gave out. `lag` says how many of those it has not yet consumed (handed to its
+         application).
+
+Decoding checks lengths only; what the numbers may be is for the stream to judge, which knows its window.
+"""
+
+from struct import Struct
+from typing import Final, final
+
+from antiphon.kernel.codec import DATA, HEADER_SIZE, REQUEST, STATUS, seal
+from antiphon.kernel.errors import MalformedError
+
+ACKS: Final = 1
+FRAGMENT: Final = 2
+ASK: Final = 4
+
+_DATA: Final = Struct("<QQQHH")
+_DATA_SIZE: Final = 28
+_FRAGMENT: Final = Struct("<II")
+_FRAGMENT_SIZE: Final = 8
+_STATUS: Final = Struct("<Q")
+_STATUS_SIZE: Final = 8
+_REQUEST: Final = Struct("<HH")
+_REQUEST_SIZE: Final = 4
+_RANGE: Final = Struct("<QQ")
+_RANGE_SIZE: Final = 16
+_ACKS: Final = Struct("<HH")
+_ACKS_SIZE: Final = 4
+ACK_SIZE: Final = 10
+RANGES_MAX: Final = 32
+
+DATA_OVERHEAD: Final = HEADER_SIZE + _DATA_SIZE
+FRAGMENT_OVERHEAD: Final = DATA_OVERHEAD + _FRAGMENT_SIZE
+LENGTH_SIZE: Final = 2
+STATUS_OVERHEAD: Final = HEADER_SIZE + _STATUS_SIZE + _ACKS_SIZE
+
+_LENGTHS: Final[dict[int, Struct]] = {}
+"""Formats of length tables by number of messages; at most 65,536 of them exist, and the packet size allows far
+fewer."""
+
+
+def acks_size(members: int) -> int:
+    """The bytes of an acks section over so many ranks."""
+    return _ACKS_SIZE + ACK_SIZE * members
+
+
+def _lengths(count: int) -> Struct:
+    format = _LENGTHS.get(count)
+    if format is None:
+        format = Struct(f"<{count}H")
+        _LENGTHS[count] = format
+    return format
+
+
+@final
+class Acks:
+    """What one member holds and has consumed of the members from rank `first` on."""
+
+    __slots__ = ("first", "lags", "received")
+
+    def __init__(self, first: int, received: list[int], lags: list[int]) -> None:
+        self.first = first
+        self.received = received
+        self.lags = lags
+
+    def encode(self) -> bytes:
+        count = len(self.received)
+        return _ACKS.pack(self.first, count) + Struct(f"<{count}Q{count}H").pack(*self.received, *self.lags)
+
+
+def _decode_acks(data: bytes, position: int) -> tuple[Acks, int]:
+    if len(data) < position + _ACKS_SIZE:
+        raise MalformedError("length")
+    first, count = _ACKS.unpack_from(data, position)
+    position += _ACKS_SIZE
+    if len(data) < position + ACK_SIZE * count:
+        raise MalformedError("length")
+    numbers: list[int] = list(Struct(f"<{count}Q{count}H").unpack_from(data, position))
+    return Acks(first, numbers[:count], numbers[count:]), position + ACK_SIZE * count
+
+
+@final
+class DataPacket:
+    """A received (or own) data packet. `data` is its bytes as they were sent, for whoever asks for a resend."""
+
+    __slots__ = (
+        "acks",
+        "body",
+        "count",
+        "data",
+        "delivered",
+        "first_message",
+        "fragment_index",
+        "fragment_total",
+        "level",
+        "number",
+        "order",
+        "sender",
+        "stable",
+        "stamp",
+    )
+
+    def __init__(self, data: bytes, sender: int, level: int, number: int, stable: int) -> None:
+        self.data = data
+        self.sender = sender
+        self.level = level
+        self.number = number
+        self.stable = stable
+        self.first_message = 0
+        self.count = 0
+        self.order = b""
+        self.stamp: list[tuple[int, int]] = []
+        """The order section as the stack read it."""
+        self.acks: Acks | None = None
+        self.fragment_index = 0
+        self.fragment_total = 0
+        self.body = 0
+        self.delivered = False
+
+    def messages(self) -> list[bytes]:
+        """The payloads. Lengths were checked on arrival."""
+        data = self.data
+        position = self.body + LENGTH_SIZE * self.count
+        result: list[bytes] = []
+        for length in _lengths(self.count).unpack_from(data, self.body):
+            end = position + int(length)
+            result.append(data[position:end])
+            position = end
+        return result
+
+    def fragment(self) -> bytes:
+        """The slice of a message that this fragment carries."""
+        return self.data[self.body :]
+
+
+def encode_data(
+    group: int,
+    tag: int,
+    sender: int,
+    level: int,
+    number: int,
+    stable: int,
+    first_message: int,
+    order: bytes,
+    acks: Acks | None,
+    payloads: list[bytes],
+) -> bytes:
+    """A data packet of whole messages."""
+    count = len(payloads)
+    parts = [_DATA.pack(number, stable, first_message, count, len(order)), order]
+    flags = 0
+    if acks is not None:
+        flags = ACKS
+        parts.append(acks.encode())
+    parts.append(_lengths(count).pack(*map(len, payloads)))
+    parts.extend(payloads)
+    return seal(DATA, group, tag, sender, flags, level, parts)
+
+
+def encode_fragment(
+    group: int,
+    tag: int,
+    sender: int,
+    level: int,
+    number: int,
+    stable: int,
+    message: int,
+    order: bytes,
+    acks: Acks | None,
+    index: int,
+    total: int,
+    slice: bytes,
+) -> bytes:
+    """A data packet with fragment `index` of the `total` that make up one message."""
+    parts = [_DATA.pack(number, stable, message, 1, len(order)), _FRAGMENT.pack(index, total), order]
+    flags = FRAGMENT
+    if acks is not None:
+        flags |= ACKS
+        parts.append(acks.encode())
+    parts.append(slice)
+    return seal(DATA, group, tag, sender, flags, level, parts)
+
+
+def data_number(data: bytes) -> int:
+    """The packet number alone: enough to know a duplicate."""
+    if len(data) < DATA_OVERHEAD:
+        raise MalformedError("length")
+    return int(_DATA.unpack_from(data, HEADER_SIZE)[0])
+
+
+def decode_data(data: bytes, sender: int, flags: int, level: int) -> DataPacket:
+    """Take a data packet apart. Raises MalformedError where lengths do not add up."""
+    if len(data) < DATA_OVERHEAD:
+        raise MalformedError("length")
+    number, stable, first_message, count, order_size = _DATA.unpack_from(data, HEADER_SIZE)
+    packet = DataPacket(data, sender, level, number, stable)
+    packet.first_message = first_message
+    packet.count = count
+    position = DATA_OVERHEAD
+    if flags & FRAGMENT:
+        if len(data) < position + _FRAGMENT_SIZE:
+            raise MalformedError("length")
+        packet.fragment_index, packet.fragment_total = _FRAGMENT.unpack_from(data, position)
+        position += _FRAGMENT_SIZE
+        if packet.fragment_index >= packet.fragment_total or count != 1:
+            raise MalformedError("fragment")
+    if order_size:
+        if len(data) < position + order_size:
+            raise MalformedError("length")
+        packet.order = data[position : position + order_size]
+        position += order_size
+    if flags & ACKS:
+        packet.acks, position = _decode_acks(data, position)
+    packet.body = position
+    if not flags & FRAGMENT:
+        if count == 0 or len(data) < position + LENGTH_SIZE * count:
+            raise MalformedError("length")
+        payload_bytes: int = sum(_lengths(count).unpack_from(data, position))
+        if position + LENGTH_SIZE * count + payload_bytes != len(data):
+            raise MalformedError("length")
+    if first_message == 0 or number == 0:
+        raise MalformedError("number")
+    return packet
+
+
+def encode_status(group: int, tag: int, sender: int, stable: int, acks: Acks, ask: bool) -> bytes:
+    """What I have, and whether I want to know what you have."""
+    return seal(STATUS, group, tag, sender, ASK if ask else 0, 0, [_STATUS.pack(stable), acks.encode()])
+
+
+def decode_status(data: bytes) -> tuple[int, Acks]:
+    """The stability number and the acks of a status packet."""
+    if len(data) < HEADER_SIZE + _STATUS_SIZE:
+        raise MalformedError("length")
+    stable = int(_STATUS.unpack_from(data, HEADER_SIZE)[0])
+    acks, position = _decode_acks(data, HEADER_SIZE + _STATUS_SIZE)
+    if position != len(data):
+        raise MalformedError("length")
+    return stable, acks
+
+
+def encode_request(group: int, tag: int, sender: int, stream: int, ranges: list[tuple[int, int]]) -> bytes:
+    """Ask for packets of the member with rank `stream`."""
+    parts = [_REQUEST.pack(stream, len(ranges))]
+    for first, last in ranges:
+        parts.append(_RANGE.pack(first, last))
+    return seal(REQUEST, group, tag, sender, 0, 0, parts)
+
+
+def decode_request(data: bytes) -> tuple[int, list[tuple[int, int]]]:
+    """The stream and the ranges asked for."""
+    if len(data) < HEADER_SIZE + _REQUEST_SIZE:
+        raise MalformedError("length")
+    stream, count = _REQUEST.unpack_from(data, HEADER_SIZE)
+    position = HEADER_SIZE + _REQUEST_SIZE
+    if count > RANGES_MAX or position + _RANGE_SIZE * int(count) != len(data):
+        raise MalformedError("length")
+    ranges: list[tuple[int, int]] = []
+    for _ in range(count):
+        first, last = _RANGE.unpack_from(data, position)
+        position += _RANGE_SIZE
+        ranges.append((int(first), int(last)))
+    return int(stream), ranges

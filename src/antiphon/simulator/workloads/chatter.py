@@ -1,0 +1,22 @@
+"""Chatter: every member speaks on its own, one message at a time, at random times."""
+
+from typing import final
+
+from antiphon.simulator.workloads.plan import Plan
+from antiphon.simulator.world import Workload, World
+
+
+@final
+class Chatter(Workload):
+    """`messages` single sends per member, spread over the duration."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    def begin(self, world: World) -> None:
+        for member in range(len(world.names)):
+            for _ in range(self._plan.messages):
+                world.schedule(int(self._plan.random.random() * self._plan.duration_ns), member)
+
+    def act(self, world: World, member: int) -> None:
+        world.send(member, [self._plan.payload()], self._plan.level())

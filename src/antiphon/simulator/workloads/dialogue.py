@@ -1,0 +1,40 @@
+"""Dialogue: members answer what they hear, so that long causal chains run from process to process."""
+
+from typing import Final, final
+
+from antiphon.kernel.effects import Delivered
+from antiphon.simulator.workloads.plan import Plan
+from antiphon.simulator.world import Workload, World
+
+_OPENINGS: Final = 4
+
+
+@final
+class Dialogue(Workload):
+    """Each member opens with every fourth of its messages at random times, and answers deliveries with the rest."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._left: list[int] = []
+
+    def begin(self, world: World) -> None:
+        self._left = [self._plan.messages] * len(world.names)
+        for member in range(len(world.names)):
+            for _ in range(1 + self._plan.messages // _OPENINGS):
+                world.schedule(int(self._plan.random.random() * self._plan.duration_ns), member)
+            # What no delivery called for is said at the end.
+            world.schedule(self._plan.duration_ns, member)
+
+    def act(self, world: World, member: int) -> None:
+        count = self._left[member] if world.now_ns >= self._plan.duration_ns else min(1, self._left[member])
+        self._say(world, member, count)
+
+    def delivered(self, world: World, member: int, event: Delivered) -> None:
+        own = event.sender.name == world.names[member]
+        if not own and self._left[member] and self._plan.random.random() < 2.0 / len(world.names):
+            self._say(world, member, 1)
+
+    def _say(self, world: World, member: int, count: int) -> None:
+        if count:
+            self._left[member] -= count
+            world.send(member, [self._plan.payload() for _ in range(count)], self._plan.level())
