@@ -33,9 +33,12 @@ class AckTable:
             if rank == self._me and number - lags[offset] > self._consumed[member]:
                 self._consumed[member] = number - lags[offset]
 
-    def note_own(self, number: int) -> None:
-        """I have sent, and so hold and have consumed, my own packets up to here."""
+    def note_sent(self, number: int) -> None:
+        """I have sent, and so hold, my own packets up to here."""
         self.received[self._me][self._me] = number
+
+    def note_consumed(self, number: int) -> None:
+        """I have consumed my own packets up to here."""
         self._consumed[self._me] = number
 
     def stable(self) -> int:

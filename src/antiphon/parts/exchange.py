@@ -220,7 +220,7 @@ class Exchange:
                 load.complete,
             )  # fmt: skip
         out.keep(packet)
-        self.table.note_own(number)
+        self.table.note_sent(number)
         self.multicasts.append(packet)
         self._ask_after(self._options.probe_interval_ns, now_ns)
         return load

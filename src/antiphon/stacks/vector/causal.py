@@ -6,13 +6,17 @@ State, per member j:
   delivered[k]  every packet of k up to here is delivered: the paper's VT(p_j)
   known[k]      every packet of k up to here happened before whatever j sends next; delivered[k] <= known[k]
 Packets are stamped with `known`. At level `causal` the two vectors never part. But `fifo` and `reliable` packets are
-delivered without waiting for what happened before them; their stamps still enter `known`, so that a causal packet
-sent after them makes everybody wait for the whole of its past.
+delivered without waiting for what happened before them; their stamps still enter `known`, so that a causal packet sent
+after them makes everybody wait for the whole of its past.
 
 The delay rule for packet m of sender i, by level:
   reliable  deliver on arrival
   fifo      delivered[i] = number(m) - 1
   causal    fifo, and for all k other than i: VT(m)[k] <= delivered[k]
+
+Own packets follow the same rule, with `known` at the time of sending for their vector. The paper's step 2 lets a
+process deliver its own messages at once; that holds while `known` and `delivered` agree, hence always if all messages
+are causal.
 
 Compression. A stamp holds the entries that changed since i's last packet, so the vector of i is put together in i's
 packet order, which the fifo condition provides. A `reliable` packet may be delivered ahead of that order: it carries
@@ -69,10 +73,20 @@ class CausalOrder:
         vector[self._me] = 0
         return vector
 
+    def stamped(self) -> list[int]:
+        """The vector of the last own packet, but for the own entry. The list is never changed afterwards."""
+        return self._stamped
+
     def sent(self, number: int) -> None:
-        """An own packet went out; it is delivered here and now (5.1: a process need not delay its own messages)."""
-        self.delivered[self._me] = number
+        """An own packet went out."""
         self.known[self._me] = number
+
+    def own_deliverable(self, level: int, vector: list[int]) -> bool:
+        """The delay rule for the head of the own queue."""
+        return level < CAUSAL or at_most(vector, self.delivered)
+
+    def deliver_own(self, number: int) -> None:
+        self.delivered[self._me] = number
 
     def deliverable(self, packet: DataPacket) -> bool:
         """The delay rule for the head of its sender's queue."""

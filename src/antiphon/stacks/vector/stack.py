@@ -11,6 +11,7 @@ messages wait within `pending_bytes_max`. A paused application consumes nothing,
 turn.
 """
 
+from collections import deque
 from random import Random
 from typing import Final, final
 
@@ -32,13 +33,38 @@ PROMISES: Final = ("creation", "duplication", "fifo", "causal", "settled")
 
 
 @final
+class _OwnPacket:
+    """An own packet that is out, but may not be delivered here yet."""
+
+    __slots__ = ("first_message", "level", "messages", "number", "vector")
+
+    def __init__(self, number: int, level: int, first_message: int, messages: list[bytes], vector: list[int]) -> None:
+        self.number = number
+        self.level = level
+        self.first_message = first_message
+        self.messages = messages
+        self.vector = vector
+
+
+@final
 class VectorStack:
     """One member of one group."""
 
     __slots__ = (
-        "_assemblies", "_blocked", "_exchange", "_me", "_options", "_order", "_paused", "_spoiled", "_view", "group",
-        "group_id", "tag",
-    )  # fmt: skip
+        "_assemblies",
+        "_blocked",
+        "_exchange",
+        "_me",
+        "_options",
+        "_order",
+        "_own",
+        "_paused",
+        "_spoiled",
+        "_view",
+        "group",
+        "group_id",
+        "tag",
+    )
 
     def __init__(self, group: str, process: ProcessId, view: View, random: Random, options: Options) -> None:
         members = len(view.members)
@@ -60,6 +86,7 @@ class VectorStack:
         self._order = CausalOrder(members, self._me)
         self._assemblies: list[Assembly] = [Assembly(options.message_bytes_max) for _ in range(members)]
         self._blocked: list[int] = []
+        self._own: deque[_OwnPacket] = deque()
         self._paused = False
         self._spoiled = 0
 
@@ -91,7 +118,7 @@ class VectorStack:
                 packet = stream.packets[number]
                 if number > stream.consumed and packet.level == RELIABLE and not packet.delivered:
                     self._deliver_early(packet, effects)
-            if stream.consumed < stream.received:
+            if stream.consumed < stream.received or rank == self._me:
                 self._advance(rank, effects, now_ns)
 
     # ---- the network's side ----------------------------------------------------------------------------------------
@@ -169,6 +196,8 @@ class VectorStack:
 
     def _drain(self, sender: int, effects: Effects, now_ns: int) -> bool:
         """Deliver what is deliverable of one sender; whether anything was."""
+        if sender == self._me:
+            return self._drain_own(effects)
         packets = self._exchange.incoming[sender].packets
         order = self._order
         start = order.delivered[sender]
@@ -187,6 +216,27 @@ class VectorStack:
                 break
             self._exchange.consumed(sender, now_ns)
         return order.delivered[sender] != start
+
+    def _drain_own(self, effects: Effects) -> bool:
+        """The same for own packets."""
+        start = self._order.delivered[self._me]
+        while self._own:
+            packet = self._own[0]
+            if not self._order.own_deliverable(packet.level, packet.vector):
+                if self._me not in self._blocked:
+                    self._blocked.append(self._me)
+                break
+            self._own.popleft()
+            self._deliver_own(packet.number, packet.level, packet.first_message, packet.messages, effects)
+        return self._order.delivered[self._me] != start
+
+    def _deliver_own(
+        self, number: int, level: int, first_message: int, messages: list[bytes], effects: Effects
+    ) -> None:
+        self._order.deliver_own(number)
+        self._exchange.table.note_consumed(number)
+        if messages:
+            self._deliver(self._me, first_message, level, messages, effects)
 
     def _deliver_early(self, packet: DataPacket, effects: Effects) -> None:
         """A reliable packet waits for nothing; but fragments are put together in their sender's order."""
@@ -235,9 +285,14 @@ class VectorStack:
         exchange.settle(now_ns)
         while not self._paused and exchange.may_send():
             load = exchange.send_next(self._order.stamp(exchange.outgoing.next_level()), now_ns)
-            self._order.sent(exchange.outgoing.sent)
-            if load.complete:
-                self._deliver(self._me, load.first_message, load.level, load.complete, effects)
+            number = exchange.outgoing.sent
+            vector = self._order.stamped()
+            self._order.sent(number)
+            if not self._own and self._order.own_deliverable(load.level, vector):
+                self._deliver_own(number, load.level, load.first_message, load.complete, effects)
+            else:
+                self._own.append(_OwnPacket(number, load.level, load.first_message, load.complete, vector))
+                self._drain_own(effects)
         if len(self._view.members) == 1:
             exchange.settle(now_ns)
         if exchange.outgoing.take_writable():
@@ -255,9 +310,9 @@ class VectorStack:
         return self._exchange.deadline_ns()
 
     def outstanding(self) -> int:
-        """Own messages not yet in packets, and own packets not yet stable."""
+        """Own messages not yet in packets, and own packets not yet stable or not yet delivered here."""
         out = self._exchange.outgoing
-        return out.pending_messages() + out.sent - out.stable
+        return out.pending_messages() + max(out.sent - out.stable, len(self._own))
 
     def statistics(self) -> dict[str, int]:
         exchange = self._exchange

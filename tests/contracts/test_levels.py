@@ -1,0 +1,157 @@
+"""What every stack owes its callers, whatever it is made of. One suite; each stack runs through it."""
+
+import pytest
+
+from antiphon.kernel.effects import Sent
+from antiphon.kernel.errors import LevelNotOfferedError, MessageTooLargeError, UsageError
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.inputs import Join, Pause, Resume, Send
+from antiphon.kernel.levels import CAUSAL, FIFO, RELIABLE, SAFE
+from antiphon.kernel.options import Options
+from tests.table import GROUP, Table
+
+LEVELS = [RELIABLE, FIFO, CAUSAL]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("members", [1, 2, 5])
+def test_everybody_delivers_everything_once(level: int, members: int) -> None:
+    table = Table(members)
+    for member in range(members):
+        for number in range(5):
+            table.send(member, f"{member}.{number}".encode(), level=level)
+    table.settle()
+    expected = sorted(f"p{member + 1}#{number + 1}" for member in range(members) for number in range(5))
+    assert all(sorted(log) == expected for log in table.log)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("size", [0, 1, 1300, 1400, 5_000, 300_000])
+def test_payloads_arrive_as_they_were_sent(level: int, size: int) -> None:
+    table = Table(3)
+    payload = bytes(i * 7 % 251 for i in range(size))
+    table.send(0, b"before", payload, b"after", level=level)
+    table.settle()
+    assert all(sorted(payloads) == sorted([b"before", payload, b"after"]) for payloads in table.payloads)
+
+
+def test_a_message_of_16_mib_arrives() -> None:
+    table = Table(2)
+    payload = bytes(range(256)) * (64 * 1024)
+    table.send(0, payload)
+    table.settle(rounds=400)
+    assert table.payloads[1] == [payload]
+
+
+def test_reliable_messages_do_not_wait_for_earlier_ones() -> None:
+    table = Table(2)
+    table.send(0, b"1", level=RELIABLE)
+    table.send(0, b"2", level=RELIABLE)
+    first, second = table.take_data(0, 1)
+    table.arrive(1, second)
+    assert table.log[1] == ["p1#2"]
+    table.arrive(1, first, second)
+    assert table.log[1] == ["p1#2", "p1#1"]
+
+
+def test_fifo_messages_wait_for_earlier_ones_of_their_sender_only() -> None:
+    table = Table(3)
+    table.send(1, b"")
+    table.pass_on(1, 0)
+    table.send(0, b"1", level=FIFO)
+    table.send(0, b"2", level=FIFO)
+    first, second = table.take_data(0, 2)
+    table.arrive(2, second)
+    assert table.log[2] == []
+    table.arrive(2, first)
+    assert table.log[2] == ["p1#1", "p1#2"]
+
+
+def test_duplicates_are_delivered_once() -> None:
+    table = Table(2)
+    table.send(0, b"1", b"2")
+    packets = table.take_data(0, 1)
+    table.arrive(1, *packets, *packets)
+    table.arrive(1, *packets)
+    assert table.log[1] == ["p1#1", "p1#2"]
+    assert table.statistics(1)["duplicates"] == 2
+
+
+def test_a_full_window_makes_the_sender_wait_and_loses_nothing() -> None:
+    table = Table(2, Options(window_packets=4, pending_bytes_max=50))
+    accepted = 0
+    for _ in range(40):
+        effects = table.send(0, b"0123456789")
+        accepted += sum(event.count for event in effects.events if isinstance(event, Sent))
+    assert len(table.take_data(0, 1)) == 4
+    assert accepted < 40
+    assert not table.writable(0)
+    table.settle()
+    assert table.writable(0)
+    assert len(table.log[1]) == accepted
+
+
+def test_a_paused_application_gets_nothing_and_holds_its_senders_up() -> None:
+    table = Table(2, Options(window_packets=4))
+    table.step(1, Pause(GROUP))
+    for _ in range(20):
+        table.send(0, b"m")
+    table.settle()
+    assert table.log[1] == []
+    assert len(table.log[0]) == 4
+    assert table.statistics(1)["packets_held"] == 4
+    table.step(1, Resume(GROUP))
+    table.settle()
+    assert table.log[1] == table.log[0] == [f"p1#{number}" for number in range(1, 21)]
+
+
+def test_reliable_messages_that_came_during_a_pause_are_delivered_after_it() -> None:
+    table = Table(2)
+    table.step(1, Pause(GROUP))
+    for _ in range(3):
+        table.send(0, b"", level=RELIABLE)
+    _, second, third = table.take_data(0, 1)
+    table.arrive(1, second, third)
+    table.step(1, Resume(GROUP))
+    assert table.log[1] == ["p1#2", "p1#3"]
+
+
+def test_a_level_that_is_not_offered_is_refused_with_the_ones_that_are() -> None:
+    table = Table(2)
+    with pytest.raises(LevelNotOfferedError, match=r"offers reliable, fifo, causal, not 'safe'"):
+        table.send(0, b"", level=SAFE)
+
+
+def test_a_message_that_is_too_large_is_refused_and_changes_nothing() -> None:
+    table = Table(2, Options(message_bytes_max=10))
+    with pytest.raises(MessageTooLargeError, match="11 bytes"):
+        table.send(0, b"fits", b"x" * 11)
+    table.settle()
+    assert table.log[1] == []
+    table.send(0, b"fits")
+    table.settle()
+    assert table.log[1] == ["p1#1"]
+
+
+def test_misuse_is_refused_in_words() -> None:
+    table = Table(2)
+    engine = table.engines[0]
+    with pytest.raises(UsageError, match="not a member of group 'other'; join it first"):
+        engine.step(Send(group="other", payloads=[], level=CAUSAL), 0)
+    with pytest.raises(UsageError, match="already"):
+        engine.step(Join(group=GROUP, view=table.view), 0)
+    with pytest.raises(UsageError, match="no stack 'best'"):
+        engine.step(Join(group="h", view=table.view, stack="best"), 0)
+    with pytest.raises(UsageError, match="p1/1 is not a member"):
+        engine.step(Join(group="h", view=View(1, (ProcessId("x"),))), 0)
+    with pytest.raises(UsageError, match="packet_bytes_max of at least"):
+        Table(200)
+
+
+def test_packets_of_other_groups_views_and_set_ups_are_dropped_and_counted() -> None:
+    table = Table(2)
+    other = Table(2, Options(window_packets=5))
+    other.send(0, b"")
+    table.arrive(1, *other.take_data(0, 1))
+    assert table.log[1] == []
+    assert table.statistics(1)["dropped_view"] == 1

@@ -1,0 +1,32 @@
+"""The ack table: stability is the least that anyone has received, the window the least that anyone has consumed."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from antiphon.parts.acknowledgement import AckTable
+
+
+@given(st.lists(st.tuples(st.integers(1, 2), st.integers(0, 20), st.integers(0, 5)), max_size=30))
+def test_stable_and_consumed_follow_the_definition(acks: list[tuple[int, int, int]]) -> None:
+    table = AckTable(3, 0)
+    table.note_sent(20)
+    table.note_consumed(20)
+    received = {1: 0, 2: 0}
+    consumed = {1: 0, 2: 0}
+    for member, number, lag in acks:
+        lag = min(lag, number)
+        table.note(member, 0, [number, 0, 0], [lag, 0, 0])
+        received[member] = max(received[member], number)
+        consumed[member] = max(consumed[member], number - lag)
+    assert table.stable() == min(20, *received.values())
+    assert table.consumed() == min(20, *consumed.values())
+
+
+def test_holders_are_the_others_that_acknowledged() -> None:
+    table = AckTable(4, 1)
+    table.note(0, 2, [5, 0], [0, 0])
+    table.note(2, 0, [0, 0, 9, 0], [0, 0, 0, 0])
+    table.note(3, 2, [4, 0], [0, 0])
+    assert table.holders(2, 5) == [0, 2]
+    assert table.holders(2, 6) == [2]
+    assert table.holders(2, 10) == []

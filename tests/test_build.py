@@ -1,0 +1,90 @@
+"""The choice between compiled and plain Python, on a small package made around the real `_build.py`."""
+
+import os
+import runpy
+import shutil
+import subprocess
+import sys
+from importlib.machinery import EXTENSION_SUFFIXES
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from antiphon import _build
+
+IMPORT_A = "import antiphon.kernel.a as a; print(a.__file__)"
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with one module of the core, compiled into a file that no interpreter can load."""
+    package = tmp_path / "antiphon"
+    (package / "kernel").mkdir(parents=True)
+    shutil.copy(_build.__file__, package / "_build.py")
+    (package / "__init__.py").write_text("from antiphon import _build\n_build.choose_build()\n")
+    (package / "kernel" / "__init__.py").write_text("")
+    (package / "kernel" / "a.py").write_text("A = 1\n")
+    (package / "kernel" / f"a{EXTENSION_SUFFIXES[0]}").write_bytes(b"not a library")
+    return package
+
+
+def build_of(package: Path) -> dict[str, Any]:
+    return runpy.run_path(str(package / "_build.py"))
+
+
+def stamp(package: Path) -> None:
+    build = build_of(package)
+    build["write_stamp"](package, build["source_digests"](), None)
+
+
+def run_python(package: Path, code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name != _build.PURE_VARIABLE}
+    environment = kept | {"PYTHONPATH": str(package.parent)} | environment
+    return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_compiled_files_are_preferred_unless_pure_python_is_asked_for(package: Path) -> None:
+    compiled = run_python(package, IMPORT_A)
+    assert "ImportError" in compiled.stderr
+    pure = run_python(package, IMPORT_A, ANTIPHON_PURE="1")
+    assert pure.stdout.strip() == str(package / "kernel" / "a.py")
+    assert "ImportError" in run_python(package, IMPORT_A, ANTIPHON_PURE="0").stderr
+
+
+def test_a_fresh_build_is_not_stale(package: Path) -> None:
+    stamp(package)
+    assert build_of(package)["stale_sources"]() == []
+
+
+def test_compiled_files_of_unknown_origin_are_stale(package: Path) -> None:
+    assert build_of(package)["stale_sources"]() == ["kernel/a.py"]
+
+
+def test_a_changed_a_new_and_a_vanished_source_are_stale(package: Path) -> None:
+    stamp(package)
+    source = package / "kernel" / "a.py"
+    source.write_text("A = 2\n")
+    assert build_of(package)["stale_sources"]() == ["kernel/a.py"]
+    (package / "kernel" / "b.py").write_text("B = 1\n")
+    assert build_of(package)["stale_sources"]() == ["kernel/a.py", "kernel/b.py"]
+    source.unlink()
+    assert build_of(package)["stale_sources"]() == ["kernel/a.py", "kernel/b.py"]
+
+
+def test_without_compiled_files_nothing_is_stale(package: Path) -> None:
+    (package / "kernel" / f"a{EXTENSION_SUFFIXES[0]}").unlink()
+    assert build_of(package)["stale_sources"]() == []
+
+
+def test_the_running_build_is_described(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(_build.PURE_VARIABLE, raising=False)
+    stamp(package)
+    assert build_of(package)["describe"]() == "compiled"
+    (package / "kernel" / "a.py").write_text("A = 2\n")
+    assert build_of(package)["describe"]().startswith("compiled, but stale: kernel/a.py")
+    (package / "kernel" / f"a{EXTENSION_SUFFIXES[0]}").unlink()
+    build_of(package)["write_stamp"](package, {}, "no C compiler was found")
+    assert build_of(package)["describe"]() == "pure Python (no C compiler was found)"
+    monkeypatch.setenv(_build.PURE_VARIABLE, "1")
+    assert build_of(package)["describe"]() == "pure Python (ANTIPHON_PURE is set)"

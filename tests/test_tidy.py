@@ -1,0 +1,270 @@
+"""Style as a test: the direction of imports, the bans of the core, and a few habits, over every file of the project.
+
+Each rule is a function from a source to complaints, and each is shown to complain about a bad snippet before it is let
+loose on the tree.
+"""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+FILE_LINES_MAX: Final = 600
+
+CORE: Final = ("kernel", "parts", "stacks", "engine")
+"""Where rule 1 holds: no input or output, no clock, no threads, no environment, no chance of its own."""
+
+MAY_IMPORT: Final = {
+    "kernel": ("kernel",),
+    "parts": ("kernel", "parts"),
+    "stacks": ("kernel", "parts", "stacks"),
+    "engine": ("kernel", "parts", "stacks"),
+    "faults": ("kernel",),
+    "runtime": ("kernel", "parts", "stacks", "engine", "faults", "history", "runtime"),
+    "simulator": ("kernel", "parts", "stacks", "engine", "faults", "history", "simulator"),
+    "history": ("kernel.identity", "kernel.errors", "history"),  # all errors share one root, see kernel/errors.py
+    "pipeline": ("kernel.errors", "history", "pipeline"),
+    "report": ("kernel.errors", "history", "pipeline", "report"),
+    "toolkit": ("", "toolkit"),
+    "_build": (),
+}
+"""Which parts of the package each part may import; "" is the public API. `cli` and `antiphon` may import all."""
+
+BANNED_MODULES: Final = frozenset(
+    [
+        *("asyncio", "select", "selectors", "socket", "ssl", "urllib"),  # the network
+        *("datetime", "time"),  # a clock
+        *("concurrent", "multiprocessing", "signal", "subprocess", "threading"),  # others at the same time
+        *("io", "logging", "os", "pathlib", "shutil", "sys", "tempfile"),  # the machine
+        *("random", "secrets", "uuid"),  # chance
+    ]
+)
+BANNED_CALLS: Final = frozenset(("breakpoint", "eval", "exec", "input", "open", "print"))
+MACHINE_PATH: Final = re.compile(r"(?<![\w.~$}/-])/(?:home|root|Users|work|tmp)/\w")
+LEFT_UNDONE: Final = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
+
+
+def project_files(pattern: str) -> list[Path]:
+    """The project's own files: what git tracks or would track, or everything where there is no git."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", pattern]
+    try:
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    except (OSError, subprocess.CalledProcessError):
+        listed = [str(p.relative_to(ROOT)) for top in ("src", "tests", "bench") for p in (ROOT / top).rglob(pattern)]
+    return sorted(ROOT / name for name in set(listed) if (ROOT / name).is_file())
+
+
+def module_name(path: Path) -> str:
+    """The dotted name of a file under src."""
+    parts = list(path.relative_to(ROOT / "src").with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_names(tree: ast.Module, is_module: frozenset[str]) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of each import; `from a import b` counts as `a.b` where that is a module, else as `a`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "ruff bans relative imports"
+            for alias in node.names:
+                full = f"{node.module}.{alias.name}"
+                yield node.lineno, full if full in is_module else str(node.module)
+
+
+def import_complaints(module: str, source: str, is_module: frozenset[str]) -> list[str]:
+    """Imports against the direction kernel ← parts ← stacks ← engine ← {runtime, simulator} and its neighbours."""
+    layer = module.split(".")[1] if "." in module else ""
+    if layer in ("", "cli"):
+        return []
+    if layer not in MAY_IMPORT:
+        return [f"{module}: a new part of the package; give it a place in MAY_IMPORT"]
+    complaints = []
+    for line, name in imported_names(ast.parse(source), is_module):
+        if name.split(".")[0] != "antiphon":
+            continue
+        target = name.removeprefix("antiphon").removeprefix(".")
+        if not any(lies_in(target, allowed) for allowed in MAY_IMPORT[layer]):
+            complaints.append(f"{module}:{line}: {layer} may not import {name}")
+        elif layer == "stacks" and another_stack(module, target, is_module):
+            complaints.append(f"{module}:{line}: one stack may not import another ({name})")
+    return complaints
+
+
+def lies_in(target: str, part: str) -> bool:
+    return target == part or (part != "" and target.startswith(f"{part}."))
+
+
+def another_stack(module: str, target: str, is_module: frozenset[str]) -> bool:
+    """Whether `target` lies in the package of a stack other than the one `module` belongs to."""
+    stack = target.split(".")[1] if target.startswith("stacks.") else ""
+    is_package = any(name.startswith(f"antiphon.stacks.{stack}.") for name in is_module)
+    return bool(stack) and is_package and module.split(".")[2:3] != [stack]
+
+
+def core_complaints(module: str, source: str) -> list[str]:
+    """What rule 1 bans from the core. Chance comes in as a seeded `Random`, whose type alone may be imported."""
+    if "." not in module or module.split(".")[1] not in CORE:
+        return []
+    names = [name for node in ast.walk(ast.parse(source)) for name in banned_names(node)]
+    return [f"{module}: the core may not use {name}" for name in names]
+
+
+def banned_names(node: ast.AST) -> list[str]:
+    """What of rule 1's bans one piece of syntax uses."""
+    match node:
+        case ast.Call(func=ast.Name(id=function)) if function in BANNED_CALLS:
+            return [f"{function}()"]
+        case ast.Import(names=names):
+            return [alias.name for alias in names if alias.name.split(".")[0] in BANNED_MODULES]
+        case ast.ImportFrom(module="random", names=names):
+            return [f"random.{alias.name}" for alias in names if alias.name != "Random"]
+        case ast.ImportFrom(module=str(name)) if name.split(".")[0] in BANNED_MODULES:
+            return [name]
+        case _:
+            return []
+
+
+def length_complaints(name: str, source: str) -> list[str]:
+    lines = source.count("\n")
+    return [f"{name}: {lines} lines; a file near {FILE_LINES_MAX} wants splitting"] if lines >= FILE_LINES_MAX else []
+
+
+def docstring_complaints(name: str, source: str) -> list[str]:
+    """Every file that holds anything opens with a docstring that says what its rule is."""
+    missing = source.strip() and not ast.get_docstring(ast.parse(source))
+    return [f"{name}: the file does not open with a docstring"] if missing else []
+
+
+def text_complaints(name: str, text: str) -> list[str]:
+    """Paths of one machine, and work left undone."""
+    complaints = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if MACHINE_PATH.search(line):
+            complaints.append(f"{name}:{number}: a path of one particular machine: {line.strip()}")
+        if LEFT_UNDONE.search(line):
+            complaints.append(f"{name}:{number}: work left undone: {line.strip()}")
+    return complaints
+
+
+MODULES: Final = {module_name(path): path for path in project_files("*.py") if path.is_relative_to(ROOT / "src")}
+MODULE_NAMES: Final = frozenset(MODULES)
+SOME_MODULES: Final = frozenset(
+    ("antiphon", "antiphon.kernel", "antiphon.kernel.identity", "antiphon.engine", "antiphon.stacks.registry")
+) | {f"antiphon.stacks.{stack}.stack" for stack in ("vector", "label")}
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("antiphon.kernel.codec", "from antiphon.parts import stream"),
+        ("antiphon.parts.stream", "import antiphon.engine"),
+        ("antiphon.parts.stream", "from antiphon import engine"),
+        ("antiphon.kernel.codec", "import antiphon"),
+        ("antiphon.stacks.vector.stack", "from antiphon.stacks.label.stack import Stack"),
+        ("antiphon.engine", "from antiphon.runtime.node import Node"),
+        ("antiphon.simulator.world", "from antiphon.runtime.node import Node"),
+        ("antiphon.runtime.node", "def f() -> None:\n    from antiphon.simulator import world"),
+        ("antiphon.history.reader", "from antiphon.kernel.effects import Sent"),
+        ("antiphon.history.reader", "from antiphon import kernel"),
+        ("antiphon.pipeline.auditor", "from antiphon.kernel.identity import ProcessId"),
+        ("antiphon.report.html", "from antiphon.runtime import Node"),
+        ("antiphon.toolkit.lock", "from antiphon.runtime.node import Node"),
+        ("antiphon.faults", "from antiphon.parts.stream import Stream"),
+        ("antiphon.novelty", "import json"),
+    ],
+)
+def test_imports_against_the_direction_are_found(module: str, source: str) -> None:
+    assert len(import_complaints(module, source, SOME_MODULES)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("antiphon.parts.stream", "from antiphon.kernel.identity import ProcessId"),
+        ("antiphon.stacks.vector.rules", "from antiphon.stacks.vector.stack import Stack"),
+        ("antiphon.stacks.vector.stack", "from antiphon.stacks.registry import OFFERED"),
+        ("antiphon.engine", "from antiphon.stacks.label.stack import Stack"),
+        ("antiphon.history.reader", "from antiphon.kernel.identity import ProcessId"),
+        ("antiphon.toolkit.lock", "import antiphon\nfrom antiphon import Node"),
+        ("antiphon.cli.demo", "from antiphon.runtime.demo import run_demo"),
+    ],
+)
+def test_imports_along_the_direction_pass(module: str, source: str) -> None:
+    assert import_complaints(module, source, SOME_MODULES) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time",
+        "import os.path",
+        "from socket import socket",
+        "import random",
+        "from random import Random, choice",
+        "def f() -> None:\n    from asyncio import sleep",
+        "print(1)",
+        "with open('x') as file:\n    pass",
+    ],
+)
+def test_banned_things_are_found_in_the_core(source: str) -> None:
+    assert len(core_complaints("antiphon.engine", source)) == 1
+    assert len(core_complaints("antiphon.stacks.vector.stack", source)) == 1
+    assert core_complaints("antiphon.runtime.node", source) == []
+
+
+def test_the_type_of_a_seeded_generator_may_be_imported() -> None:
+    assert core_complaints("antiphon.kernel.codec", "from random import Random") == []
+
+
+def test_a_long_file_is_found() -> None:
+    assert length_complaints("x.py", "\n" * FILE_LINES_MAX)
+    assert not length_complaints("x.py", "\n" * (FILE_LINES_MAX - 1))
+
+
+def test_a_missing_docstring_is_found() -> None:
+    assert docstring_complaints("x.py", "# a comment\nimport json\n")
+    assert not docstring_complaints("x.py", '"""Says what."""\n')
+    assert not docstring_complaints("x.py", "")
+
+
+def test_machine_paths_and_undone_work_are_found() -> None:
+    assert text_complaints("x.py", "open('" + "/ho" + "me/someone/file')")
+    assert text_complaints("x.py", "directory = '" + "/t" + "mp/run'")
+    assert text_complaints("x.py", "# TO" + "DO: later")
+    assert not text_complaints("x.py", "see docs/work/plan and https://example.org/home/page")
+
+
+def test_the_imports_of_the_package() -> None:
+    complaints = [c for name, path in MODULES.items() for c in import_complaints(name, path.read_text(), MODULE_NAMES)]
+    assert complaints == []
+
+
+def test_the_bans_of_the_core() -> None:
+    complaints = [c for name, path in MODULES.items() for c in core_complaints(name, path.read_text())]
+    assert complaints == []
+
+
+def test_the_habits_of_every_python_file() -> None:
+    complaints: list[str] = []
+    for path in project_files("*.py"):
+        name, source = str(path.relative_to(ROOT)), path.read_text()
+        complaints += length_complaints(name, source) + docstring_complaints(name, source)
+    assert complaints == []
+
+
+def test_the_text_of_every_file() -> None:
+    paths = [path for pattern in ("*.py", "*.md", "*.toml", "Makefile", ".ci/run") for path in project_files(pattern)]
+    complaints = [c for path in paths for c in text_complaints(str(path.relative_to(ROOT)), path.read_text())]
+    assert complaints == []
+
+
+def test_the_rules_see_the_whole_package() -> None:
+    seen = {name.split(".")[1] for name in MODULE_NAMES if "." in name}
+    assert {"kernel", "parts", "stacks", "history", "pipeline", "cli", "_build"} <= seen
