@@ -110,6 +110,7 @@ class IncomingStream:
     def consume(self) -> None:
         """The next packet in order has been handed on."""
         self.consumed += 1
+        assert self.consumed <= self.received, "consumed what was never received"
         if self.consumed <= self.stable:
             self.packets.pop(self.consumed, None)
 

@@ -1,0 +1,64 @@
+"""Lets each mutant loose on seeds, one by one, until the audit or an assertion catches it.
+
+    ANTIPHON_PURE=1 python -m tests.mutants.hunt [--seeds 200] [NAME …]
+
+Prints one JSON line per mutant: the seed that caught it and what was seen. Exit code 1 if one got away.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+
+from antiphon._build import pure_forced
+from antiphon.pipeline import reference
+from antiphon.pipeline.result import BROKEN
+from antiphon.simulator.draw import draw
+from antiphon.simulator.run import simulate
+from tests.mutants.mutants import MUTANTS, Mutant
+from tests.simulation.campaign import explain, make_logs
+
+
+def symptoms(seed: int, breaks: Sequence[str]) -> str | None:
+    """What goes wrong in this seed's run: a broken guarantee that is expected to break, or a failed assertion."""
+    options = draw(seed, members_max=6)
+    logs = make_logs(options)
+    try:
+        simulate(options, logs)
+    except AssertionError as error:
+        return f"assertion: {error}"
+    audit = reference.audit(logs)
+    if any(finding.verdict == BROKEN and finding.guarantee in breaks for finding in audit.findings):
+        return explain(audit)
+    return None
+
+
+def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
+    """The first seed that catches the mutant."""
+    with mutant.at_large():
+        for seed in range(seeds):
+            seen = symptoms(seed, mutant.breaks)
+            if seen is not None:
+                return {"mutant": mutant.name, "caught": True, "seed": seed, "seen": seen}
+    return {"mutant": mutant.name, "caught": False, "seeds": seeds}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=200, help="how many seeds a mutant may survive")
+    parser.add_argument("names", nargs="*", help="mutants to hunt; all if none is named")
+    arguments = parser.parse_args()
+    if not pure_forced():
+        print("mutants patch the plain-Python core: set ANTIPHON_PURE=1", file=sys.stderr)
+        return 2
+    escaped = 0
+    for mutant in MUTANTS:
+        if not arguments.names or mutant.name in arguments.names:
+            result = hunt(mutant, arguments.seeds)
+            escaped += not result["caught"]
+            print(json.dumps(result), flush=True)
+    return 1 if escaped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,199 @@
+"""Protocols broken on purpose. Each mutant is a patch: a place, what stands there instead, and what it gets wrong.
+
+They patch the plain-Python core, so they run with ANTIPHON_PURE=1; see hunt.py.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from unittest.mock import patch
+
+from antiphon.kernel.levels import CAUSAL, FIFO, RELIABLE
+from antiphon.parts.acknowledgement import AckTable
+from antiphon.parts.exchange import Exchange
+from antiphon.parts.incoming import IncomingStream
+from antiphon.parts.outgoing import OutgoingStream
+from antiphon.parts.packet import Acks, DataPacket
+from antiphon.parts.vector_clock import at_most, changes
+from antiphon.stacks.vector import causal, timestamp
+from antiphon.stacks.vector.causal import CausalOrder
+from antiphon.stacks.vector.stack import VectorStack
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One deliberate bug. `breaks`: the guarantees of which at least one must be found broken."""
+
+    name: str
+    breaks: tuple[str, ...]
+    patches: tuple[tuple[Any, str, Callable[..., Any]], ...]
+
+    @contextmanager
+    def at_large(self) -> Iterator[None]:
+        """The bug is in the code for as long as the block lasts."""
+        patchers = [patch.object(place, name, replacement) for place, name, replacement in self.patches]
+        for patcher in patchers:
+            patcher.start()
+        try:
+            yield
+        finally:
+            for patcher in patchers:
+                patcher.stop()
+
+
+def _deliverable_by_fifo_alone(self: CausalOrder, packet: DataPacket) -> bool:
+    self._read(packet)
+    return packet.number == self.delivered[packet.sender] + 1
+
+
+def _at_most_somewhere(one: list[int], other: list[int]) -> bool:
+    return any(a <= b for a, b in zip(one, other, strict=True))
+
+
+def _encode_without_the_last_change(changed: list[tuple[int, int]], vector: list[int]) -> bytes:
+    if len(changed) < 2:
+        return _encode(changed, vector)
+    shorter = vector.copy()
+    shorter[changed[-1][0]] = 0
+    return _encode(changed[:-1], shorter)
+
+
+_encode = timestamp.encode
+
+
+def _deliverable_once_received(self: VectorStack, packet: DataPacket) -> bool:
+    """Takes what was acknowledged, that is received, for delivered."""
+    order = self._order
+    if packet.number != order.delivered[packet.sender] + 1:
+        return False
+    order._read(packet)
+    received = [
+        max(stream.received, delivered)
+        for stream, delivered in zip(self._exchange.incoming, order.delivered, strict=True)
+    ]
+    return packet.level < CAUSAL or at_most(order._vectors[packet.sender], received)
+
+
+def _drain_by_receipt(self: VectorStack, sender: int, effects: Any, now_ns: int) -> bool:
+    with patch.object(CausalOrder, "deliverable", lambda _, packet: _deliverable_once_received(self, packet)):
+        return _drain(self, sender, effects, now_ns)
+
+
+_drain = VectorStack._drain
+
+
+def _drain_past_gaps(self: VectorStack, sender: int, effects: Any, now_ns: int) -> bool:
+    progress = _drain(self, sender, effects, now_ns)
+    stream = self._exchange.incoming[sender]
+    if sender != self._me and stream.gap_tries > 1 and self._order.delivered[sender] + 1 not in stream.packets:
+        self._order.delivered[sender] += 1
+        stream.received = max(stream.received, self._order.delivered[sender])
+        while stream.received + 1 in stream.packets:
+            stream.received += 1
+        stream._watch(now_ns)
+        stream.consume()
+        return _drain(self, sender, effects, now_ns) or progress
+    return progress
+
+
+def _held_next_door(self: Exchange, stream: int, number: int) -> bytes | None:
+    return _held(self, stream, number + 1)
+
+
+_held = Exchange._held
+
+
+def _stable_somewhere(self: AckTable) -> int:
+    return max(row[self._me] for row in self.received)
+
+
+def _acks_of_what_is_known(self: Exchange, first: int, count: int) -> Acks:
+    acks = _acks(self, first, count)
+    for offset in range(count):
+        if first + offset != self.me:
+            acks.received[offset] = self.incoming[first + offset].known
+    return acks
+
+
+_acks = Exchange._acks
+
+
+def _deliver_without_learning(self: CausalOrder, packet: DataPacket) -> None:
+    self.delivered[packet.sender] = packet.number
+    self._learn(packet.sender, packet.number)
+
+
+def _deliver_early_without_learning(self: CausalOrder, packet: DataPacket) -> None:
+    self._learn(packet.sender, packet.number)
+
+
+def _stamp_compressed_at_every_level(self: CausalOrder, level: int) -> bytes:
+    section = timestamp.encode(changes(self._stamped, self._others()), self._others())
+    self._stamped = self._others()
+    return section
+
+
+def _asked_once(self: IncomingStream, now_ns: int, jitter_ns: int) -> None:
+    _asked(self, now_ns + 10**15, jitter_ns)
+
+
+_asked = IncomingStream.asked
+
+
+def _receive_fifo_like_reliable(
+    self: VectorStack, sender: int, flags: int, level: int, data: bytes, effects: Any, now_ns: int
+) -> None:
+    held = set(self._exchange.incoming[sender].packets)
+    _receive_data(self, sender, flags, level, data, effects, now_ns)
+    for number in set(self._exchange.incoming[sender].packets) - held:
+        packet = self._exchange.incoming[sender].packets[number]
+        if level == FIFO and number > self._order.delivered[sender] and not packet.delivered:
+            self._deliver_early(packet, effects)
+
+
+_receive_data = VectorStack._receive_data
+
+
+def _accept_and_forget(self: OutgoingStream, payloads: list[bytes], level: int) -> tuple[int, int]:
+    """Says yes to everything, and keeps what there is room for."""
+    count, _ = _accept(self, payloads, level)
+    self.accepted += len(payloads) - count
+    return len(payloads), sum(map(len, payloads))
+
+
+_accept = OutgoingStream.accept
+
+
+def _stale_stamp(self: CausalOrder, level: int) -> bytes:
+    """A burst is taken to go on although something was received in between."""
+    return b"" if self.known[self._me] % 2 and level != RELIABLE else _stamp(self, level)
+
+
+_stamp = CausalOrder.stamp
+
+MUTANTS = (
+    Mutant("no delay rule", ("causal",), ((CausalOrder, "deliverable", _deliverable_by_fifo_alone),)),
+    Mutant("wrong comparison", ("causal",), ((causal, "at_most", _at_most_somewhere),)),
+    Mutant("duplicate not discarded", ("duplication",), ((IncomingStream, "is_duplicate", lambda _, number: False),)),
+    Mutant("compression drops a field", ("causal",), ((timestamp, "encode", _encode_without_the_last_change),)),
+    Mutant("ack taken for delivery", ("causal",), ((VectorStack, "_drain", _drain_by_receipt),)),
+    Mutant("gap skipped", ("fifo", "causal", "settled"), ((VectorStack, "_drain", _drain_past_gaps),)),
+    Mutant("holder resends the wrong packet", ("settled",), ((Exchange, "_held", _held_next_door),)),
+    Mutant("stability declared too early", ("settled",), ((AckTable, "stable", _stable_somewhere),)),
+    Mutant("ack of what was never received", ("settled",), ((Exchange, "_acks", _acks_of_what_is_known),)),
+    Mutant(
+        "weaker levels leave no trace",
+        ("causal",),
+        (
+            (CausalOrder, "deliver", _deliver_without_learning),
+            (CausalOrder, "deliver_early", _deliver_early_without_learning),
+        ),
+    ),
+    Mutant("reliable packets compressed", ("causal",), ((CausalOrder, "stamp", _stamp_compressed_at_every_level),)),
+    Mutant("own message never waits", ("causal",), ((CausalOrder, "own_deliverable", lambda *_: True),)),
+    Mutant("stamp left out at the wrong time", ("causal",), ((CausalOrder, "stamp", _stale_stamp),)),
+    Mutant("resend asked for once only", ("settled",), ((IncomingStream, "asked", _asked_once),)),
+    Mutant("fifo taken for reliable", ("fifo",), ((VectorStack, "_receive_data", _receive_fifo_like_reliable),)),
+    Mutant("accepted message dropped", ("settled",), ((OutgoingStream, "accept", _accept_and_forget),)),
+)
