@@ -1,0 +1,51 @@
+"""Antiphon: fault-tolerant process groups with ordered multicast, and an audit of what they promised.
+
+The public API is what this package exports; see README.md for a first program.
+"""
+
+from antiphon import _build
+
+_build.choose_build()  # before anything else is imported: it decides where the rest is imported from
+
+from antiphon.kernel.errors import (
+    AntiphonError,
+    ClosedError,
+    LevelNotOfferedError,
+    MessageTooLargeError,
+    UsageError,
+)
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.options import Options
+from antiphon.runtime import (
+    AddressError,
+    Batch,
+    Group,
+    Message,
+    Node,
+    NodeFailedError,
+    ReaderError,
+    ViewChange,
+    sync,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "AddressError",
+    "AntiphonError",
+    "Batch",
+    "ClosedError",
+    "Group",
+    "LevelNotOfferedError",
+    "Message",
+    "MessageTooLargeError",
+    "Node",
+    "NodeFailedError",
+    "Options",
+    "ProcessId",
+    "ReaderError",
+    "UsageError",
+    "View",
+    "ViewChange",
+    "sync",
+]

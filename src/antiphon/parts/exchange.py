@@ -57,6 +57,7 @@ class Exchange:
 
     __slots__ = (
         "_ack_at_ns",
+        "_ack_every",
         "_acks_fit",
         "_askers",
         "_fragment_overhead",
@@ -88,6 +89,8 @@ class Exchange:
         self.me = me
         self._random = random
         self._options = options
+        # A small window must not have to wait for an ack's time again and again.
+        self._ack_every = max(1, min(options.ack_every_packets, options.window_packets // 4))
         self._acks_fit = 4 * acks_size(members) <= options.packet_bytes_max
         self._fragment_overhead = FRAGMENT_OVERHEAD + order_bytes_max + (acks_size(members) if self._acks_fit else 0)
         self.incoming: list[IncomingStream] = [IncomingStream(options) for _ in range(members)]
@@ -232,7 +235,7 @@ class Exchange:
             if self._ack_at_ns == NEVER:
                 self._ack_at_ns = now_ns + self._options.ack_delay_ns
             self._ask_after(self._options.probe_interval_ns, now_ns)
-        if self._unacked >= self._options.ack_every_packets:
+        if self._unacked >= self._ack_every:
             self._multicast_status(ask=False)
         elif self._askers:
             statuses = self._statuses(ask=False)

@@ -1,0 +1,67 @@
+# Everything from a bare clone: `make demo` and `make test` need Python 3.11 or newer and make, nothing else.
+# A C compiler and Java are used where they are found and done without where they are not.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup compile demo test check format clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON_CHOICES := $(PYTHON) python3 python3.13 python3.12 python3.11
+
+help:
+	@echo 'make setup    virtual environment in .venv, dependencies, compiled core; then .venv/bin/antiphon is ready'
+	@echo 'make demo     five real processes, a bad network, a Spark audit of what they did, an HTML report'
+	@echo 'make test     all tests'
+	@echo 'make check    ruff, mypy, and the tests of style'
+	@echo 'make compile  compile the core anew if a source changed (make setup, demo and test do so too)'
+	@echo 'make format   let ruff put imports and layout in order'
+	@echo 'make clean    remove what was built, but not .venv'
+	@echo
+	@echo 'PYTHON=python3.12 chooses the Python that .venv is made with; ANTIPHON_PURE=1 does without compiled files.'
+
+setup: compile
+
+# A Python counts only if it runs and is new enough: a launcher on the path may stand for a version that is not there.
+$(VENV)/made:
+	@for python in $(PYTHON_CHOICES); do \
+	    if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then chosen="$$python"; break; fi; \
+	done; \
+	if [ -z "$$chosen" ]; then \
+	    echo 'Antiphon needs Python 3.11 or newer, and none was found on the path; install it, or name it: make PYTHON=/path/to/python3' >&2; exit 1; \
+	fi; \
+	if ! "$$chosen" -c 'import ensurepip, venv' 2>/dev/null; then \
+	    echo "$$chosen cannot make virtual environments: it lacks the venv or ensurepip module; on Debian and Ubuntu: apt-get install python3-venv" >&2; exit 1; \
+	fi; \
+	echo "making $(VENV) with $$("$$chosen" --version)"; \
+	rm -rf $(VENV) && "$$chosen" -m venv $(VENV) && touch $@
+
+# Compiling is a step of its own below, so that it is done once and in place.
+$(VENV)/installed: $(VENV)/made pyproject.toml
+	@echo 'installing dependencies into $(VENV)'
+	@ANTIPHON_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,speed,dev]'
+	@touch $@
+
+compile: $(VENV)/installed
+	@$(BIN)/python setup.py --quiet build_ext --inplace
+
+demo: setup
+	@$(BIN)/antiphon demo
+
+test: setup
+	$(BIN)/python -m pytest
+
+check: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python -m pytest --quiet tests/test_tidy.py
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find src tests -name '__pycache__' -type d -prune -exec rm -rf {} +
+	find src -name '*.so' -delete
+	rm -f src/antiphon/_build_stamp.json

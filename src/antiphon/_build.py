@@ -1,0 +1,120 @@
+"""Which build is running: the compiled core, or the same core as plain Python.
+
+The core is ordinary Python that mypyc also compiles. Where compiled files lie beside the sources, Python prefers them,
+whatever their age. Two things keep that honest:
+
+- `ANTIPHON_PURE=1` in the environment makes every import of this package take the Python source.
+- Each build leaves a stamp with a digest of every source it compiled. Sources that no longer match it are *stale*: the
+  tests refuse to run, and the next build starts afresh.
+
+`setup.py` runs this file by its path, so it imports nothing but the standard library.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from hashlib import blake2b
+from importlib.abc import MetaPathFinder
+from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+from typing import Final, TypedDict
+
+PURE_VARIABLE: Final = "ANTIPHON_PURE"
+PACKAGE: Final = Path(__file__).parent
+STAMP: Final = PACKAGE / "_build_stamp.json"
+GROUP: Final = "antiphon"
+"""mypyc puts the whole core into one library, `antiphon__mypyc`, beside the package."""
+
+COMPILED_PACKAGES: Final = ("kernel", "parts", "stacks", "simulator")
+COMPILED_MODULES: Final = ("engine.py", "faults.py")
+
+
+class Stamp(TypedDict, total=False):
+    """What a build leaves behind."""
+
+    sources: dict[str, str]
+    """The digest of each source that was compiled, by its path in the package."""
+    pure_reason: str | None
+    """Why nothing was compiled, if so."""
+
+
+def pure_forced() -> bool:
+    """Whether the environment asks for plain Python."""
+    return os.environ.get(PURE_VARIABLE, "") not in ("", "0")
+
+
+def compiled_sources() -> list[Path]:
+    """The sources that a compiled build compiles, in a fixed order. Package markers stay Python."""
+    sources = [source for package in COMPILED_PACKAGES for source in (PACKAGE / package).rglob("*.py")]
+    sources += [PACKAGE / module for module in COMPILED_MODULES]
+    return sorted(source for source in sources if source.name != "__init__.py" and source.is_file())
+
+
+def extension_files() -> list[Path]:
+    """The compiled files that this interpreter would import."""
+    suffix = EXTENSION_SUFFIXES[0]
+    return sorted([*PACKAGE.rglob(f"*{suffix}"), *PACKAGE.parent.glob(f"{GROUP}__mypyc{suffix}")])
+
+
+def source_digests() -> dict[str, str]:
+    """A digest of each source that a compiled build compiles, by its path in the package."""
+    return {
+        source.relative_to(PACKAGE).as_posix(): blake2b(source.read_bytes(), digest_size=16).hexdigest()
+        for source in compiled_sources()
+    }
+
+
+def write_stamp(directory: Path, digests: dict[str, str], pure_reason: str | None) -> None:
+    """Leave word of a build in the package directory: what was compiled or, if nothing was, why not."""
+    stamp = Stamp(sources=digests, pure_reason=pure_reason)
+    (directory / STAMP.name).write_text(json.dumps(stamp, indent=1, sort_keys=True) + "\n")
+
+
+def stale_sources() -> list[str]:
+    """The sources that changed, came or went since the compiled files were made; none where nothing is compiled."""
+    if not extension_files():
+        return []
+    built = _read_stamp().get("sources", {})
+    current = source_digests()
+    return sorted(path for path in built.keys() | current.keys() if built.get(path) != current.get(path))
+
+
+def describe() -> str:
+    """The running build in words: `compiled`, or `pure Python` and why."""
+    if pure_forced():
+        return f"pure Python ({PURE_VARIABLE} is set)"
+    if not extension_files():
+        return f"pure Python ({_read_stamp().get('pure_reason') or 'never compiled: `make compile` does'})"
+    stale = stale_sources()
+    return f"compiled, but stale: {', '.join(stale)} changed since; run `make compile`" if stale else "compiled"
+
+
+def _read_stamp() -> Stamp:
+    try:
+        stamp: Stamp = json.loads(STAMP.read_text())
+    except (OSError, ValueError):
+        return Stamp()
+    return stamp
+
+
+class SourceFinder(MetaPathFinder):
+    """Finds this package's modules as source files only, so that compiled files beside them are passed over."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not fullname.startswith("antiphon.") or path is None:
+            return None
+        for directory in path:
+            spec = FileFinder(directory, (SourceFileLoader, SOURCE_SUFFIXES)).find_spec(fullname, target)
+            if spec is not None and spec.loader is not None:
+                return spec
+        return None
+
+
+def choose_build() -> None:
+    """Make the imports that follow obey `ANTIPHON_PURE`."""
+    if pure_forced():
+        sys.meta_path.insert(0, SourceFinder())
