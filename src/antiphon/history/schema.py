@@ -1,7 +1,7 @@
 """The history: one row per event per process, in the process's own order.
 
-A *log* is all rows of one (run, process, incarnation); `index` counts its rows 0, 1, 2… without gaps. A log lies in one or
-more Parquet segments named `<process>-<incarnation>-<segment>.parquet` (segment 00000, 00001…), written as
+A *log* is all rows of one (run, process, incarnation); `index` counts its rows 0, 1, 2… without gaps. A log lies in one
+or more Parquet segments named `<process>-<incarnation>-<segment>.parquet` (segment 00000, 00001…), written as
 `….parquet.partial` and renamed when complete. A log whose last row is neither `stop` nor `crash`, that has a gap in
 `index`, or beside which a `.partial` file is left, was cut short: what it leaves open is unknown.
 
@@ -19,12 +19,14 @@ stop      label: "quiet" if the run had healed and was given the time to go quie
 
 A message is named by (run, group, sender, sender_incarnation, number). A sender numbers its messages to one group
 1, 2, 3… in sending order. A send, receive or deliver row stands for `count` >= 1 consecutive messages number,
-number + 1, … of one sender at one level, in this order, with nothing in between; `size` is their payload bytes together.
+number + 1, … of one sender at one level, in this order, with nothing in between; `size` is their payload bytes
+together.
 
 `destinations` is null, or the members a message was sent to where they are fewer than the view.
 Level is one of reliable, fifo, causal, agreed, safe. Kinds, levels and names are low in variety: dictionary-encoded.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow as pa
@@ -32,6 +34,8 @@ import pyarrow as pa
 SCHEMA_VERSION: Final = 1
 KINDS: Final = ("start", "send", "receive", "deliver", "view", "suspect", "crash", "stop", "note")
 QUIET: Final = "quiet"
+LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe")
+"""Weakest first."""
 
 SCHEMA: Final = pa.schema(
     [
@@ -55,3 +59,26 @@ SCHEMA: Final = pa.schema(
     ],
     metadata={b"antiphon.schema": str(SCHEMA_VERSION).encode()},
 )
+
+
+@dataclass(slots=True)
+class Row:
+    """One row as a plain value; the fields are the columns of SCHEMA, in their order."""
+
+    run: str
+    process: str
+    incarnation: int
+    index: int
+    time_ns: int
+    kind: str
+    group: str | None = None
+    view: int | None = None
+    members: tuple[str, ...] | None = None
+    sender: str | None = None
+    sender_incarnation: int | None = None
+    number: int | None = None
+    count: int | None = None
+    level: str | None = None
+    label: str | None = None
+    destinations: tuple[str, ...] | None = None
+    size: int | None = None

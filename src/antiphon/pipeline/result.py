@@ -39,7 +39,7 @@ class Finding:
 
 @dataclass(frozen=True, kw_only=True)
 class MemberObservation:
-    """Counts and latencies of one log (process incarnation) in one group. Latency: from the send row to the deliver row."""
+    """Counts and latencies of one log (process incarnation) in one group. Latency: from send row to deliver row."""
 
     run: str
     process: str

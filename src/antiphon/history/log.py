@@ -1,0 +1,244 @@
+"""The log of one process incarnation, as it is being recorded.
+
+`Log` turns calls into rows and numbers them; where the rows go is the subclass's affair: `MemoryLog` keeps them,
+`antiphon.history.recorder.Recorder` writes them to Parquet. Both make the same rows from the same calls.
+
+Consecutive sends, or deliveries, of one sender, group, view and level whose numbers follow each other become one row
+(`merge`): count and size add up, the time is the first one's. A row never stands for more than MERGE_SPAN_NS of time,
+so that a latency computed from rows is off by no more than that.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final, final
+
+import pyarrow as pa
+
+from antiphon.history.schema import QUIET, SCHEMA, SCHEMA_VERSION, Row
+
+MERGE_SPAN_NS: Final = 200_000
+
+Cells = tuple[
+    int,  # time_ns
+    str,  # kind
+    str | None,  # group
+    int | None,  # view
+    tuple[str, ...] | None,  # members
+    str | None,  # sender
+    int | None,  # sender_incarnation
+    int | None,  # number
+    int | None,  # count
+    str | None,  # level
+    str | None,  # label
+    tuple[str, ...] | None,  # destinations
+    int | None,  # size
+]
+"""A row without the columns that its place in the log already gives: run, process, incarnation, index."""
+
+
+class Log:
+    """One call per event, in the process's own order; `time_ns` may stand still but is expected not to go back."""
+
+    def __init__(self, *, run: str, process: str, incarnation: int = 1, merge: bool = True) -> None:
+        self.run = run
+        self.process = process
+        self.incarnation = incarnation
+        self._merge = merge
+        self._cells: list[Cells] = []
+        # The open run: the last send or deliver row, as long as the next call may still extend it.
+        self._kind = ""
+        self._time_ns = 0
+        self._group = ""
+        self._view = 0
+        self._sender = ""
+        self._sender_incarnation = 0
+        self._number = 0
+        self._count = 0
+        self._level = ""
+        self._destinations: tuple[str, ...] | None = None
+        self._size = 0
+
+    def start(
+        self, time_ns: int, group: str, stack: str, policy: str, levels: Sequence[str], promises: Sequence[str]
+    ) -> None:
+        """The process joins `group`; `promises` are the ids of the guarantees that the audit shall hold it to."""
+        facts = {
+            "schema": SCHEMA_VERSION,
+            "stack": stack,
+            "policy": policy,
+            "levels": list(levels),
+            "promises": list(promises),
+        }
+        label = json.dumps(facts, separators=(",", ":"), ensure_ascii=False)
+        self._append((time_ns, "start", group, None, None, None, None, None, None, None, label, None, None))
+
+    def view(self, time_ns: int, group: str, view: int, members: Sequence[str]) -> None:
+        """The group is in `view` from here on; `members` are "name/incarnation", ranked by age."""
+        self._append((time_ns, "view", group, view, tuple(members), None, None, None, None, None, None, None, None))
+
+    def send(
+        self,
+        time_ns: int,
+        group: str,
+        view: int,
+        number: int,
+        count: int,
+        level: str,
+        size: int,
+        destinations: tuple[str, ...] | None = None,
+    ) -> None:
+        """`count` messages, numbered from `number` on, are about to leave; `size`: their payload bytes together."""
+        self._extend(
+            "send", time_ns, group, view, self.process, self.incarnation, number, count, level, destinations, size
+        )
+
+    def receive(
+        self,
+        time_ns: int,
+        group: str,
+        view: int,
+        sender: str,
+        sender_incarnation: int,
+        number: int,
+        count: int,
+        level: str,
+        size: int,
+    ) -> None:
+        """A packet with these messages came in for the first time."""
+        self._extend("receive", time_ns, group, view, sender, sender_incarnation, number, count, level, None, size)
+
+    def deliver(
+        self,
+        time_ns: int,
+        group: str,
+        view: int,
+        sender: str,
+        sender_incarnation: int,
+        number: int,
+        count: int,
+        level: str,
+        size: int,
+    ) -> None:
+        """The application is handed these messages, in this order."""
+        self._extend("deliver", time_ns, group, view, sender, sender_incarnation, number, count, level, None, size)
+
+    def suspect(self, time_ns: int, group: str, view: int, suspected: str) -> None:
+        """`suspected` ("name/incarnation") is thought to have failed."""
+        self._append((time_ns, "suspect", group, view, None, None, None, None, None, None, suspected, None, None))
+
+    def note(self, time_ns: int, text: str) -> None:
+        self._append((time_ns, "note", None, None, None, None, None, None, None, None, text, None, None))
+
+    def crash(self, time_ns: int, why: str) -> None:
+        """The process dies here: the last row of its log, written by whoever killed it."""
+        self._append((time_ns, "crash", None, None, None, None, None, None, None, None, why, None, None))
+
+    def stop(self, time_ns: int, why: str = QUIET) -> None:
+        """The last row of the log. "quiet": the run had healed and was given the time to go quiet."""
+        self._append((time_ns, "stop", None, None, None, None, None, None, None, None, why, None, None))
+
+    def _extend(
+        self,
+        kind: str,
+        time_ns: int,
+        group: str,
+        view: int,
+        sender: str,
+        sender_incarnation: int,
+        number: int,
+        count: int,
+        level: str,
+        destinations: tuple[str, ...] | None,
+        size: int,
+    ) -> None:
+        """Lengthen the open run, or end it and open another."""
+        if (
+            self._merge
+            and number == self._number + self._count
+            and kind == self._kind
+            and sender == self._sender
+            and group == self._group
+            and level == self._level
+            and view == self._view
+            and sender_incarnation == self._sender_incarnation
+            and destinations == self._destinations
+            and time_ns - self._time_ns <= MERGE_SPAN_NS
+        ):
+            self._count += count
+            self._size += size
+            return
+        if self._kind:
+            self._end_run()
+        self._before_row(time_ns)
+        self._kind = kind
+        self._time_ns = time_ns
+        self._group = group
+        self._view = view
+        self._sender = sender
+        self._sender_incarnation = sender_incarnation
+        self._number = number
+        self._count = count
+        self._level = level
+        self._destinations = destinations
+        self._size = size
+
+    def _append(self, cells: Cells) -> None:
+        if self._kind:
+            self._end_run()
+        self._before_row(cells[0])
+        self._cells.append(cells)
+
+    def _end_run(self) -> None:
+        self._cells.append(
+            (
+                self._time_ns,
+                self._kind,
+                self._group,
+                self._view,
+                None,
+                self._sender,
+                self._sender_incarnation,
+                self._number,
+                self._count,
+                self._level,
+                None,
+                self._destinations,
+                self._size,
+            )
+        )
+        self._kind = ""
+
+    def _before_row(self, time_ns: int) -> None:
+        """A new row comes after everything in `_cells`: the moment to put those away."""
+
+
+@final
+class MemoryLog(Log):
+    """Keeps its rows in memory, for runs that are audited where they were made."""
+
+    def rows(self) -> Iterator[Row]:
+        """All rows so far; more may be recorded after it."""
+        if self._kind:
+            self._end_run()
+        for index, cells in enumerate(self._cells):
+            yield Row(self.run, self.process, self.incarnation, index, *cells)
+
+    def table(self) -> pa.Table:
+        """All rows so far, as they would lie in a file."""
+        if self._kind:
+            self._end_run()
+        return to_table(self, 0, self._cells)
+
+
+def to_table(log: Log, first_index: int, rows: list[Cells]) -> pa.Table:
+    """The rows of `log` from `first_index` on as an Arrow table of SCHEMA."""
+    count = len(rows)
+    columns: list[Sequence[object]] = [
+        [log.run] * count,
+        [log.process] * count,
+        [log.incarnation] * count,
+        range(first_index, first_index + count),
+    ]
+    columns += zip(*rows, strict=True) if rows else [()] * (len(SCHEMA) - len(columns))
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)

@@ -1,0 +1,25 @@
+"""How the files of a history are named: `<process>-<incarnation>-<segment>.parquet`.
+
+Every byte of a process name that is not a letter, a digit, `_`, `-`, `.` or `~` is written as %XX: so any name makes
+a file name and the file name gives the name back. While a segment is being written, `.partial` stands behind its name.
+"""
+
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote, unquote
+
+SUFFIX: Final = ".parquet"
+PARTIAL: Final = ".partial"
+
+
+def segment_file(directory: Path, process: str, incarnation: int, segment: int) -> Path:
+    """Where the complete segment lies."""
+    return directory / f"{quote(process, safe='')}-{incarnation}-{segment:05}{SUFFIX}"
+
+
+def log_of(file: Path) -> tuple[str, int] | None:
+    """The (process, incarnation) whose segment a file is by its name, or None if it is not named as a segment."""
+    parts = file.name.removesuffix(PARTIAL).removesuffix(SUFFIX).rsplit("-", 2)
+    if len(parts) != 3 or not parts[1].isdecimal() or not parts[2].isdecimal():
+        return None
+    return unquote(parts[0]), int(parts[1])

@@ -1,0 +1,115 @@
+"""The second pass: one piece of a log before its judges.
+
+A check looks at all deliver rows of the piece at once and gives three numbers for each: how many of the single messages
+in it violate the guarantee, are unknown, and were looked at. What the process had delivered before the piece comes in
+as `already`, so each piece is judged by itself.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+from antiphon.pipeline.audit.order import ENDLESS, NO_ROW, Order
+from antiphon.pipeline.audit.rows import Key, MessageRows
+from antiphon.pipeline.intervals import EMPTY, Coverage, Ints, Mask, Spans, span
+
+
+class RowCounts(NamedTuple):
+    """Single messages, per deliver row."""
+
+    violations: Ints
+    unknown: Ints
+    checked: Ints
+
+
+class Witness(NamedTuple):
+    """Which message of a row shows a violation, and which earlier ones of other keys it lacks."""
+
+    number: int
+    lacking: list[tuple[int, int]]
+    """(key, number), the key as a place in the order's keys."""
+
+
+class Segments(NamedTuple):
+    """Deliver rows cut up where one send run ends and the next begins."""
+
+    row: Ints
+    run: Ints
+    start: Ints
+    end: Ints
+
+
+@dataclass
+class Case:
+    """The deliveries of one piece, and what is needed to judge them."""
+
+    order: Order
+    process: str
+    rows: MessageRows
+    already: Mapping[Key, Spans]
+    """What the process had delivered before, by key."""
+    place: Ints = field(init=False)
+    """The key of each row, as a place in the order's keys."""
+    sent: Ints = field(init=False)
+    """Per row: how many messages of its key are on record."""
+    open: Mask = field(init=False)
+    """Per row: whether its sender's log is open."""
+    end: Ints = field(init=False)
+    """Per row: the end of what was, or may have been, sent; not above `rows.start` if nothing of it was."""
+    _coverage: dict[int, Coverage] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        places = {key: place for place, key in enumerate(self.order.keys)}
+        of_key = np.array([places[key] for key in self.rows.keys], np.int64)
+        self.place = of_key[self.rows.key]
+        self.sent = self.order.sent[self.place]
+        self.open = self.order.open_keys[self.place]
+        self.end = np.where(self.open, self.rows.end, np.minimum(self.rows.end, self.sent + 1))
+
+    def coverage(self, place: int) -> Coverage:
+        """When the process had delivered what it is owed of a key."""
+        if place not in self._coverage:
+            self._coverage[place] = self.cover(place, self.order.owed(self.process, place))
+        return self._coverage[place]
+
+    def cover(self, place: int, wanted: Spans) -> Coverage:
+        """When the process had delivered certain numbers of a key."""
+        rows = np.flatnonzero(self.place == place)
+        already = self.already.get(self.order.keys[place], EMPTY)
+        return Coverage(self.rows.start[rows], self.rows.end[rows], self.rows.index[rows], wanted, already)
+
+    def off_record(self, place: int) -> Coverage:
+        """When the process had delivered all that may have been sent off record."""
+        return self.cover(place, span(int(self.order.sent[place]) + 1, ENDLESS))
+
+    def segments(self, chosen: Mask) -> Segments:
+        """The chosen rows, as far as they were sent, by send run."""
+        parts: list[Segments] = []
+        for place in np.unique(self.place):
+            row = np.flatnonzero(chosen & (self.place == place) & (self.end > self.rows.start))
+            start, end = self.rows.start[row], self.end[row]
+            first, last = self.order.run_of(int(place), start), self.order.run_of(int(place), end - 1)
+            count = last - first + 1
+            row, start, end = np.repeat(row, count), np.repeat(start, count), np.repeat(end, count)
+            run = np.repeat(first, count) + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+            start, end = np.maximum(start, self.order.start[run]), np.minimum(end, self.order.end[run])
+            parts.append(Segments(row, run, start, end))
+        if not parts:
+            return Segments(*(np.empty(0, np.int64),) * 4)
+        return Segments(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def per_row(self, segments: Segments, counts: Ints) -> Ints:
+        """The sum of counts over the segments of each row."""
+        sums = np.zeros(len(self.rows.key), np.int64)
+        np.add.at(sums, segments.row, counts)
+        return sums
+
+    def latencies(self) -> tuple[Ints, Ints, Ints]:
+        """Row, nanoseconds from send to delivery (never below 0), and number of messages, by send run."""
+        segments = self.segments(np.ones(len(self.place), bool))
+        known = np.flatnonzero(self.order.index[segments.run] != NO_ROW)
+        row, run = segments.row[known], segments.run[known]
+        latency_ns = np.maximum(self.rows.time_ns[row] - self.order.time_ns[run], 0)
+        return row, latency_ns, segments.end[known] - segments.start[known]

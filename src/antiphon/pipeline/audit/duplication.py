@@ -1,0 +1,30 @@
+"""duplication: no process incarnation delivers a message twice.
+
+What is first delivered by a row is new; the rest of the row is repetition.
+"""
+
+import numpy as np
+
+from antiphon.pipeline.audit.case import Case, RowCounts, Witness
+from antiphon.pipeline.audit.order import ENDLESS
+from antiphon.pipeline.intervals import span
+
+EVERYTHING = span(1, ENDLESS)
+
+
+def count(case: Case) -> RowCounts:
+    rows = case.rows
+    new = np.zeros(len(rows.key), np.int64)
+    for place in np.unique(case.place):
+        positions, sizes = case.cover(int(place), EVERYTHING).first_deliveries()
+        np.add.at(new, np.searchsorted(rows.index, positions), sizes)
+    messages = rows.end - rows.start
+    return RowCounts(messages - new, np.zeros_like(messages), messages)
+
+
+def witness(case: Case, row: int) -> Witness:
+    """The lowest number of the row that had been delivered before it."""
+    start, end, index = (int(column[row]) for column in (case.rows.start, case.rows.end, case.rows.index))
+    again = case.cover(int(case.place[row]), EVERYTHING).delivered_before(index)
+    numbers = np.maximum(again.starts, start)
+    return Witness(int(numbers[(numbers < again.ends) & (numbers < end)][0]), [])

@@ -1,0 +1,33 @@
+"""fifo: a sender's messages to a group are delivered in sending order, without gaps within what the process is owed.
+
+A row delivers consecutive numbers in order, so it is right or wrong as a whole: everything owed below its first number
+must have been delivered before it.
+"""
+
+import numpy as np
+
+from antiphon.pipeline.audit.case import Case, RowCounts, Witness
+from antiphon.pipeline.audit.rows import FIFO_RANK
+
+
+def count(case: Case) -> RowCounts:
+    rows = case.rows
+    held = (rows.level >= FIFO_RANK) & (case.end > rows.start)
+    violated = np.zeros(len(held), bool)
+    unknown = np.zeros(len(held), bool)
+    for place in np.unique(case.place[held]).tolist():
+        own = np.flatnonzero(held & (case.place == place))
+        below, at = rows.start[own] - 1, rows.index[own]
+        violated[own] = case.coverage(place).position(below) > at
+        if case.order.open_keys[place]:
+            unknown[own] = ~violated[own] & (case.off_record(place).position(below) > at)
+    messages = np.where(held, case.end - rows.start, 0)
+    return RowCounts(np.where(violated, messages, 0), np.where(unknown, messages, 0), messages)
+
+
+def witness(case: Case, row: int) -> Witness:
+    """The lowest number that the row should have waited for."""
+    place, start, index = int(case.place[row]), int(case.rows.start[row]), int(case.rows.index[row])
+    missing = case.coverage(place).lowest_missing(index, start - 1)
+    assert missing is not None
+    return Witness(start, [(place, missing)])

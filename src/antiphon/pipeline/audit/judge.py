@@ -1,0 +1,112 @@
+"""What comes out of judging a piece: counts by group and guarantee, a witness where something is broken, latencies."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+
+from antiphon.pipeline.audit import causal, creation, duplication, fifo
+from antiphon.pipeline.audit.case import Case, RowCounts, Witness
+from antiphon.pipeline.audit.logs import LogFacts
+from antiphon.pipeline.audit.order import Order
+from antiphon.pipeline.audit.pieces import Piece
+from antiphon.pipeline.audit.rows import Key, message_rows
+from antiphon.pipeline.audit.summary import Summary
+from antiphon.pipeline.intervals import EMPTY, Mask, Spans, union
+from antiphon.pipeline.latency import coarse
+from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO, Promises
+
+Count = Callable[[Case], RowCounts]
+FindWitness = Callable[[Case, int], Witness]
+
+CHECKS: Final[Mapping[str, tuple[Count, FindWitness]]] = {
+    CREATION: (creation.count, creation.witness),
+    DUPLICATION: (duplication.count, duplication.witness),
+    FIFO: (fifo.count, fifo.witness),
+    CAUSAL: (causal.count, causal.witness),
+}
+
+JUDGED: Final = pa.schema(
+    [
+        ("run", pa.string()),
+        ("process", pa.string()),
+        ("group", pa.string()),
+        # One row per group and guarantee…
+        ("guarantee", pa.string()),
+        ("violations", pa.int64()),
+        ("unknown", pa.int64()),
+        ("checked", pa.int64()),
+        # …with the first violating delivery, if any: its row, message, and what it lacked of which key…
+        ("index", pa.int64()),
+        ("sender", pa.string()),
+        ("number", pa.int64()),
+        ("lacking", pa.list_(pa.struct([("key", pa.int64()), ("number", pa.int64())]))),
+        # …and one row per group and rounded latency.
+        ("latency_ns", pa.int64()),
+        ("count", pa.int64()),
+        ("latency_ns_max", pa.int64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class PieceKnowledge:
+    """What must be known of the rest of a log to judge a piece of it."""
+
+    known_end: int
+    already: Mapping[Key, Spans]
+
+    @classmethod
+    def of_log(cls, log: LogFacts) -> Iterator[tuple[Summary, Self]]:
+        """For each piece of a log, in order."""
+        already: dict[Key, Spans] = {}
+        for piece in log.pieces:
+            yield piece, cls(piece["known_end"], dict(already))
+            for entry in piece["delivered"]:
+                key = (entry["group"], entry["sender"])
+                already[key] = union(already.get(key, EMPTY), (entry["starts"], entry["ends"]))
+
+
+def judge(piece: Piece, order: Order, known: PieceKnowledge, promises: Promises) -> pa.RecordBatch:
+    """Hold a piece to what was promised; rows of JUDGED."""
+    first_index = piece.table["index"][0].as_py()
+    rows = message_rows(piece.table.slice(0, known.known_end - first_index), "deliver")
+    case = Case(order, piece.process, rows, known.already)
+    group_of_key = np.array([group for group, _ in rows.keys], object)
+    masks = {group: (group_of_key == group)[rows.key] for group in sorted({group for group, _ in rows.keys})}
+    found: list[dict[str, Any]] = []
+    for guarantee, (count, witness) in CHECKS.items():
+        held = {group: mask for group, mask in masks.items() if promises.holds(guarantee, piece.run, group)}
+        if held:
+            counts = count(case)
+            for group, mask in held.items():
+                found.append({"group": group, "guarantee": guarantee} | _counted(case, counts, mask, witness))
+    for group, mask in masks.items():
+        found += [{"group": group} | entry for entry in _latencies(case, mask)]
+    log = {"run": piece.run, "process": piece.process}
+    return pa.RecordBatch.from_pylist([log | entry for entry in found], JUDGED)
+
+
+def _counted(case: Case, counts: RowCounts, mask: Mask, witness: FindWitness) -> dict[str, Any]:
+    """The sums over some rows, and the first row that violates."""
+    entry: dict[str, Any] = {name: int(column[mask].sum()) for name, column in counts._asdict().items()}
+    if entry["violations"]:
+        row = int(np.argmax(mask & (counts.violations > 0)))
+        number, lacking = witness(case, row)
+        entry |= {"index": int(case.rows.index[row]), "sender": case.order.keys[case.place[row]][1], "number": number}
+        entry["lacking"] = [{"key": key, "number": missing} for key, missing in lacking]
+    return entry
+
+
+def _latencies(case: Case, mask: Mask) -> Iterator[dict[str, int]]:
+    """How many messages had which rounded latency."""
+    row, latency_ns, count = case.latencies()
+    own = mask[row]
+    rounded, place = np.unique(coarse(latency_ns[own]), return_inverse=True)
+    messages, highest = np.zeros(len(rounded), np.int64), np.zeros(len(rounded), np.int64)
+    np.add.at(messages, place, count[own])
+    np.maximum.at(highest, place, latency_ns[own])
+    for columns in zip(rounded.tolist(), messages.tolist(), highest.tolist(), strict=True):
+        yield dict(zip(("latency_ns", "count", "latency_ns_max"), columns, strict=True))

@@ -1,0 +1,91 @@
+"""What is known of each log, put together from the summaries of its pieces."""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from antiphon.history.errors import UnusableHistoryError
+from antiphon.history.schema import QUIET
+from antiphon.pipeline.audit.summary import Summary
+
+CRASHED: Final = "crashed"
+CUT_SHORT: Final = "cut short"
+MISSING: Final = "missing"
+
+
+@dataclass(frozen=True)
+class LogFacts:
+    """One log: the pieces up to its first gap, in order, and how it ends."""
+
+    process: str
+    pieces: tuple[Summary, ...]
+    ending: str
+    """"quiet", "stopped: why", CRASHED, CUT_SHORT, or MISSING if the process is only named by others."""
+
+    @property
+    def rows(self) -> int:
+        return int(self.pieces[-1]["known_end"]) if self.pieces else 0
+
+    @property
+    def open(self) -> bool:
+        """Whether there may have been more than is on record."""
+        return self.ending in (CUT_SHORT, MISSING)
+
+    @property
+    def early(self) -> bool:
+        """Whether the process left before the run went quiet, or may have."""
+        return self.ending not in (QUIET, CRASHED)
+
+
+def gather_logs(summaries: Iterable[Summary], unfinished: frozenset[tuple[str, str]]) -> dict[str, dict[str, LogFacts]]:
+    """run → process → log, with those that are missing but named by others."""
+    pieces: dict[str, dict[str, list[Summary]]] = defaultdict(lambda: defaultdict(list))
+    for summary in summaries:
+        pieces[summary["run"]][summary["process"]].append(summary)
+    for run, process in unfinished:
+        pieces[run].setdefault(process, [])
+    result: dict[str, dict[str, LogFacts]] = {}
+    for run, of_run in sorted(pieces.items()):
+        logs = {
+            process: _log_facts(process, of_log, (run, process) in unfinished)
+            for process, of_log in sorted(of_run.items())
+        }
+        for process in sorted(_named(logs.values()) - logs.keys()):
+            logs[process] = LogFacts(process, (), MISSING)
+        result[run] = logs
+    return result
+
+
+def _log_facts(process: str, pieces: list[Summary], unfinished: bool) -> LogFacts:
+    known: list[Summary] = []
+    whole = not unfinished
+    expected = 0
+    for piece in sorted(pieces, key=lambda piece: int(piece["first_index"])):
+        if piece["first_index"] != expected:
+            whole = False
+            break
+        if piece["early_end"] or (known and known[-1]["end_kind"] in ("stop", "crash")):
+            raise UnusableHistoryError(None, f"the log of {process} goes on after its stop or crash row")
+        known.append(piece)
+        expected = piece["known_end"]
+        if piece["has_gap"]:
+            whole = False
+            break
+    return LogFacts(process, tuple(known), _ending(known, whole))
+
+
+def _ending(known: list[Summary], whole: bool) -> str:
+    kind, label = (known[-1]["end_kind"], known[-1]["end_label"]) if known else ("", "")
+    if not whole or kind not in ("stop", "crash"):
+        return CUT_SHORT
+    if kind == "crash":
+        return CRASHED
+    return QUIET if label == QUIET else f"stopped: {label}"
+
+
+def _named(logs: Iterable[LogFacts]) -> set[str]:
+    """Every process that a view or a delivery names."""
+    pieces = [piece for log in logs for piece in log.pieces]
+    members = {member for piece in pieces for view in piece["views"] for member in view["members"]}
+    return members | {delivered["sender"] for piece in pieces for delivered in piece["delivered"]}

@@ -1,0 +1,111 @@
+"""How a history is cut up for the passes over it.
+
+A *task* is one row group, or several where they share a stretch of some log; a *piece* is what one task holds of one
+log, in order of index. Pieces of a log never interleave, so that a pass can work on each by itself, with a seed for
+what came before it. The recorder writes one log per file, in order: there each row group is one task and one piece.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from antiphon.history.reader import History, Unit, read_unit
+
+LOG_COLUMNS: Final = ("run", "process", "incarnation")
+ORDER: Final = [(name, "ascending") for name in (*LOG_COLUMNS, "index")]
+
+Task = tuple[Unit, ...]
+
+
+class Piece(NamedTuple):
+    """The rows that one task holds of one log, in order of index."""
+
+    run: str
+    process: str
+    """"name/incarnation"."""
+    table: pa.Table
+
+
+class Extent(NamedTuple):
+    """Where a piece lies: first and last index of a log in a row group."""
+
+    run: str
+    process: str
+    incarnation: int
+    first: int
+    last: int
+    place: int
+    """Which row group, by its place in the history."""
+
+
+def plan(history: History) -> list[Task]:
+    """The tasks of a history: row groups that share a stretch of a log belong together."""
+    extents = sorted(extent for place, unit in enumerate(history.units) for extent in _extents(unit, place))
+    joined = list(range(len(history.units)))
+
+    def root(place: int) -> int:
+        while joined[place] != place:
+            place = joined[place]
+        return place
+
+    reach: Extent | None = None
+    for extent in extents:
+        if reach is not None and reach[:3] == extent[:3] and extent.first <= reach.last:
+            joined[root(extent.place)] = root(reach.place)
+        if reach is None or reach[:3] != extent[:3] or extent.last > reach.last:
+            reach = extent
+    tasks: dict[int, list[Unit]] = {}
+    for place, unit in enumerate(history.units):
+        tasks.setdefault(root(place), []).append(unit)
+    return [tuple(units) for units in tasks.values()]
+
+
+def read_pieces(task: Task) -> Iterator[Piece]:
+    """The pieces of a task, one by one."""
+    table = pa.concat_tables([read_unit(unit) for unit in task])
+    if not _in_order(table):
+        table = table.sort_by(ORDER)
+    bounds = _log_bounds(table)
+    for first, end in pairwise(bounds):
+        part = table.slice(first, end - first)
+        run, name, incarnation = (part[column][0].as_py() for column in LOG_COLUMNS)
+        yield Piece(run, f"{name}/{incarnation}", part)
+
+
+def _log_bounds(table: pa.Table) -> list[int]:
+    """Where one log ends and the next begins."""
+    same = np.ones(max(len(table) - 1, 0), bool)
+    for name in LOG_COLUMNS:
+        column = table[name].combine_chunks()
+        same &= pc.equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
+    return [0, *(np.flatnonzero(~same) + 1).tolist(), len(table)]
+
+
+def _in_order(table: pa.Table) -> bool:
+    """Whether there is one log only, in rising order of index."""
+    index = table["index"].to_numpy()
+    return len(_log_bounds(table)) == 2 and bool((index[1:] > index[:-1]).all())
+
+
+def _extents(unit: Unit, place: int) -> Sequence[Extent]:
+    """Of each log in a row group; from the file's statistics where these tell, else by reading four columns."""
+    with pq.ParquetFile(Path(unit.file)) as parquet:
+        group = parquet.metadata.row_group(unit.row_group)
+        columns = {group.column(at).path_in_schema: group.column(at) for at in range(group.num_columns)}
+        statistics = [columns[name].statistics for name in (*LOG_COLUMNS, "index")]
+        if all(known is not None and known.has_min_max for known in statistics):
+            run, process, incarnation, index = statistics
+            if all(known.min == known.max for known in (run, process, incarnation)):
+                return [Extent(run.min, process.min, incarnation.min, index.min, index.max, place)]
+        table = parquet.read_row_group(unit.row_group, columns=[*LOG_COLUMNS, "index"], use_threads=False)
+    grouped = table.group_by(list(LOG_COLUMNS)).aggregate([("index", "min"), ("index", "max")])
+    return [
+        Extent(row["run"], row["process"], row["incarnation"], row["index_min"], row["index_max"], place)
+        for row in grouped.to_pylist()
+    ]

@@ -1,0 +1,71 @@
+"""Send and deliver rows as arrays: what the checks compute with."""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from antiphon.history.schema import LEVELS
+from antiphon.pipeline.intervals import Ints
+
+FIFO_RANK: Final = LEVELS.index("fifo")
+CAUSAL_RANK: Final = LEVELS.index("causal")
+
+Key = tuple[str, str]
+"""(group, sender "name/incarnation"): whose messages are numbered together."""
+
+
+@dataclass(frozen=True)
+class MessageRows:
+    """The rows of one kind in one piece, in order of index; each stands for the numbers [start, end) of one key."""
+
+    keys: list[Key]
+    key: Ints
+    """Places in `keys`."""
+    start: Ints
+    end: Ints
+    index: Ints
+    time_ns: Ints
+    view: Ints
+    level: Ints
+    """The rank of the level: 0 is reliable."""
+    size: Ints
+
+    def of_key(self, place: int) -> Ints:
+        """Which rows belong to a key."""
+        return np.flatnonzero(self.key == place)
+
+
+def message_rows(table: pa.Table, kind: str) -> MessageRows:
+    """The rows of one kind as arrays."""
+    part = table.filter(pc.equal(table["kind"], kind))
+    groups, group = _encoded(part["group"])
+    incarnation = part["sender_incarnation"].cast(pa.string())
+    senders, sender = _encoded(pa.chunked_array(pc.binary_join_element_wise(part["sender"], incarnation, "/")))
+    codes, key = np.unique(group * max(len(senders), 1) + sender, return_inverse=True)
+    keys = [(groups[code // len(senders)], senders[code % len(senders)]) for code in codes.tolist()]
+    start = _ints(part["number"])
+    return MessageRows(
+        keys=keys,
+        key=key.astype(np.int64),
+        start=start,
+        end=start + _ints(part["count"]),
+        index=_ints(part["index"]),
+        time_ns=_ints(part["time_ns"]),
+        view=_ints(part["view"]),
+        level=_ints(pc.index_in(part["level"], pa.array(LEVELS, pa.string()))),
+        size=_ints(part["size"]),
+    )
+
+
+def _encoded(column: pa.ChunkedArray) -> tuple[list[str], Ints]:
+    """The distinct values, and for each row the place of its value among them."""
+    encoded = pc.dictionary_encode(column.combine_chunks())
+    return encoded.dictionary.to_pylist(), np.asarray(encoded.indices, np.int64)
+
+
+def _ints(column: pa.ChunkedArray) -> Ints:
+    result: Ints = column.to_numpy().astype(np.int64)
+    return result

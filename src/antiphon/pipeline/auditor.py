@@ -1,0 +1,251 @@
+"""The audit on Spark: two passes over the history, without a shuffle of its rows.
+
+1. Each piece of each log is summarised (`antiphon.pipeline.audit.summary`). From the summaries the driver puts together
+   the logs, the causal order of the messages, and what each process had delivered before each piece.
+2. Each piece is judged with that knowledge (`antiphon.pipeline.audit.case` and one file per guarantee). Only counts, a
+   witness per broken guarantee and rounded latencies leave a piece; Spark SQL adds them up.
+
+If something was delivered that was never sent, the first pass is made again, so that it is left out of every past.
+What must hold in the end (settled) is decided from the summaries alone. The rules, word for word, are at the top of
+`antiphon.pipeline.reference`; both auditors give the same verdicts and counts on every history.
+
+Memory: a task holds its row group; the driver holds one row per send run and one column per sender and group.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from antiphon.history.errors import UnusableHistoryError
+from antiphon.history.reader import History
+from antiphon.history.start import parse_start
+from antiphon.pipeline.audit import settled
+from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
+from antiphon.pipeline.audit.logs import LogFacts, gather_logs
+from antiphon.pipeline.audit.order import Order, close, make_order, never_sent
+from antiphon.pipeline.audit.pieces import Task, plan, read_pieces
+from antiphon.pipeline.audit.rows import Key
+from antiphon.pipeline.audit.summary import SUMMARY, Summary, summaries_of, summarise
+from antiphon.pipeline.explain import open_log_text
+from antiphon.pipeline.promises import CHECKED, SETTLED, Promises, gather
+from antiphon.pipeline.result import Audit, MemberObservation
+from antiphon.pipeline.verdicts import Tally, conclude
+from antiphon.pipeline.witness import Storyteller
+
+Progress = Callable[[str], None]
+Limits = Mapping[str, Mapping[Key, int]]
+
+PARTITIONS_PER_CORE = 4
+
+
+def audit(
+    path: Path | str, spark: SparkSession, promise: Sequence[str] | None = None, progress: Progress | None = None
+) -> Audit:
+    """Audit the history at `path`; `promise` names guarantees in place of those that were promised.
+
+    `progress` is told, in words, what begins. Raises UnusableHistoryError if the input is no history, and
+    UnknownGuaranteeError for a guarantee that cannot be checked.
+    """
+    tell = progress or _say_nothing
+    gather((), promise)  # a wrong name is refused before anything is read
+    history = History.open(path)
+    tasks = plan(history)
+    tell(f"reading {history.rows:,} rows")
+    runs, summaries = _first_pass(spark, history, tasks)
+    starts = [(summary["run"], start) for summary in summaries for start in summary["starts"]]
+    promises = gather([(run, start["group"], parse_start(start["label"])) for run, start in starts], promise)
+    tell(f"checking {sum(summary['events'] for summary in summaries):,} events")
+    judged = _second_pass(spark, tasks, runs, promises)
+    tell("adding up")
+    tallies = _tallies(judged, runs, promises, history)
+    observations = _observations(judged, runs)
+    judged.unpersist()
+    return conclude(
+        promises,
+        tallies,
+        events=sum(summary["events"] for summary in summaries),
+        rows=sum(summary["rows"] for summary in summaries),
+        runs=len(runs),
+        observations=observations,
+    )
+
+
+@dataclass(frozen=True)
+class Run:
+    """Everything that the driver knows of a run."""
+
+    logs: Mapping[str, LogFacts]
+    order: Order
+
+
+def _first_pass(spark: SparkSession, history: History, tasks: list[Task]) -> tuple[dict[str, Run], list[Summary]]:
+    unfinished = history.unfinished()
+    summaries = _summarise(spark, tasks, {})
+    logs = gather_logs(summaries, unfinished)
+    limits = {run: beyond for run, of_run in logs.items() if (beyond := never_sent(of_run))}
+    if limits:
+        summaries = _summarise(spark, tasks, limits)
+        logs = gather_logs(summaries, unfinished)
+    runs = {}
+    for run, of_run in logs.items():
+        order = make_order(run, of_run, limits.get(run, {}))
+        close(order)
+        runs[run] = Run(of_run, order)
+    return runs, summaries
+
+
+def _summarise(spark: SparkSession, tasks: list[Task], limits: Limits) -> list[Summary]:
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for place in batch.column(0).to_pylist():
+                yield from _summaries(tasks[place], place, limits)
+
+    table = _over_tasks(spark, tasks, work, SUMMARY).toArrow()
+    summaries = summaries_of(table)
+    problems = sorted(summary["problem"] for summary in summaries if summary["problem"] is not None)
+    if problems:
+        raise UnusableHistoryError(None, problems[0])
+    return summaries
+
+
+def _summaries(task: Task, place: int, limits: Limits) -> Iterator[pa.RecordBatch]:
+    """The summaries of one task; what makes the history unusable travels as a row, since exceptions travel badly."""
+    try:
+        for piece in read_pieces(task):
+            yield summarise(piece, place, limits.get(piece.run, {}))
+    except UnusableHistoryError as error:
+        yield pa.RecordBatch.from_pylist([{"problem": str(error)}], SUMMARY)
+
+
+def _second_pass(spark: SparkSession, tasks: list[Task], runs: Mapping[str, Run], promises: Promises) -> DataFrame:
+    orders = {name: run.order for name, run in runs.items()}
+    knowledge = {
+        (piece["task"], name, process): known
+        for name, run in runs.items()
+        for process, log in run.logs.items()
+        for piece, known in PieceKnowledge.of_log(log)
+    }
+    shared = spark.sparkContext.broadcast((orders, knowledge))
+
+    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        orders, knowledge = shared.value
+        for batch in batches:
+            for place in batch.column(0).to_pylist():
+                for piece in read_pieces(tasks[place]):
+                    known = knowledge.get((place, piece.run, piece.process))
+                    if known is not None:  # else it lies behind a gap
+                        yield judge(piece, orders[piece.run], known, promises)
+
+    return _over_tasks(spark, tasks, work, JUDGED).persist()
+
+
+def _over_tasks(
+    spark: SparkSession,
+    tasks: list[Task],
+    work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
+    schema: pa.Schema,
+) -> DataFrame:
+    """Run `work` over the numbers of the tasks."""
+    partitions = min(len(tasks), PARTITIONS_PER_CORE * spark.sparkContext.defaultParallelism)
+    numbers = spark.range(0, len(tasks), 1, partitions)
+    return numbers.mapInArrow(work, from_arrow_schema(schema))
+
+
+FINDINGS = """
+    SELECT guarantee, sum(violations) AS violations, sum(unknown) AS unknown, sum(checked) AS checked,
+           min_by(struct(run, process, group, sender, index, number, lacking), struct(run, process, index))
+               FILTER (WHERE violations > 0) AS witness
+    FROM {judged} WHERE guarantee IS NOT NULL GROUP BY guarantee
+"""
+
+LATENCIES = """
+    SELECT run, process, group, max(latency_ns_max) AS latency_ns_max,
+           min(latency_ns) FILTER (WHERE 100 * so_far >= 50 * total) AS latency_ns_p50,
+           min(latency_ns) FILTER (WHERE 100 * so_far >= 99 * total) AS latency_ns_p99
+    FROM (SELECT *, sum(count) OVER (PARTITION BY run, process, group ORDER BY latency_ns) AS so_far,
+                 sum(count) OVER (PARTITION BY run, process, group) AS total
+          FROM {judged} WHERE latency_ns IS NOT NULL)
+    GROUP BY run, process, group
+"""
+
+
+def _tallies(judged: DataFrame, runs: Mapping[str, Run], promises: Promises, history: History) -> dict[str, Tally]:
+    tallies = {guarantee: Tally() for guarantee in CHECKED}
+    storytellers = {name: Storyteller(history, name, run.logs, run.order) for name, run in runs.items()}
+    for row in judged.sparkSession.sql(FINDINGS, judged=judged).toArrow().to_pylist():
+        tally = tallies[row["guarantee"]]
+        tally.violations, tally.unknown, tally.checked = row["violations"], row["unknown"], row["checked"]
+        if row["witness"] is not None:
+            tally.example = storytellers[row["witness"]["run"]].tell(row["guarantee"], row["witness"])
+    for name, run in runs.items():
+        _add_settled(tallies[SETTLED], run, promises, storytellers[name])
+        _add_open_logs(tallies, run, promises)
+    return tallies
+
+
+def _add_settled(tally: Tally, run: Run, promises: Promises, storyteller: Storyteller) -> None:
+    for key, found in settled.count(run.order, run.logs).items():
+        if promises.holds(SETTLED, run.order.run, key[0]):
+            tally.violations += found.violations
+            tally.unknown += found.unknown
+            tally.checked += found.checked
+            if found.witness is not None and tally.example is None:
+                tally.example = storyteller.tell_settled(key, *found.witness)
+
+
+def _add_open_logs(tallies: Mapping[str, Tally], run: Run, promises: Promises) -> None:
+    for guarantee, tally in tallies.items():
+        if not promises.in_run(guarantee, run.order.run):
+            continue
+        for log in run.logs.values():
+            if log.open:
+                tally.unknown += 1
+                tally.open_logs.append(open_log_text(log.process, log.rows if log.pieces else None))
+            elif guarantee == SETTLED and log.early:
+                tally.open_logs.append(open_log_text(log.process, log.rows, log.ending))
+
+
+def _observations(judged: DataFrame, runs: Mapping[str, Run]) -> list[MemberObservation]:
+    found = judged.sparkSession.sql(LATENCIES, judged=judged).toArrow().to_pylist()
+    latencies = {(row["run"], row["process"], row["group"]): row for row in found}
+    observations = []
+    for name, run in runs.items():
+        for process, log in run.logs.items():
+            for group, facts in _group_facts(log).items():
+                seen = latencies.get((name, process, group), {})
+                observations.append(
+                    MemberObservation(
+                        run=name,
+                        process=process,
+                        group=group,
+                        latency_ns_p50=seen.get("latency_ns_p50"),
+                        latency_ns_p99=seen.get("latency_ns_p99"),
+                        latency_ns_max=seen.get("latency_ns_max"),
+                        ending=log.ending,
+                        **facts,
+                    )
+                )
+    return observations
+
+
+def _group_facts(log: LogFacts) -> dict[str, dict[str, Any]]:
+    """Counts and times of a log, by group, over all its pieces."""
+    by_group: dict[str, list[dict[str, int]]] = defaultdict(list)
+    for piece in log.pieces:
+        for facts in piece["groups"]:
+            by_group[facts["group"]].append(facts)
+    return {
+        group: {name: sum(facts[name] for facts in parts) for name in ("sent", "delivered", "delivered_bytes")}
+        | {"first_ns": min(facts["first_ns"] for facts in parts), "last_ns": max(facts["last_ns"] for facts in parts)}
+        for group, parts in by_group.items()
+    }
+
+
+def _say_nothing(_: str) -> None:
+    pass

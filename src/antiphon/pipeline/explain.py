@@ -1,0 +1,93 @@
+"""The words of an audit: how examples and reasons read. Both auditors speak through these functions."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class Message(NamedTuple):
+    """The name of a message within a run; `sender` is "name/incarnation"."""
+
+    group: str
+    sender: str
+    number: int
+
+
+class Link(NamedTuple):
+    """One step of a causal chain: the sender of `sent` sent it after it had delivered, or itself sent, `after`."""
+
+    after: Message
+    sent: Message
+
+
+def process_name(process: str) -> str:
+    """The first incarnation goes by its name alone."""
+    return process.removesuffix("/1")
+
+
+def message_name(message: Message, with_group: bool) -> str:
+    name = f"{process_name(message.sender)}#{message.number}"
+    return f"{name} of {message.group}" if with_group else name
+
+
+def creation_text(process: str, message: Message, sent: int) -> str:
+    sender = process_name(message.sender)
+    how_many = f"sent only {sent} message{'' if sent == 1 else 's'}" if sent else "sent nothing"
+    return (
+        f"{process_name(process)} delivered {message_name(message, False)}, but {sender} {how_many} to {message.group}"
+    )
+
+
+def duplication_text(process: str, message: Message) -> str:
+    return f"{process_name(process)} delivered {message_name(message, False)} twice"
+
+
+def fifo_text(process: str, message: Message, missing: Message, later: bool) -> str:
+    return (
+        f"{_wrong_order(process, message, missing, later, False)}, "
+        f"although {process_name(message.sender)} sent #{missing.number} first"
+    )
+
+
+def causal_text(process: str, message: Message, missing: Message, later: bool, chain: Sequence[Link]) -> str:
+    """`chain` leads from `missing` to `message`; where these are the same, the message is in its own past."""
+    with_group = len({part.group for link in chain for part in link}) > 1
+    steps = " and ".join(_step(link, with_group) for link in chain)
+    if message == missing:
+        name = message_name(message, with_group)
+        return f"{process_name(process)} delivered {name}, which is in its own past: {steps}"
+    return f"{_wrong_order(process, message, missing, later, with_group)}, although {steps}"
+
+
+def settled_text(process: str, message: Message) -> str:
+    return f"{process_name(process)} never delivered {message_name(message, False)}, although the run went quiet"
+
+
+def _wrong_order(process: str, message: Message, missing: Message, later: bool, with_group: bool) -> str:
+    before = "before" if later else "but never"
+    done, wanted = message_name(message, with_group), message_name(missing, with_group)
+    return f"{process_name(process)} delivered {done} {before} {wanted}"
+
+
+def _step(link: Link, with_group: bool) -> str:
+    sender = process_name(link.sent.sender)
+    of_group = f" of {link.sent.group}" if with_group else ""
+    if link.after.sender == link.sent.sender and link.after != link.sent:
+        return f"{sender} sent #{link.sent.number}{of_group} after sending {message_name(link.after, with_group)}"
+    return f"{sender} sent #{link.sent.number}{of_group} after delivering {message_name(link.after, with_group)}"
+
+
+def reason_text(unknown: int, open_logs: Sequence[str]) -> str:
+    """Why so many deliveries are unknown; `open_logs` says, log by log, what is missing."""
+    shown = 5
+    more = [f"and {len(open_logs) - shown} more"] if len(open_logs) > shown else []
+    extent = "1 delivery is left open" if unknown == 1 else f"{unknown} deliveries are left open"
+    return f"{extent}: {', '.join([*open_logs[:shown], *more])}"
+
+
+def open_log_text(process: str, rows: int | None, stopped: str | None = None) -> str:
+    """What is known of a log that leaves something open. `rows` is None if there is no log at all."""
+    if rows is None:
+        return f"the log of {process} is missing"
+    if stopped is not None:
+        return f"{process} stopped before the run went quiet ({stopped})"
+    return f"the log of {process} is cut short after {rows} row{'' if rows == 1 else 's'}"

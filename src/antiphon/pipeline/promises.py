@@ -1,0 +1,78 @@
+"""Which guarantees a history is held to.
+
+Each group is held to what the `start` rows of its members promised, or, where the caller names guarantees, every group
+to exactly those. A guarantee that was promised but that this version cannot check yet is reported as unknown; one
+that the caller asks for by name is refused.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from antiphon.history.errors import UnusableHistoryError
+from antiphon.kernel.errors import UsageError
+
+CREATION: Final = "creation"
+DUPLICATION: Final = "duplication"
+FIFO: Final = "fifo"
+CAUSAL: Final = "causal"
+SETTLED: Final = "settled"
+
+GUARANTEES: Final = (
+    *(CREATION, DUPLICATION, FIFO, CAUSAL, "total", "total_global", "safe", "view_agreement", "view_synchrony"),
+    *("view_sending", "primary", "silence", "group_broadcast", "label_order", SETTLED),
+)
+CHECKED: Final = (CREATION, DUPLICATION, FIFO, CAUSAL, SETTLED)
+
+
+class UnknownGuaranteeError(UsageError):
+    """A guarantee was asked for that does not exist, or that cannot be checked yet."""
+
+    def __init__(self, guarantee: str) -> None:
+        problem = "cannot be checked yet" if guarantee in GUARANTEES else "is no guarantee"
+        super().__init__(f"{guarantee!r} {problem}; choose from: {', '.join(CHECKED)}")
+        self.guarantee = guarantee
+
+
+@dataclass(frozen=True)
+class Promises:
+    """What is judged: by group, and over all."""
+
+    by_group: Mapping[tuple[str, str], frozenset[str]]
+    """(run, group) → guarantee ids."""
+    every: frozenset[str] | None
+    """Named by the caller for all groups, in place of what the groups promised."""
+
+    def holds(self, guarantee: str, run: str, group: str) -> bool:
+        """Whether this group of this run is held to the guarantee."""
+        return guarantee in (self.by_group.get((run, group), ()) if self.every is None else self.every)
+
+    def in_run(self, guarantee: str, run: str) -> bool:
+        """Whether any group of the run is held to the guarantee."""
+        if self.every is not None:
+            return guarantee in self.every
+        return any(guarantee in ids for (owner, _), ids in self.by_group.items() if owner == run)
+
+    def all(self) -> tuple[str, ...]:
+        """Every guarantee that some group is held to, in the order of GUARANTEES."""
+        chosen = frozenset().union(*self.by_group.values()) if self.every is None else self.every
+        return tuple(guarantee for guarantee in GUARANTEES if guarantee in chosen)
+
+
+def gather(starts: Iterable[tuple[str, str, Sequence[str]]], named: Sequence[str] | None) -> Promises:
+    """The promises of the start rows (run, group, ids), or those that the caller named."""
+    if named is not None:
+        for guarantee in named:
+            if guarantee not in CHECKED:
+                raise UnknownGuaranteeError(guarantee)
+        if not named:
+            raise UsageError(f"no guarantee is named; choose from: {', '.join(CHECKED)}")
+        return Promises({}, frozenset(named))
+    by_group: dict[tuple[str, str], frozenset[str]] = {}
+    for run, group, ids in starts:
+        for guarantee in ids:
+            if guarantee not in GUARANTEES:
+                problem = f"group {group!r} promises {guarantee!r}, which this version does not know; use a newer one"
+                raise UnusableHistoryError(None, problem)
+        by_group[run, group] = by_group.get((run, group), frozenset()) | frozenset(ids)
+    return Promises(by_group, None)

@@ -1,0 +1,260 @@
+"""The plain-Python auditor, written straight from the definitions: the slow twin that the Spark auditor must equal.
+
+It works on single messages and on one run at a time; `antiphon.pipeline.reference_world` says who is owed what and what
+lies in a message's past. The rules of both auditors, where the definitions leave a choice:
+
+* A log is what it holds from index 0 up to its first gap. It is *complete* if it has no gap, ends with `stop` or
+  `crash`, and no unfinished file lies beside it. Otherwise it is *cut short*. It is *missing* if there are no rows
+  at all of a process that is named as a member or as a sender. Cut short and missing logs are *open*.
+* A message is *on record* if its sender's log holds its send. A number beyond that in an open log is *off record*: it
+  is taken to have been sent after everything that the log holds. A number beyond a complete log was never sent:
+  creation is broken, and the other guarantees take no notice of it, except that it must not be delivered twice.
+* A process is owed the messages on record that were sent to a group in a view of which it is a member (by the view rows
+  of the run), if it has a view row for that group; where a send names destinations, only these are owed it.
+* fifo holds deliveries at level fifo and above to all that the sender sent to the group before, at any level. If
+  nothing owed is missing, but a message off record that precedes it is, the delivery is unknown.
+* causal holds deliveries at level causal and above to everything in their past, at any level and in any group. If
+  nothing owed is missing, but the past or the message itself is partly off record, the delivery is unknown. A message
+  that is in its own past (a cycle) is violated by every delivery of it.
+* settled holds the survivors: those whose complete log ends with stop "quiet". A survivor is owed a message if its
+  sender is a survivor, or if any survivor delivered it. If neither, and the sender or any of those it was sent to is
+  open or stopped early, it is unknown. What a process that is open or stopped early has not delivered is
+  unknown, and so is what one survivor delivered off record and another member has not.
+* The rest of each open log counts as one unknown delivery under every guarantee.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from antiphon.history.log import MemoryLog
+from antiphon.history.reader import History, rows_of_table
+from antiphon.history.schema import LEVELS, QUIET, Row
+from antiphon.history.start import parse_start
+from antiphon.pipeline.explain import (
+    Message,
+    causal_text,
+    creation_text,
+    duplication_text,
+    fifo_text,
+    open_log_text,
+    settled_text,
+)
+from antiphon.pipeline.observe import observe
+from antiphon.pipeline.promises import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, SETTLED, Promises, gather
+from antiphon.pipeline.reference_world import CRASHED, MISSING, KnownLog, World, known_log
+from antiphon.pipeline.result import Audit, Example
+from antiphon.pipeline.verdicts import Tally, conclude
+
+AT_LEAST_FIFO = frozenset(LEVELS[LEVELS.index("fifo") :])
+AT_LEAST_CAUSAL = frozenset(LEVELS[LEVELS.index("causal") :])
+
+Source: TypeAlias = Path | str | pa.Table | Iterable[Row] | Iterable[MemoryLog]
+
+
+def audit(source: Source, promise: Sequence[str] | None = None) -> Audit:
+    """Audit a history: a directory or file, a table, rows, or logs in memory. All of it is held in memory."""
+    rows, unfinished = _load(source)
+    starts = [(row.run, row.group or "", parse_start(row.label)) for row in rows if row.kind == "start"]
+    promises = gather(starts, promise)
+    by_run: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        by_run[row.run][f"{row.process}/{row.incarnation}"].append(row)
+    for run, process in unfinished:
+        by_run[run].setdefault(process, [])
+    tallies = {guarantee: Tally() for guarantee in CHECKED}
+    observations = []
+    for run, logs in sorted(by_run.items()):
+        known = {name: known_log(name, own, (run, name) in unfinished) for name, own in sorted(logs.items())}
+        world = World(known)
+        _Judge(run, world, promises, tallies).judge()
+        observations += observe(run, world)
+    return conclude(
+        promises,
+        tallies,
+        events=sum(row.count or 1 for row in rows),
+        rows=len(rows),
+        runs=len(by_run),
+        observations=observations,
+    )
+
+
+def _load(source: Source) -> tuple[list[Row], frozenset[tuple[str, str]]]:
+    """All rows, and the (run, process) of the logs beside which a file is left that cannot be read."""
+    if isinstance(source, Path | str):
+        history = History.open(source)
+        return history.read_rows(), history.unfinished()
+    if isinstance(source, pa.Table):
+        return rows_of_table(source), frozenset()
+    rows: list[Row] = []
+    for item in source:
+        if isinstance(item, MemoryLog):
+            rows.extend(item.rows())
+        else:
+            rows.append(item)
+    return rows, frozenset()
+
+
+class _Judge:
+    """Holds one run to its promises and adds up what it finds."""
+
+    def __init__(self, run: str, world: World, promises: Promises, tallies: dict[str, Tally]) -> None:
+        self._run = run
+        self._world = world
+        self._promises = promises
+        self._tallies = tallies
+
+    def judge(self) -> None:
+        delivered = {log.process: self._judge_deliveries(log) for log in self._world.logs.values()}
+        self._judge_settled(delivered)
+        self._count_open_logs()
+
+    def _tally(self, guarantee: str, group: str) -> Tally | None:
+        """Where to count, or None if the group is not held to the guarantee."""
+        return self._tallies[guarantee] if self._promises.holds(guarantee, self._run, group) else None
+
+    def _judge_deliveries(self, log: KnownLog) -> dict[Message, Row]:
+        """Creation, duplication, fifo and causal of one log; gives back the first delivery of each message."""
+        done: dict[Message, Row] = {}
+        done_bits = 0
+        for row, message in log.events:
+            if row.kind != "deliver":
+                continue
+            self._judge_creation(log, row, message)
+            self._judge_duplication(log, row, message, done)
+            if message in self._world.bit:
+                if row.level in AT_LEAST_FIFO:
+                    self._judge_fifo(log, row, message, done, done_bits)
+                if row.level in AT_LEAST_CAUSAL:
+                    self._judge_causal(log, row, message, done_bits)
+                done_bits |= self._world.bit[message]
+            done.setdefault(message, row)
+        return done
+
+    def _judge_creation(self, log: KnownLog, row: Row, message: Message) -> None:
+        if (tally := self._tally(CREATION, message.group)) is None:
+            return
+        tally.checked += 1
+        if message not in self._world.bit:
+            tally.violations += 1
+            if tally.example is None:
+                sent = self._world.sent[message.group, message.sender]
+                text = creation_text(log.process, message, sent)
+                tally.example = self._example(text, message.group, [row])
+        elif message not in self._world.send_row:
+            tally.unknown += 1
+
+    def _judge_duplication(self, log: KnownLog, row: Row, message: Message, done: dict[Message, Row]) -> None:
+        if (tally := self._tally(DUPLICATION, message.group)) is None:
+            return
+        tally.checked += 1
+        if message in done:
+            tally.violations += 1
+            if tally.example is None:
+                text = duplication_text(log.process, message)
+                tally.example = self._example(text, message.group, [done[message], row])
+
+    def _judge_fifo(self, log: KnownLog, row: Row, message: Message, done: dict[Message, Row], done_bits: int) -> None:
+        if (tally := self._tally(FIFO, message.group)) is None:
+            return
+        tally.checked += 1
+        missing = self._world.before(message) & self._world.owed[log.process] & ~done_bits
+        if missing:
+            tally.violations += 1
+            if tally.example is None:
+                wanted = self._world.message(missing)
+                later = _delivery(log, wanted)
+                text = fifo_text(log.process, message, wanted, later is not None)
+                tally.example = self._example(text, message.group, [self._world.send_row[wanted], row, later])
+            return
+        sent = self._world.sent[message.group, message.sender]
+        off_record = message.number - 1 - sent
+        if off_record > 0:
+            key = (message.group, message.sender)
+            seen = sum(1 for m in done if (m.group, m.sender) == key and sent < m.number < message.number)
+            tally.unknown += seen < off_record
+
+    def _judge_causal(self, log: KnownLog, row: Row, message: Message, done_bits: int) -> None:
+        if (tally := self._tally(CAUSAL, message.group)) is None:
+            return
+        tally.checked += 1
+        world = self._world
+        past = world.past[message]
+        itself = past & world.bit[message]
+        missing = itself or past & world.owed[log.process] & ~done_bits
+        if missing:
+            tally.violations += 1
+            if tally.example is None:
+                tally.example = self._causal_example(log, row, message, missing)
+        elif (past | world.bit[message]) & ~world.on_record:
+            tally.unknown += 1
+
+    def _causal_example(self, log: KnownLog, row: Row, message: Message, missing: int) -> Example:
+        world = self._world
+        chain = world.chain(message, missing)
+        wanted = chain[0].after
+        later = _delivery(log, wanted)
+        text = causal_text(log.process, message, wanted, later is not None, chain)
+        rows = [world.send_row.get(wanted)]
+        for link in chain:
+            if link.after.sender != link.sent.sender:
+                rows.append(_delivery(world.logs[link.sent.sender], link.after))
+            rows.append(world.send_row.get(link.sent))
+        return self._example(text, message.group, [*rows, row, later if wanted != message else None])
+
+    def _judge_settled(self, delivered: dict[str, dict[Message, Row]]) -> None:
+        world = self._world
+        survivors = [log for log in world.logs.values() if log.ending == QUIET]
+        had_by_survivor = {message for log in survivors for message in delivered[log.process]}
+        early = {log.process for log in world.logs.values() if log.ending not in (QUIET, CRASHED)}
+        for message, bit in world.bit.items():
+            if (tally := self._tally(SETTLED, message.group)) is None:
+                continue
+            if message not in world.send_row:
+                if message in had_by_survivor:
+                    for log in survivors:
+                        tally.unknown += _joined(log, message.group) and message not in delivered[log.process]
+                continue
+            owed = [log for log in world.logs.values() if world.owed[log.process] & bit and log.ending != CRASHED]
+            surely = world.logs[message.sender].ending == QUIET or message in had_by_survivor
+            perhaps = message.sender in early or any(log.process in early for log in owed)
+            for log in owed:
+                tally.checked += 1
+                if message in delivered[log.process]:
+                    continue
+                if log.process in early or (not surely and perhaps):
+                    tally.unknown += 1
+                elif surely:
+                    tally.violations += 1
+                    if tally.example is None:
+                        rows = [world.send_row[message], log.rows[-1]]
+                        text = settled_text(log.process, message)
+                        tally.example = self._example(text, message.group, rows)
+
+    def _count_open_logs(self) -> None:
+        for guarantee, tally in self._tallies.items():
+            if not self._promises.in_run(guarantee, self._run):
+                continue
+            for log in self._world.logs.values():
+                if log.open:
+                    tally.unknown += 1
+                    rows = None if log.ending == MISSING else len(log.rows)
+                    tally.open_logs.append(open_log_text(log.process, rows))
+                elif guarantee == SETTLED and log.ending not in (QUIET, CRASHED):
+                    tally.open_logs.append(open_log_text(log.process, len(log.rows), log.ending))
+
+    def _example(self, text: str, group: str, rows: Sequence[Row | None]) -> Example:
+        events = tuple((f"{row.process}/{row.incarnation}", row.index) for row in rows if row is not None)
+        return Example(text=text, run=self._run, group=group, events=tuple(dict.fromkeys(events)))
+
+
+def _delivery(log: KnownLog, message: Message) -> Row | None:
+    """The row by which the process first delivered it."""
+    return next((row for row, other in log.events if other == message and row.kind == "deliver"), None)
+
+
+def _joined(log: KnownLog, group: str) -> bool:
+    return any(row.kind == "view" and row.group == group for row in log.rows)

@@ -1,0 +1,68 @@
+"""From counts to verdicts: how an `Audit` is put together. Both auditors end here."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from antiphon.history.errors import UnusableHistoryError
+from antiphon.pipeline.explain import reason_text
+from antiphon.pipeline.promises import CHECKED, Promises
+from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit, Example, Finding, MemberObservation
+
+
+@dataclass
+class Tally:
+    """The counts of one guarantee, added up over logs and runs."""
+
+    violations: int = 0
+    unknown: int = 0
+    checked: int = 0
+    open_logs: list[str] = field(default_factory=list)
+    """Which logs leave something open, in words."""
+    example: Example | None = None
+
+
+def finding(guarantee: str, tally: Tally) -> Finding:
+    if guarantee not in CHECKED:
+        problem = "it was promised, but this version of the auditor cannot check it yet"
+        return Finding(guarantee=guarantee, verdict=UNKNOWN, violations=0, unknown=1, checked=0, reason=problem)
+    reason = reason_text(tally.unknown, tally.open_logs) if tally.unknown else None
+    return Finding(
+        guarantee=guarantee,
+        verdict=BROKEN if tally.violations else UNKNOWN if tally.unknown else KEPT,
+        violations=tally.violations,
+        unknown=tally.unknown,
+        checked=tally.checked,
+        reason=reason,
+        example=tally.example,
+    )
+
+
+def conclude(
+    promises: Promises,
+    tallies: dict[str, Tally],
+    *,
+    events: int,
+    rows: int,
+    runs: int,
+    observations: Iterable[MemberObservation],
+) -> Audit:
+    """The whole result, with one finding per guarantee that was promised."""
+    judged = promises.all()
+    if not judged:
+        raise UnusableHistoryError(
+            None, f"no start row says what was promised; name the guarantees to check, of: {', '.join(CHECKED)}"
+        )
+    findings = tuple(finding(guarantee, tallies.get(guarantee, Tally())) for guarantee in judged)
+    return Audit(
+        verdict=overall([finding.verdict for finding in findings]),
+        events=events,
+        rows=rows,
+        runs=runs,
+        findings=findings,
+        observations=tuple(sorted(observations, key=lambda seen: (seen.run, seen.group, seen.process))),
+    )
+
+
+def overall(verdicts: Sequence[str]) -> str:
+    """Broken if any is, else unknown if any is, else kept."""
+    return BROKEN if BROKEN in verdicts else UNKNOWN if UNKNOWN in verdicts else KEPT

@@ -1,0 +1,111 @@
+"""From a witness to an example: the shortest chain of events that shows why a guarantee is broken, with its rows."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from antiphon.history.reader import History
+from antiphon.pipeline.audit.chain import chain
+from antiphon.pipeline.audit.logs import LogFacts
+from antiphon.pipeline.audit.order import NO_ROW, Order, delivered_by
+from antiphon.pipeline.audit.rows import Key
+from antiphon.pipeline.explain import (
+    Message,
+    causal_text,
+    creation_text,
+    duplication_text,
+    fifo_text,
+    settled_text,
+)
+from antiphon.pipeline.intervals import EMPTY
+from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO
+from antiphon.pipeline.result import Example
+
+Event = tuple[str, int]
+"""A row: ("name/incarnation", index)."""
+
+
+class Storyteller:
+    """Tells the examples of one run; reads from the history only the few rows that they name."""
+
+    def __init__(self, history: History, run: str, logs: Mapping[str, LogFacts], order: Order) -> None:
+        self._history = history
+        self._run = run
+        self._logs = logs
+        self._order = order
+        self._places = {key: place for place, key in enumerate(order.keys)}
+
+    def tell(self, guarantee: str, witness: Mapping[str, Any]) -> Example:
+        """Of a violating delivery, as the second pass found it."""
+        message = Message(witness["group"], witness["sender"], witness["number"])
+        process, delivery = witness["process"], (witness["process"], witness["index"])
+        lacking = [(entry["key"], entry["number"]) for entry in witness["lacking"]]
+        tellers = {
+            CREATION: lambda: self._creation(process, message, delivery),
+            DUPLICATION: lambda: self._duplication(process, message, delivery),
+            FIFO: lambda: self._fifo(process, message, delivery, lacking),
+            CAUSAL: lambda: self._causal(process, message, delivery, lacking),
+        }
+        return tellers[guarantee]()
+
+    def tell_settled(self, key: Key, process: str, number: int) -> Example:
+        message = Message(*key, number)
+        end = (process, self._logs[process].rows - 1)
+        return self._example(settled_text(process, message), message, [self._send(message), end])
+
+    def _creation(self, process: str, message: Message, delivery: Event) -> Example:
+        sent = int(self._order.sent[self._places[message.group, message.sender]])
+        return self._example(creation_text(process, message, sent), message, [delivery])
+
+    def _duplication(self, process: str, message: Message, delivery: Event) -> Example:
+        events = [self._delivery(process, message), delivery]
+        return self._example(duplication_text(process, message), message, events)
+
+    def _fifo(self, process: str, message: Message, delivery: Event, lacking: list[tuple[int, int]]) -> Example:
+        wanted = Message(message.group, message.sender, lacking[0][1])
+        later = self._delivery(process, wanted)
+        text = fifo_text(process, message, wanted, later is not None)
+        return self._example(text, message, [self._send(wanted), delivery, later])
+
+    def _causal(self, process: str, message: Message, delivery: Event, lacking: list[tuple[int, int]]) -> Example:
+        last = (self._places[message.group, message.sender], message.number)
+        links = chain(self._order, last, lacking, self._knew)
+        wanted = links[0].after
+        later = self._delivery(process, wanted) if wanted != message else None
+        events = [self._send(wanted)]
+        for link in links:
+            if link.after.sender != link.sent.sender:
+                events.append(self._delivery(link.sent.sender, link.after))
+            events.append(self._send(link.sent))
+        text = causal_text(process, message, wanted, later is not None, links)
+        return self._example(text, message, [*events, delivery, later])
+
+    def _knew(self, earlier: Message, sent: Message) -> bool:
+        """Whether the sender of `sent` had sent or delivered `earlier` itself by then."""
+        send, index = self._send(sent), None
+        if earlier.sender == sent.sender:
+            known = self._send(earlier)
+            index = known[1] if known else None
+        if index is None:
+            delivery = self._delivery(sent.sender, earlier)
+            index = delivery[1] if delivery else None
+        return index is not None and (send is None or index < send[1])
+
+    def _send(self, message: Message) -> Event | None:
+        place = self._places[message.group, message.sender]
+        index = int(self._order.index[self._order.run_of(place, np.array([message.number]))[0]])
+        return None if index == NO_ROW else (message.sender, index)
+
+    def _delivery(self, process: str, message: Message) -> Event | None:
+        """The row by which a process first delivered a message, if it is on record."""
+        log = self._logs[process]
+        delivered = delivered_by(log).get((message.group, message.sender), EMPTY)
+        if not delivered.holds(np.array([message.number]))[0]:
+            return None
+        row = self._history.first_delivery(self._run, process, message.group, message.sender, message.number)
+        return None if row is None else (process, row.index)
+
+    def _example(self, text: str, message: Message, events: list[Event | None]) -> Example:
+        known = tuple(dict.fromkeys(event for event in events if event is not None))
+        return Example(text=text, run=self._run, group=message.group, events=known)
