@@ -1,0 +1,45 @@
+"""`antiphon audit`: hold a recorded history to the promises of its run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from antiphon.cli.auditing import EXIT_CODES, audit_history
+from antiphon.cli.console import show, show_json
+from antiphon.pipeline.document import audit_document
+from antiphon.report.table import audit_table
+
+
+def audit(
+    history: Annotated[Path, typer.Argument(metavar="DIR", help="The history: a directory of Parquet files.")],
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="M", help="A Spark master to run on; without it, Spark runs inside this process."),
+    ] = None,
+    promise: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Judge these guarantees instead of those that the run promised.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE.html", help="Also write a self-contained HTML report.")
+    ] = None,
+) -> None:
+    """Prove from a recorded history whether every promise was kept.
+
+    The verdict is kept, broken (with the shortest chain of events that shows it) or unknown (the record leaves it
+    open). It is also the exit code: 0 kept, 1 broken, 2 the input is of no use, 3 unknown.
+
+    \b
+      antiphon audit run1
+      antiphon audit run1 --report run1.html
+      antiphon audit run1 --promise causal,settled --json
+      antiphon audit run1 --master spark://cluster:7077
+    """
+    promised = tuple(name.strip() for name in promise.split(",")) if promise is not None else None
+    result = audit_history(history, master=master, promise=promised, report=report)
+    if json:
+        show_json(audit_document(result))
+    else:
+        show(audit_table(result))
+    raise typer.Exit(EXIT_CODES[result.verdict])

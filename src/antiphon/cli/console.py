@@ -1,0 +1,94 @@
+"""Where words go: the result to standard output, everything else (progress, complaints) to standard error.
+
+With `--json` the result is one document, and nothing else may reach standard output: not even what libraries or child
+processes print there on their own.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, Final
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+PIECE_LENGTH_MAX: Final = 300
+
+errors = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def show(result: RenderableType) -> None:
+    """Print a result for people. Lines are wrapped for a terminal only: elsewhere a sentence stays on its line."""
+    output = Console(highlight=False)
+    output.print(result, soft_wrap=not output.is_terminal)
+
+
+def show_json(document: dict[str, Any]) -> None:
+    """Print the one document that `--json` promises."""
+    sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+    sys.stdout.flush()
+
+
+def one_line(text: str) -> str:
+    """Any text as a bounded piece of a sentence."""
+    line = " ".join(text.split())
+    return line if len(line) <= PIECE_LENGTH_MAX else line[: PIECE_LENGTH_MAX - 1] + "…"
+
+
+def complain(sentence: str) -> None:
+    """Tell what went wrong."""
+    errors.print(Text.assemble(("antiphon: ", "bold red"), sentence))
+
+
+@contextmanager
+def steps(first: str) -> Iterator[Callable[[str], None]]:
+    """Say what is being done. Yields a function to call with each next step: a moving line on terminals."""
+    if errors.is_terminal:
+        with errors.status(Text(first)) as status:
+            yield lambda step: status.update(Text(step))
+    else:
+        errors.print(Text(first))
+        yield lambda step: errors.print(Text(step))
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Say how far a count has come. Yields a function of (done, total): a bar on a terminal, else a line per tenth."""
+    if not errors.is_terminal:
+        yield _Tenths(what).update
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=errors, transient=True) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+class _Tenths:
+    """Prints a count whenever another tenth of it is done."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._tenths = 0
+
+    def update(self, done: int, total: int) -> None:
+        tenths = 10 * done // total if total else 0
+        if tenths > self._tenths:
+            self._tenths = tenths
+            errors.print(Text(f"{self._what} {done:,} of {total:,}"))
+
+
+@contextmanager
+def quiet_standard_output() -> Iterator[None]:
+    """Within, whatever is written to standard output, by whomever, goes to standard error instead."""
+    sys.stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)

@@ -1,0 +1,82 @@
+"""The `antiphon` command. Every failure ends here as one sentence on standard error and an exit code.
+
+exit  meaning
+0     done; for an audit: kept
+1     an audit found a promise broken, and nothing else ever exits so
+2     it could not be done: the input, the command line or the machine is at fault, and the sentence says which
+3     an audit could not decide
+70    a mistake in Antiphon itself
+130   interrupted
+"""
+
+import sys
+import traceback
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from antiphon import __version__, _build
+from antiphon.cli.audit import audit
+from antiphon.cli.console import complain, one_line, show
+from antiphon.cli.demo import demo
+from antiphon.cli.sim import sim
+from antiphon.kernel.errors import AntiphonError
+
+EXIT_UNUSABLE: Final = 2
+EXIT_INTERNAL: Final = 70
+
+app = typer.Typer(
+    name="antiphon",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: its examples keep their lines
+)
+app.command()(demo)
+app.command()(sim)
+app.command()(audit)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        show(Text(f"antiphon {__version__}, {_build.describe()}"))
+        raise typer.Exit
+
+
+@app.callback()
+def antiphon(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show version and build, and exit.")
+    ] = False,
+) -> None:
+    """Fault-tolerant process groups, and the proof that they kept their promises.
+
+    Try it:
+
+    \b
+      antiphon demo                                five processes, a bad network, an audit, a report
+      antiphon sim --history run1 --faults all     one simulated run, recorded
+      antiphon audit run1 --report run1.html       hold the record to its promises
+    """
+
+
+def main() -> None:
+    """Run the command line and exit."""
+    try:
+        app()
+    except AntiphonError as error:
+        complain(str(error))
+        sys.exit(EXIT_UNUSABLE)
+    except OSError as error:
+        complain(f"{error.filename or 'the system'}: {error.strerror or error}")
+        sys.exit(EXIT_UNUSABLE)
+    except Exception as error:
+        complain(f"this is a mistake in Antiphon, please report it: {_where(error)}")
+        sys.exit(EXIT_INTERNAL)
+
+
+def _where(error: Exception) -> str:
+    """The error and the place it comes from, on one line: enough for a report, without a stack trace."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {one_line(str(error))} ({place.name}, line {place.lineno} of {place.filename})"

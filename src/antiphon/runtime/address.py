@@ -1,0 +1,43 @@
+"""Addresses as people write them ("10.0.0.2:7400", "[::1]:7400", "host.example:7400") and as sockets want them."""
+
+import asyncio
+import socket
+
+from antiphon.runtime.errors import AddressError
+
+SocketAddress = tuple[str, int] | tuple[str, int, int, int]
+"""What sendto takes: IPv4 or IPv6."""
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of "host:port"; an IPv6 host stands in brackets."""
+    if not isinstance(address, str):
+        raise AddressError(str(address), 'write it as "host:port"')
+    host, colon, port = address.rpartition(":")
+    if host.startswith("[") and host.endswith("]"):
+        host = host[1:-1]
+    elif ":" in host:
+        raise AddressError(address, 'an IPv6 host stands in brackets, as in "[::1]:7400"')
+    if not colon or not host:
+        raise AddressError(address, 'write it as "host:port"')
+    if not (port.isascii() and port.isdecimal()) or int(port) > 65535:
+        raise AddressError(address, f"the port {port!r} is not a number from 0 to 65535")
+    return host, int(port)
+
+
+def join_address(address: SocketAddress) -> str:
+    """The inverse of `split_address`."""
+    host, port = address[0], address[1]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+async def resolve(address: str, family: int) -> tuple[int, SocketAddress]:
+    """Family and socket address of `address`, the first that the resolver knows in `family` (AF_UNSPEC: in any)."""
+    host, port = split_address(address)
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, port, family=family, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError) as error:
+        raise AddressError(address, f"the host {host!r} is not known here ({error})") from error
+    where: SocketAddress = found[0][4]  # type: ignore[assignment]  # datagrams over IP have no other kind
+    return found[0][0], where

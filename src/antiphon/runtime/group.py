@@ -1,0 +1,175 @@
+"""A group as its application sees it: send, read, close."""
+
+import logging
+from collections.abc import Sequence
+from typing import Final
+
+from antiphon.kernel.effects import Delivered, Installed, Sent
+from antiphon.kernel.errors import ClosedError, LevelNotOfferedError, MessageTooLargeError, UsageError
+from antiphon.kernel.identity import View
+from antiphon.kernel.inputs import Pause, Resume, Send
+from antiphon.kernel.levels import LEVEL_NAMES, LEVELS
+from antiphon.kernel.options import Options
+from antiphon.runtime.driver import Driver
+from antiphon.runtime.events import Batch, ViewChange
+from antiphon.runtime.outbox import Outbox
+from antiphon.runtime.stream import BatchReader, MessageReader, Stream
+from antiphon.stacks.vector.stack import LEVELS_OFFERED
+
+log: Final = logging.getLogger("antiphon")
+
+
+class Group:
+    """This process's membership of one group; made by `Node.join`.
+
+    `async for event in group` reads Messages and ViewChanges, one by one; `group.batches()` reads the same stream as
+    Batches and ViewChanges. Own messages come back in the stream like everybody's.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        name: str,
+        *,
+        stack: str,
+        view: View,
+        options: Options,
+        queue_messages_max: int,
+        queue_bytes_max: int,
+        linger_s: float,
+    ) -> None:
+        self.name = name
+        self.stack = stack
+        self.view = view
+        self._driver = driver
+        self._message_bytes_max = options.message_bytes_max
+        self._linger_s = linger_s
+        self._accepted = 0
+        self._closed = False
+        self._outbox = Outbox(self._offer)
+        self._stream = Stream(
+            name,
+            messages_max=queue_messages_max,
+            bytes_max=queue_bytes_max,
+            on_full=lambda: driver.follow(Pause(name)),
+            on_room=lambda: driver.step(Resume(name)),
+            on_taken=driver.record_taken,
+        )
+
+    async def send(self, payload: bytes, *, order: str = "causal") -> None:
+        """Multicast `payload` to all members, this one included, at level `order`.
+
+        Returns when the message is accepted: at once, unless the group cannot keep up; then it waits until there is
+        room. It never waits for the network.
+        """
+        await self.send_many((payload,), order=order)
+
+    async def send_many(self, payloads: Sequence[bytes], *, order: str = "causal") -> None:
+        """`send` for many, in this order; cheaper than one by one. Cancelled, it has sent some from the front."""
+        level = self._level(order)
+        self._check(payloads)
+        start = self._outbox.put(payloads, level)
+        while start < len(payloads):
+            await self._outbox.wait()
+            self._check_open()
+            start += self._outbox.put(payloads[start:], level)
+
+    def __aiter__(self) -> MessageReader:
+        return MessageReader(self._stream)
+
+    def batches(self) -> BatchReader:
+        """The same stream in batches, for those in a hurry."""
+        return BatchReader(self._stream)
+
+    async def close(self) -> bool:
+        """Send no more, wait until all members have what was sent here (at most the node's `linger_s`), stop reading.
+
+        True if all members are known to have everything. The process itself stays a member while its node is up: it
+        helps the others with what they miss, and takes in their messages, which nobody reads then.
+        """
+        settled = await self.settle(self._linger_s)
+        self.end(self._driver.error)
+        return settled
+
+    async def settle(self, linger_s: float) -> bool:
+        """Send no more and wait until all members have what was sent here, at most `linger_s`; whether they have."""
+        self._closed = True
+        self._outbox.fail(self._closed_error())
+        settled = await self._driver.settle(self, linger_s)
+        if not settled and self._driver.error is None:
+            log.warning(
+                "group %r: after %s s, %d messages or packets sent here are not known to be at every member; "
+                "a member may be down, or linger_s too short",
+                self.name,
+                linger_s,
+                self.outstanding(),
+            )
+        return settled
+
+    def outstanding(self) -> int:
+        """Messages and packets sent here that some member is not yet known to have; 0: everyone has all of mine."""
+        return self._outbox.messages + self._driver.engine.outstanding(self.name)
+
+    @property
+    def unread(self) -> int:
+        """Messages that were delivered here and that the application has not read."""
+        return self._stream.messages + self._stream.unread
+
+    def _level(self, order: str) -> int:
+        if order not in LEVELS:
+            raise UsageError(f"there is no order {order!r}; choose one of {', '.join(LEVEL_NAMES)}")
+        if order not in LEVELS_OFFERED:
+            raise LevelNotOfferedError(order, self.stack, LEVELS_OFFERED, ())
+        return LEVELS[order]
+
+    def _check(self, payloads: Sequence[bytes]) -> None:
+        self._check_open()
+        size_max = self._message_bytes_max
+        for payload in payloads:
+            if not isinstance(payload, bytes):
+                raise UsageError(f"a payload is bytes, not {type(payload).__name__}; encode it first")
+            if len(payload) > size_max:
+                raise MessageTooLargeError(len(payload), size_max)
+
+    def _check_open(self) -> None:
+        if self._driver.error is not None:
+            raise self._driver.error
+        if self._closed:
+            raise self._closed_error()
+
+    def _closed_error(self) -> ClosedError:
+        return ClosedError(f"group {self.name!r} was closed here; nothing can be sent to it any more")
+
+    def _offer(self, payloads: list[bytes], level: int) -> int:
+        self._accepted = 0
+        self._driver.step(Send(group=self.name, payloads=payloads, level=level))
+        return self._accepted
+
+    # What the driver tells.
+
+    def accept(self, event: Sent) -> None:
+        self._accepted += event.count
+
+    def unblock(self) -> None:
+        self._outbox.unblock()
+
+    def deliver(self, event: Delivered) -> None:
+        self._stream.put(
+            Batch(
+                payloads=event.payloads,
+                sender=event.sender,
+                number=event.number,
+                order=LEVEL_NAMES[event.level],
+                group=event.group,
+                view_id=event.view_id,
+            )
+        )
+
+    def install(self, event: Installed) -> None:
+        # The membership is given at the start, so a group has one view, which nobody leaves.
+        self._stream.put(ViewChange(group=self.name, view=event.view, joined=event.view.members, left=(), failed=()))
+
+    def end(self, error: Exception | None) -> None:
+        self._closed = True
+        self._outbox.fail(error or self._closed_error())
+        self._stream.end(error)

@@ -1,0 +1,97 @@
+"""The way out: messages that the application has sent and the engine has not yet taken.
+
+All sends of one turn of the event loop go into the engine in one step, as one burst, which then travels under as few
+headers as it fits. A sender waits when the outbox is full, and the outbox stays full while the engine's own queue is:
+so the network's pace reaches the application. What is in the outbox is accepted and leaves in the order it came.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final
+
+MESSAGES_MAX: Final = 1024
+BYTES_MAX: Final = 1024 * 1024
+"""At either limit the outbox is full. One message may pass it by its own length, so that a long one can go at all."""
+
+Offer = Callable[[list[bytes], int], int]
+"""Offers payloads, at a level, to the engine, which takes so many of them from the front."""
+
+
+class Outbox:
+    """Runs of payloads, each at one level, first in first out."""
+
+    def __init__(self, offer: Offer) -> None:
+        self.messages = 0
+        self._bytes = 0
+        self._offer = offer
+        self._loop = asyncio.get_running_loop()
+        self._runs: deque[tuple[int, list[bytes]]] = deque()
+        self._waiters: deque[asyncio.Future[None]] = deque()
+        self._scheduled = False
+        self._blocked = False
+        """The engine has taken less than it was offered, and will tell when it has room."""
+
+    async def wait(self) -> None:
+        """Until there may be room: look again then, others wait too. Raises what `fail` is given."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        finally:
+            if waiter in self._waiters:  # cancelled; else it was taken out when it was woken
+                self._waiters.remove(waiter)
+
+    def put(self, payloads: Sequence[bytes], level: int) -> int:
+        """Take messages from the front while there is room; how many."""
+        taken = list(payloads[: max(0, MESSAGES_MAX - self.messages)])
+        size = sum(map(len, taken))
+        while taken and self._bytes + size - len(taken[-1]) >= BYTES_MAX:
+            size -= len(taken.pop())
+        if not taken:
+            return 0
+        if self._runs and self._runs[-1][0] == level:
+            self._runs[-1][1].extend(taken)
+        else:
+            self._runs.append((level, taken))
+        self.messages += len(taken)
+        self._bytes += size
+        if not self._blocked:
+            self._schedule()
+        return len(taken)
+
+    def unblock(self) -> None:
+        """The engine has room again."""
+        self._blocked = False
+        self._schedule()
+
+    def fail(self, error: Exception) -> None:
+        """Everyone who waits for room gets `error`."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_exception(error)
+        self._waiters.clear()
+
+    def _schedule(self) -> None:
+        if not self._scheduled and self._runs:
+            self._scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._scheduled = False
+        while self._runs and not self._blocked:
+            level, payloads = self._runs[0]
+            self._blocked = True  # and `unblock` may come within the offer, when the engine sends at once what it took
+            count = self._offer(payloads, level)
+            self.messages -= count
+            self._bytes -= sum(map(len, payloads[:count]))
+            if count == len(payloads):
+                self._blocked = False
+                self._runs.popleft()
+            else:
+                self._runs[0] = (level, payloads[count:])
+        if self.messages < MESSAGES_MAX and self._bytes < BYTES_MAX:
+            for waiter in self._waiters:
+                if not waiter.done():
+                    waiter.set_result(None)
+            self._waiters.clear()

@@ -1,0 +1,193 @@
+"""The application's queue: events wait here until the application reads them.
+
+Limits: at `messages_max` messages or `bytes_max` payload bytes the queue is full and asks for a pause; when half of
+both is free again it asks to resume. Between the two it takes what was already on its way, at most what one step of the
+engine delivers. A paused engine stops consuming, so senders wait in turn: nothing is dropped.
+
+One reader at a time. A new reader may follow one that has stopped reading, and goes on where that one left off, even in
+the middle of a batch; two that read at the same time are refused, since each would miss what the other took.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Final, Self
+
+from antiphon.runtime.errors import ReaderError
+from antiphon.runtime.events import Batch, Message, ViewChange
+
+TURN_MESSAGES: Final = 1024
+"""A reader that never finds the queue empty lets the rest of the event loop have a turn after so many messages."""
+
+Taken = Callable[[Batch, int, int, int], None]
+"""Told of each batch or part of one as the application is handed it: batch, first number, count, payload bytes."""
+
+
+class Stream:
+    """The events of one group on their way to the application."""
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        messages_max: int,
+        bytes_max: int,
+        on_full: Callable[[], None],
+        on_room: Callable[[], None],
+        on_taken: Taken,
+    ) -> None:
+        self.group = group
+        self.messages = 0
+        self.bytes = 0
+        self.unread = 0
+        self._messages_max = messages_max
+        self._bytes_max = bytes_max
+        self._on_full = on_full
+        self._on_room = on_room
+        self._on_taken = on_taken
+        self._entries: deque[Batch | ViewChange] = deque()
+        self._position = 0
+        """How many messages of the first entry have been taken already."""
+        self._full = False
+        self._turn = 0
+        self._reader: object = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._ended = False
+        self._error: Exception | None = None
+
+    def put(self, entry: Batch | ViewChange) -> None:
+        if self._ended:
+            if isinstance(entry, Batch):
+                self.unread += len(entry.payloads)
+            return
+        self._entries.append(entry)
+        if isinstance(entry, Batch):
+            self.messages += len(entry.payloads)
+            self.bytes += sum(map(len, entry.payloads))
+            if not self._full and (self.messages >= self._messages_max or self.bytes >= self._bytes_max):
+                self._full = True
+                self._on_full()
+        self._wake()
+
+    def end(self, error: Exception | None) -> None:
+        """Readers get `error`, or see the stream end. What nobody has read, now or later, is counted and gone."""
+        if self._ended:
+            return
+        self._ended = True
+        self._error = error
+        self.unread = self.messages
+        self.messages = 0
+        self.bytes = 0
+        self._entries.clear()
+        self._position = 0
+        self._wake()
+        if self._full:
+            self._on_room()  # who does not read any more shall not hold up the others
+
+    def attach(self, reader: object) -> None:
+        if self._waiter is not None:
+            raise ReaderError(self.group)
+        self._reader = reader
+
+    async def ready(self, reader: object) -> None:
+        """Return when there is something to take. Nothing is taken here, so to cancel this loses nothing."""
+        if reader is not self._reader or self._waiter is not None:
+            raise ReaderError(self.group)
+        if self._turn >= TURN_MESSAGES:
+            self._turn = 0
+            await asyncio.sleep(0)
+        while not self._entries:
+            if self._error is not None:
+                raise self._error
+            if self._ended:
+                raise StopAsyncIteration
+            self._turn = 0
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    def take_batch(self) -> Batch | ViewChange:
+        """The first entry, or what is left of it."""
+        entry = self._entries.popleft()
+        if isinstance(entry, ViewChange):
+            return entry
+        if self._position:
+            entry = Batch(
+                payloads=entry.payloads[self._position :],
+                sender=entry.sender,
+                number=entry.number + self._position,
+                order=entry.order,
+                group=entry.group,
+                view_id=entry.view_id,
+            )
+            self._position = 0
+        count = len(entry.payloads)
+        self._took(entry, entry.number, count, sum(map(len, entry.payloads)))
+        return entry
+
+    def take_message(self) -> Message | ViewChange:
+        """The first message, out of its batch."""
+        entry = self._entries[0]
+        if isinstance(entry, ViewChange):
+            self._entries.popleft()
+            return entry
+        payload = entry.payloads[self._position]
+        number = entry.number + self._position
+        self._position += 1
+        if self._position == len(entry.payloads):
+            self._entries.popleft()
+            self._position = 0
+        self._took(entry, number, 1, len(payload))
+        return Message(
+            payload=payload,
+            sender=entry.sender,
+            number=number,
+            order=entry.order,
+            group=entry.group,
+            view_id=entry.view_id,
+        )
+
+    def _took(self, batch: Batch, number: int, count: int, size: int) -> None:
+        self._turn += count
+        self.messages -= count
+        self.bytes -= size
+        self._on_taken(batch, number, count, size)
+        if self._full and self.messages * 2 <= self._messages_max and self.bytes * 2 <= self._bytes_max:
+            self._full = False
+            self._on_room()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class MessageReader:
+    """Iterates over single messages and view changes."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        stream.attach(self)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message | ViewChange:
+        await self._stream.ready(self)
+        return self._stream.take_message()
+
+
+class BatchReader:
+    """Iterates over batches and view changes."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        stream.attach(self)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Batch | ViewChange:
+        await self._stream.ready(self)
+        return self._stream.take_batch()

@@ -1,0 +1,129 @@
+"""Node and Group for plain threads: the asyncio ones, run in a background thread that belongs to the node.
+
+Every call may come from any thread and blocks until done; `timeout_s` bounds it, and TimeoutError means that nothing
+has happened: no message was sent, none was taken.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from threading import Thread
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from antiphon.kernel.errors import ClosedError
+from antiphon.runtime import group as asynchronous_group
+from antiphon.runtime import node as asynchronous_node
+from antiphon.runtime.events import Message, ViewChange
+
+T = TypeVar("T")
+
+
+class Node:
+    """A node with a thread of its own. Takes what `antiphon.Node` takes."""
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        self._node = asynchronous_node.Node(name, **settings)
+        self._loop = asyncio.new_event_loop()
+        self._thread = Thread(target=self._loop.run_forever, name=f"node {name}", daemon=True)
+
+    def start(self) -> None:
+        """Bind the socket and begin; `with` does this."""
+        self._thread.start()
+        try:
+            self.call(self._node.start())
+        except BaseException:
+            self._end()
+            raise
+
+    def join(self, group: str, *, members: Mapping[str, str], stack: str = "vector") -> "Group":
+        """See `antiphon.Node.join`."""
+        return Group(self, self.call(self._node.join(group, members=members, stack=stack)))
+
+    @property
+    def address(self) -> str:
+        """Where this node receives."""
+        return self._node.address
+
+    def statistics(self) -> dict[str, int]:
+        """See `antiphon.Node.statistics`."""
+        return self._node.statistics()
+
+    def close(self, *, quiet: bool = False) -> bool:
+        """See `antiphon.Node.close`. A second call does nothing."""
+        if not self._thread.is_alive():
+            return True
+        try:
+            return self.call(self._node.close(quiet=quiet))
+        finally:
+            self._end()
+
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Have `work` done in the node's thread and wait for it."""
+        if not self._thread.is_alive():
+            work.close()
+            raise ClosedError(f"node {self._node.process.name!r} is not running")
+        future = asyncio.run_coroutine_threadsafe(_within(work, timeout_s), self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C in the waiting thread must not leave the work behind
+            raise
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Group:
+    """A group for plain threads; made by `Node.join`. Iterating over it reads until it is closed."""
+
+    def __init__(self, node: Node, group: asynchronous_group.Group) -> None:
+        self._node = node
+        self._group = group
+        self._reader = aiter(group)
+
+    def send(self, payload: bytes, *, order: str = "causal", timeout_s: float | None = None) -> None:
+        """See `antiphon.Group.send`."""
+        self._node.call(self._group.send(payload, order=order), timeout_s)
+
+    def send_many(self, payloads: Sequence[bytes], *, order: str = "causal") -> None:
+        """See `antiphon.Group.send_many`."""
+        self._node.call(self._group.send_many(payloads, order=order))
+
+    def recv(self, *, timeout_s: float | None = None) -> Message | ViewChange:
+        """The next event; ClosedError when there will be no more."""
+        try:
+            return self._node.call(self._next(), timeout_s)
+        except StopAsyncIteration:
+            raise ClosedError(f"group {self._group.name!r} was closed; there is nothing more to read") from None
+
+    async def _next(self) -> Message | ViewChange:
+        return await anext(self._reader)
+
+    def __iter__(self) -> Iterator[Message | ViewChange]:
+        while True:
+            try:
+                event = self.recv()
+            except ClosedError:
+                return
+            yield event
+
+    def close(self) -> bool:
+        """See `antiphon.Group.close`."""
+        return self._node.call(self._group.close())
+
+
+async def _within(work: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
+    # The timeout runs in the loop's own thread, where nothing can happen between its end and the cancelling.
+    async with asyncio.timeout(timeout_s):
+        return await work
