@@ -1,0 +1,146 @@
+"""Ways to spoil a history, drawn by chance. Each takes the rows of a run and gives back rows that are still valid."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+
+from antiphon.history.schema import Row
+
+Corrupt = Callable[[Random, list[Row]], list[Row]]
+
+
+def swap_deliveries(random: Random, rows: list[Row]) -> list[Row]:
+    """Two deliveries of one process change places."""
+    log = _log(random, rows, "deliver")
+    if len(log) < 2:
+        return rows
+    one, other = random.sample(log, 2)
+    return _replaced(rows, {id(one): _as(one, other), id(other): _as(other, one)})
+
+
+def move_delivery(random: Random, rows: list[Row]) -> list[Row]:
+    """A delivery happens somewhere else in its log, even before what it depends on was sent."""
+    log = _log(random, rows, None)
+    deliveries = [row for row in log if row.kind == "deliver"]
+    if not deliveries:
+        return rows
+    moved = random.choice(deliveries)
+    rest = [row for row in log if row is not moved]
+    last = len(rest) - 1 if rest[-1].kind in ("stop", "crash") else len(rest)
+    rest.insert(random.randint(min(4, last), last), moved)
+    return _with_log(rows, log, rest)
+
+
+def repeat_delivery(random: Random, rows: list[Row]) -> list[Row]:
+    """A process delivers something again, perhaps only a part of it, perhaps more than it was."""
+    log = _log(random, rows, "deliver")
+    if not log:
+        return rows
+    chosen = random.choice(log)
+    number = max(1, (chosen.number or 1) + random.randint(-2, 1))
+    again = replace(chosen, number=number, count=random.randint(1, 3))
+    whole = _whole_log(rows, chosen)
+    last = len(whole) - 1 if whole[-1].kind in ("stop", "crash") else len(whole)
+    return _with_log(rows, whole, [*whole[:last], again, *whole[last:]])
+
+
+def drop_delivery(random: Random, rows: list[Row]) -> list[Row]:
+    """A process never delivers something."""
+    log = _log(random, rows, "deliver")
+    if not log:
+        return rows
+    chosen = random.choice(log)
+    whole = _whole_log(rows, chosen)
+    return _with_log(rows, whole, [row for row in whole if row is not chosen])
+
+
+def invent_delivery(random: Random, rows: list[Row]) -> list[Row]:
+    """A process delivers what nobody sent, or what somebody unknown sent."""
+    log = _log(random, rows, "deliver")
+    if not log:
+        return rows
+    chosen = random.choice(log)
+    changes = [{"number": random.choice((900, 3, 12))}, {"sender": "stranger"}, {"sender_incarnation": 7}, {"count": 5}]
+    return _replaced(rows, {id(chosen): replace(chosen, **random.choice(changes))})  # type: ignore[arg-type]
+
+
+def change_level(random: Random, rows: list[Row]) -> list[Row]:
+    """A delivery is held to another level."""
+    log = _log(random, rows, "deliver")
+    if not log:
+        return rows
+    chosen = random.choice(log)
+    return _replaced(rows, {id(chosen): replace(chosen, level=random.choice(("reliable", "fifo", "causal", "safe")))})
+
+
+def cut_log(random: Random, rows: list[Row]) -> list[Row]:
+    """The end of a log is lost."""
+    log = _log(random, rows, None)
+    kept = random.randint(1, len(log))
+    return _with_log(rows, log, log[:kept])
+
+
+def gap_in_log(random: Random, rows: list[Row]) -> list[Row]:
+    """Some rows in the middle of a log are lost; the others keep their index."""
+    log = _log(random, rows, None)
+    first = random.randint(0, len(log) - 1)
+    lost = {id(row) for row in log[first : first + random.randint(1, 3)]}
+    return [row for row in rows if id(row) not in lost] or rows
+
+
+def lose_log(random: Random, rows: list[Row]) -> list[Row]:
+    """A whole log is lost, unless it is the last."""
+    log = _log(random, rows, None)
+    lost = {id(row) for row in log}
+    return [row for row in rows if id(row) not in lost] or rows
+
+
+def stop_early(random: Random, rows: list[Row]) -> list[Row]:
+    """A process stops for some other reason, or crashes."""
+    ends = [row for row in rows if row.kind == "stop"]
+    if not ends:
+        return rows
+    chosen = random.choice(ends)
+    other = random.choice((replace(chosen, label="timeout"), replace(chosen, kind="crash", label="killed")))
+    return _replaced(rows, {id(chosen): other})
+
+
+def narrow_send(random: Random, rows: list[Row]) -> list[Row]:
+    """Something was meant for a few members only."""
+    sends = [row for row in rows if row.kind == "send"]
+    if not sends:
+        return rows
+    chosen = random.choice(sends)
+    members = sorted({f"{row.process}/{row.incarnation}" for row in rows})
+    destinations = tuple(random.sample(members, random.randint(0, len(members))))
+    return _replaced(rows, {id(chosen): replace(chosen, destinations=destinations)})
+
+
+CORRUPTIONS: tuple[Corrupt, ...] = (
+    *(swap_deliveries, move_delivery, repeat_delivery, drop_delivery, invent_delivery, change_level),
+    *(cut_log, gap_in_log, lose_log, stop_early, narrow_send),
+)
+
+
+def _whole_log(rows: list[Row], of: Row) -> list[Row]:
+    return [row for row in rows if (row.run, row.process, row.incarnation) == (of.run, of.process, of.incarnation)]
+
+
+def _log(random: Random, rows: list[Row], kind: str | None) -> list[Row]:
+    """The rows of one log, of one kind."""
+    log = _whole_log(rows, random.choice(rows))
+    return [row for row in log if kind is None or row.kind == kind]
+
+
+def _as(place: Row, content: Row) -> Row:
+    return replace(content, index=place.index, time_ns=place.time_ns)
+
+
+def _replaced(rows: list[Row], by: dict[int, Row]) -> list[Row]:
+    return [by.get(id(row), row) for row in rows]
+
+
+def _with_log(rows: list[Row], before: list[Row], after: list[Row]) -> list[Row]:
+    """The rows with one log put in place of another, numbered anew if it had no gap."""
+    gone = {id(row) for row in before}
+    return [row for row in rows if id(row) not in gone] + [replace(row, index=i) for i, row in enumerate(after)]

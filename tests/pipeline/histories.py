@@ -1,0 +1,122 @@
+"""A small world that makes histories in which every promise is kept, independent of the toolkit.
+
+Each process keeps the set of messages that it knows of; a message carries the set that its sender knew. A process
+delivers a message when it has delivered everything in that set that is meant for it. That is causal order by its
+definition, with no protocol at all.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from random import Random
+
+from antiphon.history.log import MemoryLog
+from antiphon.history.schema import Row
+
+PROMISES = ("creation", "duplication", "fifo", "causal", "settled")
+
+Name = tuple[str, str, int]
+"""A message: group, sender, number."""
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message on its way."""
+
+    name: Name
+    level: str
+    past: frozenset[Name]
+
+
+class World:
+    """Processes p0, p1… in groups g0 (everybody), g1…; each step is drawn by chance."""
+
+    def __init__(self, random: Random, run: str, processes: int, groups: int, merge: bool) -> None:
+        self.random = random
+        self.names = [f"p{place}" for place in range(processes)]
+        self.logs = {name: MemoryLog(run=run, process=name, merge=merge) for name in self.names}
+        self.members = {f"g{place}": self._some_members(place) for place in range(groups)}
+        self.time_ns = 0
+        self._known: dict[str, set[Name]] = defaultdict(set)
+        self._delivered: dict[str, set[Name]] = defaultdict(set)
+        self._numbers: dict[tuple[str, str], int] = defaultdict(int)
+        self._waiting: dict[str, list[Sent]] = defaultdict(list)
+
+    def start(self, promises: tuple[str, ...]) -> None:
+        for group, members in self.members.items():
+            for name in members:
+                self.logs[name].start(0, group, "toy", "static", ["reliable", "fifo", "causal"], promises)
+                self.logs[name].view(0, group, 1, [f"{member}/1" for member in members])
+
+    def send(self, name: str, level: str) -> None:
+        group = self.random.choice([group for group, members in self.members.items() if name in members])
+        self._numbers[group, name] += 1
+        message = Sent((group, name, self._numbers[group, name]), level, frozenset(self._known[name]))
+        self.logs[name].send(self.time_ns, group, 1, message.name[2], 1, level, 8)
+        self._known[name].add(message.name)
+        for member in self.members[group]:
+            self._waiting[member].append(message)
+
+    def deliver(self, name: str) -> bool:
+        """Deliver one of the messages that may be delivered now, if any."""
+        ready = [message for message in self._waiting[name] if self._is_ready(message, name)]
+        if not ready:
+            return False
+        message = self.random.choice(ready[:3])
+        group, sender, number = message.name
+        self._waiting[name].remove(message)
+        self.logs[name].deliver(self.time_ns, group, 1, sender, 1, number, 1, message.level, 8)
+        self._delivered[name].add(message.name)
+        self._known[name] |= message.past | {message.name}
+        return True
+
+    def _is_ready(self, message: Sent, name: str) -> bool:
+        owed = {earlier for earlier in message.past if name in self.members[earlier[0]]}
+        if message.level == "fifo":
+            owed = {earlier for earlier in owed if earlier[:2] == message.name[:2]}
+        return message.level == "reliable" or owed <= self._delivered[name]
+
+    def _some_members(self, place: int) -> list[str]:
+        least = min(2, len(self.names))
+        return (
+            self.names
+            if place == 0
+            else sorted(self.random.sample(self.names, self.random.randint(least, len(self.names))))
+        )
+
+
+def make_history(
+    random: Random,
+    *,
+    run: str = "r",
+    processes: int = 3,
+    groups: int = 1,
+    steps: int = 40,
+    levels: tuple[str, ...] = ("causal",),
+    crashes: int = 0,
+    promises: tuple[str, ...] = PROMISES,
+    merge: bool = True,
+) -> list[MemoryLog]:
+    """The logs of a run; the first `crashes` processes die half way."""
+    world = World(random, run, processes, groups, merge)
+    world.start(promises)
+    alive = list(world.names)
+    for step in range(steps):
+        world.time_ns += random.randint(1, 150_000)
+        name = random.choice(alive)
+        if step > steps // 2 and name in world.names[:crashes] and len(alive) > 1:
+            world.logs[name].crash(world.time_ns, "killed")
+            alive.remove(name)
+        elif random.random() < 0.3:
+            world.send(name, random.choice(levels))
+        else:
+            for _ in range(random.randint(1, 4)):
+                world.deliver(name)
+    for name in alive:
+        while world.deliver(name):
+            world.time_ns += 1000
+        world.logs[name].stop(world.time_ns)
+    return list(world.logs.values())
+
+
+def rows_of(logs: list[MemoryLog]) -> list[Row]:
+    return [row for log in logs for row in log.rows()]

@@ -1,0 +1,74 @@
+"""The two passes of the Spark auditor in one process, without Spark: the same functions, called one after the other."""
+
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+
+from antiphon.history.schema import SCHEMA, Row
+from antiphon.history.start import parse_start
+from antiphon.pipeline.audit import settled
+from antiphon.pipeline.audit.judge import PieceKnowledge, judge
+from antiphon.pipeline.audit.logs import gather_logs
+from antiphon.pipeline.audit.order import close, make_order, never_sent
+from antiphon.pipeline.audit.pieces import Piece
+from antiphon.pipeline.audit.summary import Summary, summaries_of, summarise
+from antiphon.pipeline.promises import CHECKED, SETTLED, gather
+
+Counts = dict[str, tuple[int, int, int]]
+"""Guarantee → violations, unknown, checked."""
+
+
+def table_of(rows: Iterable[Row]) -> pa.Table:
+    columns = [[getattr(row, name) for row in rows] for name in SCHEMA.names]
+    return pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)], schema=SCHEMA
+    )
+
+
+def pieces_of(rows: Sequence[Row], piece_rows: int) -> list[Piece]:
+    """Each log cut into pieces of so many rows."""
+    logs: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        logs.setdefault((row.run, f"{row.process}/{row.incarnation}"), []).append(row)
+    pieces = []
+    for (run, process), own in logs.items():
+        own.sort(key=lambda row: row.index)
+        for first in range(0, len(own), piece_rows):
+            pieces.append(Piece(run, process, table_of(own[first : first + piece_rows])))
+    return pieces
+
+
+def count(rows: Sequence[Row], *, piece_rows: int, promise: Sequence[str] | None = None) -> Counts:
+    """What the Spark auditor would count."""
+    pieces = pieces_of(rows, piece_rows)
+
+    def summaries(limits: dict[str, dict[tuple[str, str], int]]) -> list[Summary]:
+        batches = [summarise(piece, place, limits.get(piece.run, {})) for place, piece in enumerate(pieces)]
+        return summaries_of(pa.Table.from_batches(batches))
+
+    found = summaries({})
+    logs = gather_logs(found, frozenset())
+    limits = {run: never_sent(of_run) for run, of_run in logs.items()}
+    logs = gather_logs(summaries(limits), frozenset())
+    starts = [(summary["run"], start) for summary in found for start in summary["starts"]]
+    promises = gather([(run, start["group"], parse_start(start["label"])) for run, start in starts], promise)
+    sums = {guarantee: [0, 0, 0] for guarantee in CHECKED}
+
+    def add(guarantee: str, counts: Iterable[int]) -> None:
+        sums[guarantee] = [one + other for one, other in zip(sums[guarantee], counts, strict=True)]
+
+    for run, of_run in logs.items():
+        order = make_order(run, of_run, limits[run])
+        close(order)
+        for log in of_run.values():
+            for summary, known in PieceKnowledge.of_log(log):
+                for row in judge(pieces[summary["task"]], order, known, promises).to_pylist():
+                    if row["guarantee"] is not None:
+                        add(row["guarantee"], (row["violations"], row["unknown"], row["checked"]))
+            for guarantee in CHECKED:
+                if log.open and promises.in_run(guarantee, run):
+                    add(guarantee, (0, 1, 0))
+        for (group, _), settlement in settled.count(order, of_run).items():
+            if promises.holds(SETTLED, run, group):
+                add(SETTLED, settlement[:3])
+    return {guarantee: (sums[guarantee][0], sums[guarantee][1], sums[guarantee][2]) for guarantee in promises.all()}

@@ -1,0 +1,53 @@
+"""Histories by hand: one short line per process, so that a test shows the whole run at a glance.
+
+    make_rows(p="s1 d:q1 quiet", q="s1 d:q1 d:p1 quiet")
+
+`s1` sends message 1 to group g, `d:q1` delivers q's message 1, `d:q1-3` three of them as one row; `@h` behind it means
+group h, `~fifo` a level other than causal, `>q` one destination; the end is `quiet`, `crash`, `stop` (for some other
+reason) or nothing (cut short). Every process is a member of every group.
+"""
+
+import re
+
+from antiphon.history.log import MemoryLog
+from antiphon.history.schema import Row
+from tests.pipeline.histories import PROMISES
+
+WORD = re.compile(
+    r"(s|d:(?P<sender>[a-z]+))(?P<first>\d+)(-(?P<last>\d+))?(@(?P<group>\w+))?(~(?P<level>\w+))?(>(?P<to>\w+))?"
+)
+
+
+def make_logs(run: str = "r", members: str = "", promises: tuple[str, ...] = PROMISES, **lines: str) -> list[MemoryLog]:
+    """`members` names processes that have no log."""
+    groups = sorted({match["group"] or "g" for line in lines.values() for match in WORD.finditer(line)} | {"g"})
+    names = [f"{name}/1" for name in sorted([*lines, *members.split()])]
+    return [_make_log(run, process, line.split(), groups, names, promises) for process, line in lines.items()]
+
+
+def make_rows(run: str = "r", members: str = "", promises: tuple[str, ...] = PROMISES, **lines: str) -> list[Row]:
+    return [row for log in make_logs(run, members, promises, **lines) for row in log.rows()]
+
+
+def _make_log(
+    run: str, process: str, words: list[str], groups: list[str], names: list[str], promises: tuple[str, ...]
+) -> MemoryLog:
+    log = MemoryLog(run=run, process=process, merge=False)
+    for group in groups:
+        log.start(0, group, "script", "static", ["reliable", "fifo", "causal"], promises)
+        log.view(0, group, 1, names)
+    for time_ns, word in enumerate(words, start=1):
+        match = WORD.fullmatch(word)
+        if match is None:
+            {"quiet": log.stop, "crash": lambda at: log.crash(at, "killed"), "stop": lambda at: log.stop(at, "bored")}[
+                word
+            ](time_ns)
+            continue
+        group, level = match["group"] or "g", match["level"] or "causal"
+        first, count = int(match["first"]), int(match["last"] or match["first"]) - int(match["first"]) + 1
+        if match["sender"]:
+            log.deliver(time_ns, group, 1, match["sender"], 1, first, count, level, 8 * count)
+        else:
+            destinations = (f"{match['to']}/1",) if match["to"] else None
+            log.send(time_ns, group, 1, first, count, level, 8 * count, destinations)
+    return log

@@ -1,0 +1,136 @@
+"""The driver: one timer that follows the engine's deadlines, and effects carried out in their order."""
+
+from random import Random
+from typing import Any
+
+from antiphon.engine import Engine
+from antiphon.kernel.effects import NEVER, Effects, Sent, Transmit
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.inputs import Join, Receive, Tick
+from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.runtime.address import SocketAddress
+from antiphon.runtime.clock import Clock
+from antiphon.runtime.driver import Driver
+from tests.runtime.cluster import run, until
+
+ALICE = ProcessId("alice")
+BOB = ProcessId("bob")
+BOBS: SocketAddress = ("127.0.0.1", 9)
+
+
+class Script:
+    """An engine that returns the effects it was given, one after the other, and notes what came in when."""
+
+    def __init__(self, *script: Effects) -> None:
+        self.script = list(script)
+        self.inputs: list[tuple[object, int]] = []
+
+    def step(self, input: object, now_ns: int) -> Effects:
+        self.inputs.append((input, now_ns))
+        return self.script.pop(0) if self.script else Effects()
+
+
+class Notes:
+    """Transport, tap and member in one: notes who was told what, in which order."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def send(self, *arguments: Any) -> None:
+        what = "transmit" if isinstance(arguments[0], list) else "record"
+        self.notes.append(what if what == "record" else f"transmit to {arguments[1]}")
+
+    def accept(self, event: Sent) -> None:
+        self.notes.append("accept")
+
+    def outstanding(self) -> int:
+        return 0
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *_: self.notes.append(name)
+
+
+def make(engine: Any, notes: Any) -> Driver:
+    driver = Driver(ALICE, engine, Clock(), notes)
+    driver.transport = notes
+    return driver
+
+
+def due(deadline_ns: int) -> Effects:
+    effects = Effects()
+    effects.deadline_ns = deadline_ns
+    return effects
+
+
+def test_a_deadline_that_moves_is_met_where_it_moved_to() -> None:
+    async def test() -> None:
+        start_ns = Clock().now_ns()
+        for first_ms, second_ms in ((5, 30), (30, 5), (5, 5)):
+            first_ns = start_ns + first_ms * MILLISECOND_NS
+            second_ns = Clock().now_ns() + second_ms * MILLISECOND_NS
+            engine = Script(due(first_ns), due(second_ns))
+            driver = make(engine, Notes())
+            driver.receive([b""])
+            driver.receive([b""])
+            await until(lambda engine=engine: len(engine.inputs) > 2)  # type: ignore[misc]
+            assert [type(input) for input, _ in engine.inputs] == [Receive, Receive, Tick]
+            assert engine.inputs[2][1] >= second_ns
+            driver.stop(None)
+
+    run(test)
+
+
+def test_no_deadline_no_tick() -> None:
+    async def test() -> None:
+        now_ns = Clock().now_ns()
+        engine = Script(due(now_ns + 5 * MILLISECOND_NS), due(NEVER))
+        driver = make(engine, Notes())
+        driver.receive([b""])
+        driver.receive([b""])
+        later = Script(due(now_ns + 20 * MILLISECOND_NS))
+        make(later, Notes()).receive([b""])
+        await until(lambda: len(later.inputs) == 2)
+        assert [type(input) for input, _ in engine.inputs] == [Receive, Receive]
+
+    run(test)
+
+
+def test_a_send_is_recorded_before_it_leaves() -> None:
+    async def test() -> None:
+        effects = Effects()
+        effects.transmits = [Transmit("g", None, [b"all"]), Transmit("g", BOB, [b"one"])]
+        effects.events = [Sent("g", 1, 1, 1, 2, 3)]
+        notes = Notes()
+        driver = make(Script(Effects(), effects), notes)
+        view = View(1, (ALICE, BOB))
+        driver.join(Join(group="g", view=view), notes, {ALICE: ("127.0.0.1", 8), BOB: BOBS})
+        driver.receive([b""])
+        assert notes.notes == ["start", "record", "accept", f"transmit to {[BOBS]}", f"transmit to {[BOBS]}"]
+
+    run(test)
+
+
+def test_what_follows_a_step_comes_after_it() -> None:
+    async def test() -> None:
+        notes = Notes()
+        driver = make(Script(), notes)
+        engine = Script()
+        driver.engine = engine  # type: ignore[assignment]
+        driver.follow(Tick())
+        assert engine.inputs == []
+        driver.step(Receive([]))
+        assert [type(input) for input, _ in engine.inputs] == [Tick, Receive]
+
+    run(test)
+
+
+def test_a_stopped_driver_does_nothing_more() -> None:
+    async def test() -> None:
+        notes = Notes()
+        driver = make(Engine(ALICE, Random(1), Options()), notes)
+        driver.stop("closed")
+        driver.stop("closed")
+        driver.receive([b"x"])
+        assert notes.notes == ["close", "stop"]
+
+    run(test)

@@ -1,0 +1,113 @@
+"""The outbox: bursts, order, waiting for room."""
+
+import asyncio
+
+import pytest
+
+from antiphon.kernel.errors import ClosedError
+from antiphon.runtime.outbox import BYTES_MAX, MESSAGES_MAX, Outbox
+from tests.runtime.cluster import run
+
+
+class Sink:
+    """An engine that takes as many messages of an offer as it is told to."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.offers: list[tuple[int, list[bytes]]] = []
+        self.unblocks: list[Outbox] = []
+
+    def offer(self, payloads: list[bytes], level: int) -> int:
+        count = min(self.room, len(payloads))
+        self.room -= count
+        self.offers.append((level, payloads[:count]))
+        while self.unblocks:
+            self.unblocks.pop().unblock()
+        return count
+
+
+def test_one_turn_makes_one_offer_per_run_of_a_level() -> None:
+    async def test() -> None:
+        sink = Sink(100)
+        outbox = Outbox(sink.offer)
+        for payload, level in ((b"1", 2), (b"2", 2), (b"3", 0), (b"4", 2)):
+            outbox.put([payload], level)
+        assert sink.offers == []
+        await asyncio.sleep(0)
+        assert sink.offers == [(2, [b"1", b"2"]), (0, [b"3"]), (2, [b"4"])]
+        assert outbox.messages == 0
+
+    run(test)
+
+
+def test_what_is_not_taken_is_offered_again_in_order() -> None:
+    async def test() -> None:
+        sink = Sink(2)
+        outbox = Outbox(sink.offer)
+        outbox.put([b"1", b"2", b"3"], 2)
+        await asyncio.sleep(0)
+        assert outbox.messages == 1
+        outbox.put([b"4"], 2)
+        await asyncio.sleep(0)
+        assert len(sink.offers) == 1
+        sink.room = 9
+        outbox.unblock()
+        await asyncio.sleep(0)
+        assert sink.offers == [(2, [b"1", b"2"]), (2, [b"3", b"4"])]
+
+    run(test)
+
+
+def test_room_that_comes_during_the_offer_is_not_missed() -> None:
+    async def test() -> None:
+        sink = Sink(2)
+        outbox = Outbox(sink.offer)
+        sink.unblocks.append(outbox)
+        outbox.put([b"1", b"2", b"3"], 2)
+        sink.room = 2
+        await asyncio.sleep(0)
+        assert outbox.messages == 1
+        assert [len(payloads) for _, payloads in sink.offers] == [2, 0]
+
+    run(test)
+
+
+def test_a_full_outbox_makes_senders_wait_and_wakes_them() -> None:
+    async def test() -> None:
+        sink = Sink(0)
+        outbox = Outbox(sink.offer)
+        assert outbox.put([b""] * (MESSAGES_MAX + 1), 2) == MESSAGES_MAX
+        assert outbox.put([b""], 2) == 0
+        waiter = asyncio.create_task(outbox.wait())
+        given_up = asyncio.create_task(outbox.wait())
+        await asyncio.sleep(0)
+        sink.room = 1
+        outbox.unblock()
+        given_up.cancel()
+        await waiter
+        assert outbox.put([b"", b""], 2) == 1
+        with pytest.raises(asyncio.CancelledError):
+            await given_up
+
+    run(test)
+
+
+def test_one_long_message_may_pass_the_limit_and_then_it_is_full() -> None:
+    async def test() -> None:
+        outbox = Outbox(Sink(0).offer)
+        assert outbox.put([b"x", bytes(16 * BYTES_MAX), b"y"], 2) == 2
+        assert outbox.put([b"y"], 2) == 0
+
+    run(test)
+
+
+def test_those_who_wait_hear_of_the_end() -> None:
+    async def test() -> None:
+        outbox = Outbox(Sink(0).offer)
+        waiter = asyncio.create_task(outbox.wait())
+        await asyncio.sleep(0)
+        outbox.fail(ClosedError("closed"))
+        with pytest.raises(ClosedError):
+            await waiter
+
+    run(test)

@@ -1,0 +1,173 @@
+"""The application's queue: limits, readers, the end."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from antiphon.kernel.identity import ProcessId
+from antiphon.runtime import Batch, Message, ReaderError
+from antiphon.runtime.stream import TURN_MESSAGES, BatchReader, MessageReader, Stream
+from tests.runtime.cluster import run
+
+
+class Calls:
+    """A stream, and what it asked for."""
+
+    def __init__(self, messages_max: int = 10, bytes_max: int = 1000) -> None:
+        self.calls: list[str] = []
+        self.taken: list[tuple[int, int, int]] = []
+        self.stream = Stream(
+            "g",
+            messages_max=messages_max,
+            bytes_max=bytes_max,
+            on_full=self._note("full"),
+            on_room=self._note("room"),
+            on_taken=lambda batch, number, count, size: self.taken.append((number, count, size)),
+        )
+
+    def _note(self, call: str) -> Callable[[], None]:
+        return lambda: self.calls.append(call)
+
+    def put(self, number: int, count: int, size: int = 1) -> None:
+        payloads = [b"x" * size] * count
+        self.stream.put(
+            Batch(payloads=payloads, sender=ProcessId("a"), number=number, order="causal", group="g", view_id=1)
+        )
+
+
+def test_full_at_the_limit_of_messages_and_room_at_half() -> None:
+    async def test() -> None:
+        it = Calls()
+        it.put(1, 9)
+        assert it.calls == []
+        it.put(10, 3)
+        assert it.calls == ["full"]
+        reader = MessageReader(it.stream)
+        for _ in range(6):
+            await anext(reader)
+        assert it.calls == ["full"]
+        await anext(reader)
+        assert it.calls == ["full", "room"]
+
+    run(test)
+
+
+def test_full_at_the_limit_of_bytes() -> None:
+    async def test() -> None:
+        it = Calls(bytes_max=1000)
+        it.put(1, 1, 999)
+        assert it.calls == []
+        it.put(2, 1, 1)
+        assert it.calls == ["full"]
+        await anext(MessageReader(it.stream))
+        assert it.calls == ["full", "room"]
+
+    run(test)
+
+
+def test_deliveries_are_told_as_they_are_taken() -> None:
+    async def test() -> None:
+        it = Calls()
+        it.put(1, 3, 5)
+        it.put(4, 2, 5)
+        assert it.taken == []
+        reader = MessageReader(it.stream)
+        await anext(reader)
+        assert it.taken == [(1, 1, 5)]
+        # The next reader goes on in the middle of the batch.
+        batches = BatchReader(it.stream)
+        batch = await anext(batches)
+        assert isinstance(batch, Batch)
+        assert (batch.number, len(batch.payloads)) == (2, 2)
+        await anext(batches)
+        assert it.taken == [(1, 1, 5), (2, 2, 10), (4, 2, 10)]
+
+    run(test)
+
+
+def test_a_second_reader_is_refused_while_the_first_waits() -> None:
+    async def test() -> None:
+        it = Calls()
+        waiting = asyncio.create_task(anext(MessageReader(it.stream)))
+        await asyncio.sleep(0)
+        with pytest.raises(ReaderError, match="another reader"):
+            MessageReader(it.stream)
+        it.put(1, 1)
+        assert isinstance(await waiting, Message)
+
+    run(test)
+
+
+def test_a_reader_that_was_followed_by_another_is_refused() -> None:
+    async def test() -> None:
+        it = Calls()
+        it.put(1, 2)
+        first = MessageReader(it.stream)
+        await anext(first)
+        await anext(MessageReader(it.stream))
+        with pytest.raises(ReaderError):
+            await anext(first)
+
+    run(test)
+
+
+def test_to_cancel_a_reader_loses_nothing() -> None:
+    async def test() -> None:
+        it = Calls()
+        reader = MessageReader(it.stream)
+        waiting = asyncio.create_task(anext(reader))
+        await asyncio.sleep(0)
+        it.put(1, 1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        message = await anext(reader)
+        assert isinstance(message, Message)
+        assert message.number == 1
+
+    run(test)
+
+
+def test_the_end_drops_and_counts_what_nobody_read() -> None:
+    async def test() -> None:
+        it = Calls()
+        it.put(1, 12)
+        it.stream.end(None)
+        assert it.calls == ["full", "room"]
+        it.put(13, 2)
+        assert it.stream.unread == 14
+        assert [event async for event in MessageReader(it.stream)] == []
+
+    run(test)
+
+
+def test_the_end_by_error_is_told_to_a_waiting_reader() -> None:
+    async def test() -> None:
+        it = Calls()
+        waiting = asyncio.create_task(anext(MessageReader(it.stream)))
+        await asyncio.sleep(0)
+        it.stream.end(ValueError("broken"))
+        with pytest.raises(ValueError, match="broken"):
+            await waiting
+
+    run(test)
+
+
+def test_a_busy_reader_lets_others_have_their_turn() -> None:
+    async def test() -> None:
+        it = Calls(messages_max=10**6)
+        it.put(1, 2 * TURN_MESSAGES)
+        turns = 0
+
+        def turn() -> None:
+            nonlocal turns
+            turns += 1
+
+        asyncio.get_running_loop().call_soon(turn)
+        reader = MessageReader(it.stream)
+        for _ in range(TURN_MESSAGES + 1):
+            await anext(reader)
+        assert turns == 1
+
+    run(test)

@@ -1,0 +1,68 @@
+"""The facade for plain threads."""
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from antiphon.kernel.errors import ClosedError, UsageError
+from antiphon.runtime import Message, ViewChange
+from antiphon.runtime.sync import Group, Node
+
+LIMIT_S = 20.0
+
+
+def test_threads_talk() -> None:
+    with Node("a", address="127.0.0.1:0") as alice, Node("b", address="127.0.0.1:0") as bob:
+        members = {"a": alice.address, "b": bob.address}
+        groups = [alice.join("g", members=members), bob.join("g", members=members)]
+
+        def talk(group: Group) -> list[bytes]:
+            assert isinstance(group.recv(timeout_s=LIMIT_S), ViewChange)
+            group.send(b"one", timeout_s=LIMIT_S)
+            group.send_many([b"two", b"three"], order="fifo")
+            events = [group.recv(timeout_s=LIMIT_S) for _ in range(6)]
+            return [event.payload for event in events if isinstance(event, Message)]
+
+        with ThreadPoolExecutor() as threads:
+            for payloads in threads.map(talk, groups):
+                assert sorted(payloads) == sorted([b"one", b"two", b"three"] * 2)
+        assert groups[0].close()
+        assert alice.statistics()["messages_sent"] == 3
+
+
+def test_a_timeout_takes_nothing() -> None:
+    with Node("a", address="127.0.0.1:0") as node:
+        group = node.join("g", members={"a": node.address})
+        group.recv(timeout_s=LIMIT_S)
+        with pytest.raises(TimeoutError):
+            group.recv(timeout_s=0.001)
+        group.send(b"x")
+        event = group.recv(timeout_s=LIMIT_S)
+        assert isinstance(event, Message)
+        assert event.payload == b"x"
+
+
+def test_iteration_ends_with_the_node() -> None:
+    with ThreadPoolExecutor() as threads, Node("a", address="127.0.0.1:0") as node:
+        group = node.join("g", members={"a": node.address})
+        group.send(b"x")
+        reading = threads.submit(list, group)
+        while node.statistics()["messages_sent"] == 0 or node.statistics()["messages_unread"] > 0:
+            time.sleep(0.001)
+        node.close()
+        events = reading.result(LIMIT_S)
+        assert [type(event) for event in events] == [ViewChange, Message]
+        with pytest.raises(ClosedError):
+            group.recv()
+        with pytest.raises(ClosedError):
+            group.send(b"y")
+        assert node.close()
+
+
+def test_errors_come_through() -> None:
+    with Node("a", address="127.0.0.1:0") as node:
+        with pytest.raises(UsageError, match="do not include"):
+            node.join("g", members={"b": "127.0.0.1:1"})
+        with pytest.raises(UsageError, match="another program"), Node("b", address=node.address):
+            pass
