@@ -2,7 +2,7 @@
 # A C compiler and Java are used where they are found and done without where they are not.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check format clean
+.PHONY: help setup compile demo test check format clean campaign twin mutants fuzz bench
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -15,6 +15,11 @@ help:
 	@echo 'make check    ruff, mypy, and the tests of style'
 	@echo 'make compile  compile the core anew if a source changed (make setup, demo and test do so too)'
 	@echo 'make format   let ruff put imports and layout in order'
+	@echo 'make campaign 2,000 simulated seeds with all faults, audited in-process'
+	@echo 'make twin     50 seeds through Spark and the reference auditor, which must agree'
+	@echo 'make mutants  protocols broken on purpose, each let loose until it is caught'
+	@echo 'make fuzz     a million spoiled datagrams into a working group'
+	@echo 'make bench    messages per second, compiled and as plain Python'
 	@echo 'make clean    remove what was built, but not .venv'
 	@echo
 	@echo 'PYTHON=python3.12 chooses the Python that .venv is made with; ANTIPHON_PURE=1 does without compiled files.'
@@ -55,6 +60,22 @@ check: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python -m pytest --quiet tests/test_tidy.py
+
+campaign: setup
+	$(BIN)/python -m tests.simulation.campaign --seeds 0:2000
+
+twin: setup
+	$(BIN)/python -m tests.simulation.spark_twin --seeds 0:50
+
+mutants: setup
+	ANTIPHON_PURE=1 $(BIN)/python -m tests.mutants.hunt
+
+fuzz: setup
+	$(BIN)/python -m tests.fuzz.fuzz --datagrams 1000000
+
+bench: setup
+	$(BIN)/python bench/throughput.py
+	ANTIPHON_PURE=1 $(BIN)/python bench/throughput.py
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -1,5 +1,7 @@
 """Refuses to test compiled files that no longer match their sources: the results would be about some other program."""
 
+import signal
+
 import pytest
 
 from antiphon import _build
@@ -13,3 +15,9 @@ def pytest_configure() -> None:
 
 def pytest_report_header() -> str:
     return f"antiphon: {_build.describe()}"
+
+
+@pytest.fixture(autouse=True)
+def _own_interrupts() -> None:
+    """Spark puts its own handler for Ctrl-C into the process; no test shall depend on whether Spark ran before it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -13,24 +13,25 @@ from antiphon.history.log import MemoryLog
 from antiphon.history.schema import Row
 from tests.pipeline.histories import PROMISES
 
+ALL = " ".join(PROMISES)
 WORD = re.compile(
     r"(s|d:(?P<sender>[a-z]+))(?P<first>\d+)(-(?P<last>\d+))?(@(?P<group>\w+))?(~(?P<level>\w+))?(>(?P<to>\w+))?"
 )
 
 
-def make_logs(run: str = "r", members: str = "", promises: tuple[str, ...] = PROMISES, **lines: str) -> list[MemoryLog]:
+def make_logs(run: str = "r", members: str = "", promises: str = ALL, **lines: str) -> list[MemoryLog]:
     """`members` names processes that have no log."""
     groups = sorted({match["group"] or "g" for line in lines.values() for match in WORD.finditer(line)} | {"g"})
     names = [f"{name}/1" for name in sorted([*lines, *members.split()])]
-    return [_make_log(run, process, line.split(), groups, names, promises) for process, line in lines.items()]
+    return [_make_log(run, process, line.split(), groups, names, promises.split()) for process, line in lines.items()]
 
 
-def make_rows(run: str = "r", members: str = "", promises: tuple[str, ...] = PROMISES, **lines: str) -> list[Row]:
+def make_rows(run: str = "r", members: str = "", promises: str = ALL, **lines: str) -> list[Row]:
     return [row for log in make_logs(run, members, promises, **lines) for row in log.rows()]
 
 
 def _make_log(
-    run: str, process: str, words: list[str], groups: list[str], names: list[str], promises: tuple[str, ...]
+    run: str, process: str, words: list[str], groups: list[str], names: list[str], promises: list[str]
 ) -> MemoryLog:
     log = MemoryLog(run=run, process=process, merge=False)
     for group in groups:
@@ -39,9 +40,7 @@ def _make_log(
     for time_ns, word in enumerate(words, start=1):
         match = WORD.fullmatch(word)
         if match is None:
-            {"quiet": log.stop, "crash": lambda at: log.crash(at, "killed"), "stop": lambda at: log.stop(at, "bored")}[
-                word
-            ](time_ns)
+            _end(log, time_ns, word)
             continue
         group, level = match["group"] or "g", match["level"] or "causal"
         first, count = int(match["first"]), int(match["last"] or match["first"]) - int(match["first"]) + 1
@@ -51,3 +50,15 @@ def _make_log(
             destinations = (f"{match['to']}/1",) if match["to"] else None
             log.send(time_ns, group, 1, first, count, level, 8 * count, destinations)
     return log
+
+
+def _end(log: MemoryLog, time_ns: int, word: str) -> None:
+    match word:
+        case "quiet":
+            log.stop(time_ns)
+        case "stop":
+            log.stop(time_ns, "bored")
+        case "crash":
+            log.crash(time_ns, "killed")
+        case _:
+            raise ValueError(word)

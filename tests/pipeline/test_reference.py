@@ -3,12 +3,15 @@
 Each case says what is counted: violations and unknown, by guarantee, where they are not 0.
 """
 
+from dataclasses import replace
+
 import pytest
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.pipeline import reference
 from antiphon.pipeline.promises import UnknownGuaranteeError
 from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit
+from tests.pipeline.histories import PROMISES
 from tests.pipeline.inprocess import count
 from tests.pipeline.script import make_logs, make_rows
 
@@ -116,6 +119,11 @@ BROKEN_OR_UNKNOWN: list[tuple[str, Lines, Expected]] = [
         {"settled": (0, 1)},
     ),
     (
+        "settled: the same, where the sender did not send it to itself",
+        {"p": "s1>q stop", "q": "quiet"},
+        {"settled": (0, 1)},
+    ),
+    (
         "settled: nobody has it, but one who may have it left early",
         {"p": "s1 crash", "q": "quiet", "r": "stop"},
         {"settled": (0, 2)},
@@ -129,6 +137,11 @@ BROKEN_OR_UNKNOWN: list[tuple[str, Lines, Expected]] = [
         "off record: a gap there is unknown, one on record is not",
         {"p": "s1 d:p1", "q": "d:p3 d:p1 quiet", "r": "d:p1 d:p3 quiet"},
         {"creation": (0, 3), "duplication": (0, 1), "fifo": (1, 2), "causal": (1, 2), "settled": (0, 1)},
+    ),
+    (
+        "off record: a message in its own past, though only a later one of its sender is seen there",
+        {"p": "d:q1", "q": "d:p2 s1 d:q1 quiet", "r": "d:p1 d:q1 quiet"},
+        {"creation": (0, 3), "duplication": (0, 1), "fifo": (0, 2), "causal": (5, 1), "settled": (0, 3)},
     ),
     (
         "off record: one survivor has it, another has not",
@@ -207,21 +220,21 @@ def verdicts(audit: Audit) -> dict[str, str]:
 
 
 def test_only_what_was_promised_is_judged() -> None:
-    rows = make_rows(p="s1 s2 d:p2 d:p1 d:p1 quiet", promises=("creation", "duplication"))
+    rows = make_rows(p="s1 s2 d:p2 d:p1 d:p1 quiet", promises="creation duplication")
     assert verdicts(reference.audit(rows)) == {"creation": KEPT, "duplication": BROKEN}
     assert verdicts(reference.audit(rows, ["fifo"])) == {"fifo": BROKEN}
 
 
 def test_each_group_is_held_to_its_own_promises() -> None:
-    rows = make_rows(p="s1 d:p1 d:p1 quiet", promises=("duplication",), run="one")
-    rows += make_rows(p="s1 d:p1 d:p1 quiet", promises=("creation",), run="two")
+    rows = make_rows(p="s1 d:p1 d:p1 quiet", promises="duplication", run="one")
+    rows += make_rows(p="s1 d:p1 d:p1 quiet", promises="creation", run="two")
     audit = reference.audit(rows)
     assert verdicts(audit) == {"creation": KEPT, "duplication": BROKEN}
     assert [finding.violations for finding in audit.findings] == [0, 1]
 
 
 def test_a_promise_that_cannot_be_checked_yet_is_unknown() -> None:
-    audit = reference.audit(make_rows(p="s1 d:p1 quiet", promises=("creation", "total")))
+    audit = reference.audit(make_rows(p="s1 d:p1 quiet", promises="creation total"))
     assert verdicts(audit) == {"creation": KEPT, "total": UNKNOWN}
     assert audit.verdict == UNKNOWN
 
@@ -234,12 +247,12 @@ def test_asking_for_something_else_is_refused(name: str, words: str) -> None:
 
 def test_without_promises_there_is_nothing_to_judge() -> None:
     with pytest.raises(UnusableHistoryError, match="no start row says what was promised"):
-        reference.audit(make_rows(p="quiet", promises=()))
+        reference.audit(make_rows(p="quiet", promises=""))
 
 
 def test_an_unknown_promise_is_refused() -> None:
     with pytest.raises(UnusableHistoryError, match="promises 'fun', which this version does not know"):
-        reference.audit(make_rows(p="quiet", promises=("fun",)))
+        reference.audit(make_rows(p="quiet", promises="fun"))
 
 
 UNUSABLE: list[tuple[str, Lines]] = [
@@ -257,6 +270,15 @@ def test_logs_that_make_no_sense(words: str, lines: Lines) -> None:
     for piece_rows in (1, 100):
         with pytest.raises(UnusableHistoryError, match=words):
             count(rows, piece_rows=piece_rows)
+
+
+@pytest.mark.parametrize("piece_rows", [1, 100])
+def test_rows_behind_a_gap_cut_a_log_short_even_after_its_end(piece_rows: int) -> None:
+    rows = make_rows(p="s1 d:p1 quiet")
+    rows.append(replace(rows[-2], index=rows[-1].index + 2))
+    found = {f.guarantee: (f.violations, f.unknown, f.checked) for f in reference.audit(rows).findings}
+    assert found == dict.fromkeys(PROMISES, (0, 1, 1))
+    assert count(rows, piece_rows=piece_rows) == found
 
 
 def test_an_index_twice_is_refused() -> None:

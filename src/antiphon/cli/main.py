@@ -9,6 +9,7 @@ exit  meaning
 130   interrupted
 """
 
+import logging
 import sys
 import traceback
 from typing import Annotated, Final
@@ -63,6 +64,8 @@ def antiphon(
 
 def main() -> None:
     """Run the command line and exit."""
+    # Spark's client logs the stack traces of failures that come to us as exceptions anyway.
+    logging.basicConfig(handlers=[logging.NullHandler()])
     try:
         app()
     except AntiphonError as error:

@@ -32,7 +32,7 @@ from antiphon.pipeline.audit.order import Order, close, make_order, never_sent
 from antiphon.pipeline.audit.pieces import Task, plan, read_pieces
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.summary import SUMMARY, Summary, summaries_of, summarise
-from antiphon.pipeline.explain import open_log_text
+from antiphon.pipeline.explain import early_text, open_log_text
 from antiphon.pipeline.promises import CHECKED, SETTLED, Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
 from antiphon.pipeline.verdicts import Tally, conclude
@@ -185,7 +185,7 @@ def _tallies(judged: DataFrame, runs: Mapping[str, Run], promises: Promises, his
             tally.example = storytellers[row["witness"]["run"]].tell(row["guarantee"], row["witness"])
     for name, run in runs.items():
         _add_settled(tallies[SETTLED], run, promises, storytellers[name])
-        _add_open_logs(tallies, run, promises)
+        _add_open_logs(tallies, run, promises, told_run=name if len(runs) > 1 else None)
     return tallies
 
 
@@ -199,16 +199,16 @@ def _add_settled(tally: Tally, run: Run, promises: Promises, storyteller: Storyt
                 tally.example = storyteller.tell_settled(key, *found.witness)
 
 
-def _add_open_logs(tallies: Mapping[str, Tally], run: Run, promises: Promises) -> None:
+def _add_open_logs(tallies: Mapping[str, Tally], run: Run, promises: Promises, told_run: str | None) -> None:
     for guarantee, tally in tallies.items():
         if not promises.in_run(guarantee, run.order.run):
             continue
         for log in run.logs.values():
             if log.open:
                 tally.unknown += 1
-                tally.open_logs.append(open_log_text(log.process, log.rows if log.pieces else None))
+                tally.open_logs.append(open_log_text(log.process, log.rows, told_run))
             elif guarantee == SETTLED and log.early:
-                tally.open_logs.append(open_log_text(log.process, log.rows, log.ending))
+                tally.open_logs.append(early_text(log.process, log.ending, told_run))
 
 
 def _observations(judged: DataFrame, runs: Mapping[str, Run]) -> list[MemberObservation]:

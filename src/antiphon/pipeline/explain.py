@@ -84,10 +84,15 @@ def reason_text(unknown: int, open_logs: Sequence[str]) -> str:
     return f"{extent}: {', '.join([*open_logs[:shown], *more])}"
 
 
-def open_log_text(process: str, rows: int | None, stopped: str | None = None) -> str:
-    """What is known of a log that leaves something open. `rows` is None if there is no log at all."""
-    if rows is None:
-        return f"the log of {process} is missing"
-    if stopped is not None:
-        return f"{process} stopped before the run went quiet ({stopped})"
-    return f"the log of {process} is cut short after {rows} row{'' if rows == 1 else 's'}"
+def open_log_text(process: str, rows: int, run: str | None) -> str:
+    """What is known of an open log; `run` is told where there are several."""
+    of_run = "" if run is None else f" in run {run}"
+    if rows == 0:
+        return f"the log of {process}{of_run} is missing"
+    return f"the log of {process}{of_run} is cut short after {rows} row{'' if rows == 1 else 's'}"
+
+
+def early_text(process: str, ending: str, run: str | None) -> str:
+    """Of a process that stopped before the run went quiet."""
+    of_run = "" if run is None else f" in run {run}"
+    return f"{process}{of_run} did not stay until the run went quiet ({ending})"

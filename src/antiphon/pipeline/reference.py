@@ -4,8 +4,9 @@ It works on single messages and on one run at a time; `antiphon.pipeline.referen
 lies in a message's past. The rules of both auditors, where the definitions leave a choice:
 
 * A log is what it holds from index 0 up to its first gap. It is *complete* if it has no gap, ends with `stop` or
-  `crash`, and no unfinished file lies beside it. Otherwise it is *cut short*. It is *missing* if there are no rows
-  at all of a process that is named as a member or as a sender. Cut short and missing logs are *open*.
+  `crash`, and no unfinished file lies beside it. Otherwise it is *cut short*. It is *missing* if
+  nothing of it is on record: the process is only named as a member, as a sender, or by an unfinished file. Cut short
+  and missing logs are *open*.
 * A message is *on record* if its sender's log holds its send. A number beyond that in an open log is *off record*: it
   is taken to have been sent after everything that the log holds. A number beyond a complete log was never sent:
   creation is broken, and the other guarantees take no notice of it, except that it must not be delivered twice.
@@ -39,13 +40,14 @@ from antiphon.pipeline.explain import (
     causal_text,
     creation_text,
     duplication_text,
+    early_text,
     fifo_text,
     open_log_text,
     settled_text,
 )
 from antiphon.pipeline.observe import observe
 from antiphon.pipeline.promises import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, SETTLED, Promises, gather
-from antiphon.pipeline.reference_world import CRASHED, MISSING, KnownLog, World, known_log
+from antiphon.pipeline.reference_world import CRASHED, KnownLog, World, known_log
 from antiphon.pipeline.result import Audit, Example
 from antiphon.pipeline.verdicts import Tally, conclude
 
@@ -70,7 +72,7 @@ def audit(source: Source, promise: Sequence[str] | None = None) -> Audit:
     for run, logs in sorted(by_run.items()):
         known = {name: known_log(name, own, (run, name) in unfinished) for name, own in sorted(logs.items())}
         world = World(known)
-        _Judge(run, world, promises, tallies).judge()
+        _Judge(run, world, promises, tallies, several_runs=len(by_run) > 1).judge()
         observations += observe(run, world)
     return conclude(
         promises,
@@ -101,8 +103,11 @@ def _load(source: Source) -> tuple[list[Row], frozenset[tuple[str, str]]]:
 class _Judge:
     """Holds one run to its promises and adds up what it finds."""
 
-    def __init__(self, run: str, world: World, promises: Promises, tallies: dict[str, Tally]) -> None:
+    def __init__(
+        self, run: str, world: World, promises: Promises, tallies: dict[str, Tally], *, several_runs: bool
+    ) -> None:
         self._run = run
+        self._told_run = run if several_runs else None
         self._world = world
         self._promises = promises
         self._tallies = tallies
@@ -241,10 +246,9 @@ class _Judge:
             for log in self._world.logs.values():
                 if log.open:
                     tally.unknown += 1
-                    rows = None if log.ending == MISSING else len(log.rows)
-                    tally.open_logs.append(open_log_text(log.process, rows))
+                    tally.open_logs.append(open_log_text(log.process, len(log.rows), self._told_run))
                 elif guarantee == SETTLED and log.ending not in (QUIET, CRASHED):
-                    tally.open_logs.append(open_log_text(log.process, len(log.rows), log.ending))
+                    tally.open_logs.append(early_text(log.process, log.ending, self._told_run))
 
     def _example(self, text: str, group: str, rows: Sequence[Row | None]) -> Example:
         events = tuple((f"{row.process}/{row.incarnation}", row.index) for row in rows if row is not None)

@@ -23,7 +23,7 @@ class KnownLog:
     process: str
     rows: list[Row]
     ending: str
-    """"quiet", "stopped: why", CRASHED, CUT_SHORT, or MISSING if the process is only named by others."""
+    """"quiet", "stopped: why", CRASHED, CUT_SHORT, or MISSING if nothing of it is on record."""
     events: list[tuple[Row, Message]] = field(default_factory=list)
     """Every single message sent or delivered, in order."""
 
@@ -42,7 +42,9 @@ def known_log(process: str, rows: Iterable[Row], unfinished: bool) -> KnownLog:
     last = prefix[-1] if prefix else None
     if any(row.kind in ("stop", "crash") for row in prefix[:-1]):
         raise UnusableHistoryError(None, f"the log of {process} goes on after its stop or crash row")
-    if last is None or unfinished or len(prefix) < len(ordered) or last.kind not in ("stop", "crash"):
+    if last is None:
+        ending = MISSING
+    elif unfinished or len(prefix) < len(ordered) or last.kind not in ("stop", "crash"):
         ending = CUT_SHORT
     elif last.kind == "crash":
         ending = CRASHED

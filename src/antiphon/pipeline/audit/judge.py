@@ -14,7 +14,7 @@ from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import Key, message_rows
 from antiphon.pipeline.audit.summary import Summary
-from antiphon.pipeline.intervals import EMPTY, Mask, Spans, union
+from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, union
 from antiphon.pipeline.latency import coarse
 from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO, Promises
 
@@ -83,8 +83,9 @@ def judge(piece: Piece, order: Order, known: PieceKnowledge, promises: Promises)
             counts = count(case)
             for group, mask in held.items():
                 found.append({"group": group, "guarantee": guarantee} | _counted(case, counts, mask, witness))
+    latencies = case.latencies()
     for group, mask in masks.items():
-        found += [{"group": group} | entry for entry in _latencies(case, mask)]
+        found += [{"group": group} | entry for entry in _latencies(latencies, mask)]
     log = {"run": piece.run, "process": piece.process}
     return pa.RecordBatch.from_pylist([log | entry for entry in found], JUDGED)
 
@@ -100,9 +101,9 @@ def _counted(case: Case, counts: RowCounts, mask: Mask, witness: FindWitness) ->
     return entry
 
 
-def _latencies(case: Case, mask: Mask) -> Iterator[dict[str, int]]:
-    """How many messages had which rounded latency."""
-    row, latency_ns, count = case.latencies()
+def _latencies(latencies: tuple[Ints, Ints, Ints], mask: Mask) -> Iterator[dict[str, int]]:
+    """How many messages of some rows had which rounded latency."""
+    row, latency_ns, count = latencies
     own = mask[row]
     rounded, place = np.unique(coarse(latency_ns[own]), return_inverse=True)
     messages, highest = np.zeros(len(rounded), np.int64), np.zeros(len(rounded), np.int64)

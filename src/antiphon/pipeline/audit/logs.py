@@ -21,7 +21,7 @@ class LogFacts:
     process: str
     pieces: tuple[Summary, ...]
     ending: str
-    """"quiet", "stopped: why", CRASHED, CUT_SHORT, or MISSING if the process is only named by others."""
+    """"quiet", "stopped: why", CRASHED, CUT_SHORT, or MISSING if nothing of it is on record."""
 
     @property
     def rows(self) -> int:
@@ -76,7 +76,9 @@ def _log_facts(process: str, pieces: list[Summary], unfinished: bool) -> LogFact
 
 
 def _ending(known: list[Summary], whole: bool) -> str:
-    kind, label = (known[-1]["end_kind"], known[-1]["end_label"]) if known else ("", "")
+    if not known:
+        return MISSING
+    kind, label = known[-1]["end_kind"], known[-1]["end_label"]
     if not whole or kind not in ("stop", "crash"):
         return CUT_SHORT
     if kind == "crash":

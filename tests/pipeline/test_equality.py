@@ -1,0 +1,75 @@
+"""The vectorised checks against the reference auditor, on random histories, right and spoiled in random ways."""
+
+from collections.abc import Callable
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from antiphon.history.errors import UnusableHistoryError
+from antiphon.history.schema import Row
+from antiphon.pipeline import reference
+from antiphon.pipeline.result import KEPT
+from tests.pipeline.corruption import CORRUPTIONS
+from tests.pipeline.histories import PROMISES, make_history, rows_of
+from tests.pipeline.inprocess import Counts, count
+
+LEVELS = (("causal",), ("reliable", "fifo", "causal"))
+
+
+def make_rows(random: Random, corruptions: int) -> list[Row]:
+    """One or two runs, each spoiled in so many ways at most."""
+    rows: list[Row] = []
+    for run in range(random.randint(1, 2)):
+        own = rows_of(
+            make_history(
+                random,
+                run=f"run {run}",
+                processes=random.randint(1, 4),
+                groups=random.randint(1, 3),
+                steps=random.randint(3, 40),
+                levels=random.choice(LEVELS),
+                crashes=random.randint(0, 1),
+                merge=random.random() < 0.7,
+            )
+        )
+        for _ in range(random.randint(0, corruptions)):
+            own = random.choice(CORRUPTIONS)(random, own)
+        rows += own
+    return rows
+
+
+def result_of(audit: Callable[[], Counts]) -> Counts | str:
+    """The counts, or why there are none."""
+    try:
+        return audit()
+    except UnusableHistoryError as error:
+        return str(error)
+
+
+def by_reference(rows: list[Row]) -> Counts:
+    return {f.guarantee: (f.violations, f.unknown, f.checked) for f in reference.audit(rows, PROMISES).findings}
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**9))
+def test_right_histories_are_kept(seed: int) -> None:
+    assert reference.audit(make_rows(Random(seed), corruptions=0)).verdict == KEPT
+
+
+@settings(max_examples=120, deadline=None)
+@given(st.integers(0, 10**9), st.sampled_from([2, 5, 1000]))
+def test_both_count_the_same(seed: int, piece_rows: int) -> None:
+    rows = make_rows(Random(seed), corruptions=4)
+    expected = result_of(lambda: by_reference(rows))
+    assert result_of(lambda: count(rows, piece_rows=piece_rows, promise=PROMISES)) == expected
+
+
+def test_the_spoiled_histories_show_every_verdict() -> None:
+    """Else the test above would compare nothing with nothing."""
+    seen = set()
+    for seed in range(60):
+        result = result_of(lambda seed=seed: by_reference(make_rows(Random(seed), corruptions=4)))  # type: ignore[misc]
+        if not isinstance(result, str):
+            seen |= {(guarantee, counts[0] > 0, counts[1] > 0) for guarantee, counts in result.items()}
+    assert len(seen) == 4 * len(PROMISES)

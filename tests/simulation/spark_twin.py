@@ -1,0 +1,74 @@
+"""Seeds through both auditors: the reference in-process, and Spark from files. Verdicts and counts must be equal.
+
+python -m tests.simulation.spark_twin --seeds 0:50
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from antiphon.history.recorder import Recorder
+from antiphon.pipeline import auditor, reference
+from antiphon.pipeline.result import KEPT, Audit
+from antiphon.pipeline.session import make_session
+from antiphon.simulator.draw import draw
+from antiphon.simulator.run import simulate
+
+Counts = dict[str, tuple[str, int, int, int]]
+
+
+def record_seed(seed: int, directory: Path) -> None:
+    """Simulate a seed into files."""
+    options = draw(seed)
+    logs = [Recorder(directory, run=f"seed-{seed}", process=name) for name in options.process_names()]
+    simulate(options, logs)
+    for log in logs:
+        log.close()
+
+
+def counts(audit: Audit) -> Counts:
+    """What must be equal."""
+    return {
+        finding.guarantee: (finding.verdict, finding.violations, finding.unknown, finding.checked)
+        for finding in audit.findings
+    }
+
+
+def compare(seed: int, spark: SparkSession, directory: Path) -> tuple[str, int, Counts, Counts]:
+    """The verdict and the number of events by Spark, and the counts of both auditors."""
+    record_seed(seed, directory)
+    by_spark = auditor.audit(directory, spark)
+    by_reference = reference.audit(directory)
+    assert by_spark.events == by_reference.events
+    return by_spark.verdict, by_spark.events, counts(by_spark), counts(by_reference)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="0:50", help="from:to, the last one excluded")
+    first, last = (int(part) for part in parser.parse_args().seeds.split(":"))
+    spark = make_session()
+    started_s = time.perf_counter()
+    kept = equal = total_events = 0
+    for seed in range(first, last):
+        with tempfile.TemporaryDirectory() as directory:
+            verdict, events, by_spark, by_reference = compare(seed, spark, Path(directory))
+        kept += verdict == KEPT
+        equal += by_spark == by_reference
+        total_events += events
+        if by_spark != by_reference:
+            print(f"seed {seed}: Spark says {by_spark}, the reference {by_reference}")
+    spark.stop()
+    seeds = last - first
+    elapsed_s = round(time.perf_counter() - started_s, 1)
+    print(json.dumps({"seeds": seeds, "kept": kept, "equal": equal, "events": total_events, "elapsed_s": elapsed_s}))
+    return 0 if kept == equal == seeds else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
