@@ -140,7 +140,7 @@ BROKEN_OR_UNKNOWN: list[tuple[str, Lines, Expected]] = [
     ),
     (
         "off record: a message in its own past, though only a later one of its sender is seen there",
-        {"p": "d:q1", "q": "d:p2 s1 d:q1 quiet", "r": "d:p1 d:q1 quiet"},
+        {"p": "d:q1", "q": "d:p2 s1 d:q1 quiet", "r": "d:q1 d:p1 quiet"},
         {"creation": (0, 3), "duplication": (0, 1), "fifo": (0, 2), "causal": (5, 1), "settled": (0, 3)},
     ),
     (
@@ -208,6 +208,12 @@ def test_examples_in_words() -> None:
     )
 
 
+def test_a_message_delivered_before_it_was_sent() -> None:
+    assert example("causal", p="d:p1 s1 quiet") == (
+        "p delivered p#1, which is in its own past: p sent #1 after delivering p#1"
+    )
+
+
 def test_an_example_names_its_rows_in_causal_order() -> None:
     lines = {"p": "s1 d:p1 d:q1 quiet", "q": "d:p1 s1 d:q1 quiet", "r": "d:q1 d:p1 quiet"}
     finding = next(f for f in reference.audit(make_logs(**lines)).findings if f.guarantee == "causal")
@@ -231,6 +237,12 @@ def test_each_group_is_held_to_its_own_promises() -> None:
     audit = reference.audit(rows)
     assert verdicts(audit) == {"creation": KEPT, "duplication": BROKEN}
     assert [finding.violations for finding in audit.findings] == [0, 1]
+
+
+def test_an_open_log_leaves_open_only_what_its_run_promised() -> None:
+    rows = make_rows(p="s1 d:p1 quiet", promises="duplication", run="one")
+    rows += make_rows(p="s1 d:p1", promises="creation", run="two")
+    assert verdicts(reference.audit(rows)) == {"creation": UNKNOWN, "duplication": KEPT}
 
 
 def test_a_promise_that_cannot_be_checked_yet_is_unknown() -> None:

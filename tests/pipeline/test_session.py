@@ -3,14 +3,15 @@
 import importlib.util
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from antiphon.pipeline import java
-from antiphon.pipeline.java import NoJavaError, find_java, write_java_home
+from antiphon.pipeline import java, session
+from antiphon.pipeline.java import PID_FILE, NoJavaError, find_java, write_java_home
 
 
 def fake_java(file: Path, version: str) -> Path:
@@ -106,3 +107,11 @@ def test_spark_starts_quietly_without_java_on_the_machine(tmp_path: Path) -> Non
     assert total == "45"
     assert master.startswith("local[")
     assert master.endswith(",3]")
+
+
+def test_an_interrupted_start_ends_the_java_that_it_began(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "60"]) as java:
+        (tmp_path / PID_FILE).write_text(f"{java.pid}\n")
+        session._end_java(tmp_path)
+        assert java.wait(10) == -signal.SIGTERM
+    session._end_java(tmp_path / "never written")  # interrupted even earlier: nothing to end

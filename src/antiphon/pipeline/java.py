@@ -18,6 +18,8 @@ from typing import Final
 from antiphon.kernel.errors import UsageError
 
 VERSION_MIN: Final = 17
+PID_FILE: Final = "java.pid"
+"""Where in its home a Java that was started leaves its process id."""
 
 
 class NoJavaError(UsageError):
@@ -60,6 +62,7 @@ def write_java_home(java: Path, home: Path) -> Path:
         "  shift\n"
         '  [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"\n'
         "done\n"
+        f"echo $$ >{shlex.quote(str(home / PID_FILE))}\n"
         f'exec {shlex.quote(str(java))} "$@" 2>>{shlex.quote(str(log))}\n'
     )
     wrapper.chmod(0o755)

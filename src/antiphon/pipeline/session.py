@@ -8,10 +8,11 @@ JVM has to say goes to a file that lives as long as this process. With a master,
 import atexit
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
@@ -19,7 +20,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from antiphon.kernel.errors import UsageError
-from antiphon.pipeline.java import find_java, write_java_home
+from antiphon.pipeline.java import PID_FILE, find_java, write_java_home
 
 LOOPBACK: Final = "127.0.0.1"
 TRIES: Final = 3
@@ -54,8 +55,17 @@ def make_session(master: str | None = None) -> SparkSession:
     try:
         with _set(environment):
             return builder.getOrCreate()
+    except KeyboardInterrupt:
+        _end_java(home)
+        raise
     except (PySparkRuntimeError, OSError) as error:
         raise SparkError(f"Spark did not start: {_last_line(log) or error}") from error
+
+
+def _end_java(home: Path) -> None:
+    """End the Java that was being started: it would never learn that nobody waits for it any more."""
+    with suppress(OSError, ValueError):
+        os.kill(int((home / PID_FILE).read_text()), signal.SIGTERM)
 
 
 @contextmanager
@@ -74,5 +84,6 @@ def _set(variables: dict[str, str]) -> Iterator[None]:
 
 
 def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").split("\n") if log.exists() else []
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+    """What the JVM said last, apart from the calls that led there."""
+    lines = [line.strip() for line in log.read_text(errors="replace").split("\n")] if log.exists() else []
+    return next((line for line in reversed(lines) if line and not line.startswith(("at ", "..."))), "")
