@@ -2,6 +2,8 @@
 
 from collections import Counter
 
+import pytest
+
 from antiphon.pipeline.result import Example, Finding
 from antiphon.report.window import busy_window, example_window
 from tests.report.sample import GROUP, RUN, Sample, broken, causal_violation
@@ -139,7 +141,8 @@ def test_an_example_whose_rows_are_gone_is_no_window() -> None:
     assert example_window(sample.rows(), finding) is None
 
 
-def test_a_dense_run_is_joined_until_its_arrows_fit() -> None:
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_dense_run_is_joined_until_its_arrows_fit(backwards: bool) -> None:
     """Each sends a long burst before anybody delivers: row by row, no window would hold both ends of most arrows."""
     sample = Sample("a", "b", "c")
     for _ in range(6):
@@ -148,7 +151,7 @@ def test_a_dense_run_is_joined_until_its_arrows_fit() -> None:
                 number = sample.send(name)
                 sample.deliver(name, name, number)
         for name in sample.logs:
-            for other in set(sample.logs) - {name}:
+            for other in sorted(set(sample.logs) - {name}, reverse=backwards):
                 sample.deliver(name, other, sample.sent[other] - 59, 60)
     window = busy_window(sample.rows(), "")
     assert window is not None
