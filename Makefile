@@ -2,7 +2,7 @@
 # A C compiler and Java are used where they are found and done without where they are not.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check format clean campaign twin mutants fuzz bench
+.PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz bench
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,6 +16,7 @@ help:
 	@echo 'make compile  compile the core anew if a source changed (make setup, demo and test do so too)'
 	@echo 'make format   let ruff put imports and layout in order'
 	@echo 'make campaign 2,000 simulated seeds with all faults, audited in-process'
+	@echo 'make crowds   500 simulated seeds whose members come, go, crash, stand still and come back'
 	@echo 'make twin     50 seeds through Spark and the reference auditor, which must agree'
 	@echo 'make mutants  protocols broken on purpose, each let loose until it is caught'
 	@echo 'make fuzz     a million spoiled datagrams into a working group'
@@ -63,6 +64,9 @@ check: setup
 
 campaign: setup
 	$(BIN)/python -m tests.simulation.campaign --seeds 0:2000
+
+crowds: setup
+	$(BIN)/python -m tests.simulation.crowds --seeds 0:500
 
 twin: setup
 	$(BIN)/python -m tests.simulation.spark_twin --seeds 0:50

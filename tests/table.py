@@ -22,8 +22,9 @@ GROUP = "g"
 class Table:
     """One group of `members` engines, named p1, p2…; time stands still until `wait`."""
 
-    def __init__(self, members: int, options: Options | None = None) -> None:
-        self.view = View(1, tuple(ProcessId(f"p{number}") for number in range(1, members + 1)))
+    def __init__(self, members: int, options: Options | None = None, policy: str = "static") -> None:
+        names = [f"p{number}" for number in range(1, members + 1)]
+        self.view = View(1, tuple(map(ProcessId, names)), tuple(names))
         self.now_ns = 0
         self.links: dict[tuple[int, int], list[bytes]] = {}
         self.log: list[list[str]] = [[] for _ in range(members)]
@@ -32,7 +33,7 @@ class Table:
         self.deadline_ns = [0] * members
         self.engines = [Engine(process, Random(0), options or Options()) for process in self.view.members]
         for member in range(members):
-            self.step(member, Join(group=GROUP, view=self.view))
+            self.step(member, Join(group=GROUP, view=self.view, policy=policy, address=names[member]))
 
     def step(self, member: int, input: Input) -> Effects:
         effects = self.engines[member].step(input, self.now_ns)
@@ -46,7 +47,7 @@ class Table:
             if transmit.destination is None:
                 others = [other for other in range(len(self.engines)) if other != member]
             else:
-                others = [self.view.rank(transmit.destination)]
+                others = [rank for rank in (self.view.rank(transmit.destination),) if rank >= 0]
             for other in others:
                 self.links.setdefault((member, other), []).extend(transmit.packets)
         return effects

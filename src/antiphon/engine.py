@@ -15,7 +15,7 @@ from antiphon.kernel.codec import unseal
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.errors import LevelNotOfferedError, MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, wire_id
-from antiphon.kernel.inputs import Input, Join, Pause, Receive, Resume, Send, Tick
+from antiphon.kernel.inputs import Input, Join, Leave, Pause, Receive, Resume, Send, Tick
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.options import Options
 from antiphon.stacks.vector import stack as vector
@@ -46,13 +46,17 @@ class Engine:
         elif isinstance(input, Tick):
             for group in self._groups.values():
                 if group.deadline_ns() <= now_ns:
-                    group.tick(now_ns)
+                    group.tick(effects, now_ns)
                     group.finish(effects, now_ns)
         elif isinstance(input, Pause):
             self._group(input.group).pause()
         elif isinstance(input, Resume):
             group = self._group(input.group)
             group.resume(effects, now_ns)
+            group.finish(effects, now_ns)
+        elif isinstance(input, Leave):
+            group = self._group(input.group)
+            group.leave(now_ns)
             group.finish(effects, now_ns)
         else:
             self._join(input, effects, now_ns)
@@ -70,9 +74,7 @@ class Engine:
                 group = self._groups_by_id.get(group_id)
                 if group is None:
                     raise MalformedError("group")
-                if tag != group.tag:
-                    raise MalformedError("view")
-                group.receive(kind, sender, flags, level, data, effects, now_ns)
+                group.receive(kind, tag, sender, flags, level, data, effects, now_ns)
             except MalformedError as error:
                 self._dropped[error.reason] = self._dropped.get(error.reason, 0) + 1
                 continue
@@ -86,7 +88,7 @@ class Engine:
         name = LEVEL_NAMES[input.level]
         if name not in vector.LEVELS_OFFERED:
             raise LevelNotOfferedError(name, vector.NAME, vector.LEVELS_OFFERED, ())
-        group.send(input.payloads, input.level, effects)
+        group.send(input.payloads, input.level, effects, now_ns)
         group.finish(effects, now_ns)
 
     def _join(self, input: Join, effects: Effects, now_ns: int) -> None:
@@ -96,10 +98,10 @@ class Engine:
             raise UsageError(f"there is no stack {input.stack!r}; the stacks are: {vector.NAME}")
         if wire_id(input.group) in self._groups_by_id:
             raise UsageError(f"the name {input.group!r} collides with that of another group here; choose another name")
-        group = VectorStack(input.group, self.process, input.view, self._random, self._options)
+        group = VectorStack(input, self.process, self._random, self._options)
         self._groups[input.group] = group
         self._groups_by_id[group.group_id] = group
-        group.start(effects)
+        group.start(input.contacts, effects, now_ns)
         group.finish(effects, now_ns)
 
     def _group(self, name: str) -> VectorStack:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.kernel.effects import Sent
+from antiphon.kernel.effects import Accepted
 from antiphon.kernel.errors import LevelNotOfferedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Pause, Resume, Send
@@ -82,7 +82,7 @@ def test_a_full_window_makes_the_sender_wait_and_loses_nothing() -> None:
     accepted = 0
     for _ in range(40):
         effects = table.send(0, b"0123456789")
-        accepted += sum(event.count for event in effects.events if isinstance(event, Sent))
+        accepted += sum(event.count for event in effects.events if isinstance(event, Accepted))
     assert len(table.take_data(0, 1)) == 4
     assert accepted < 40
     assert not table.writable(0)

@@ -15,8 +15,10 @@ from antiphon.pipeline import reference
 from antiphon.pipeline.result import BROKEN
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
-from tests.mutants.mutants import MUTANTS, Mutant
+from tests.mutants.mutants import MUTANTS, QUIET, Mutant
+from tests.mutants.view_mutants import VIEW_MUTANTS
 from tests.simulation.campaign import explain, make_logs
+from tests.simulation.crowds import run_crowd
 
 
 def symptoms(seed: int, breaks: Sequence[str]) -> str | None:
@@ -24,20 +26,31 @@ def symptoms(seed: int, breaks: Sequence[str]) -> str | None:
     options = draw(seed, members_max=6)
     logs = make_logs(options)
     try:
-        simulate(options, logs)
+        result = simulate(options, logs)
     except AssertionError as error:
         return f"assertion: {error}"
+    if QUIET in breaks and not result.quiet:
+        return f"{result.sent} messages were accepted, but {result.delivered} deliveries is all that came of them"
     audit = reference.audit(logs)
     if any(finding.verdict == BROKEN and finding.guarantee in breaks for finding in audit.findings):
         return explain(audit)
     return None
 
 
+def crowd_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
+    """The same in this seed's crowd, whose members come and go."""
+    try:
+        problems, _ = run_crowd(seed)
+    except AssertionError as error:
+        return f"assertion: {error}"
+    return next((problem for problem in problems if any(word in problem for word in breaks)), None)
+
+
 def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
     """The first seed that catches the mutant."""
     with mutant.at_large():
         for seed in range(seeds):
-            seen = symptoms(seed, mutant.breaks)
+            seen = (crowd_symptoms if mutant in VIEW_MUTANTS else symptoms)(seed, mutant.breaks)
             if seen is not None:
                 return {"mutant": mutant.name, "caught": True, "seed": seed, "seen": seen}
     return {"mutant": mutant.name, "caught": False, "seeds": seeds}
@@ -52,7 +65,7 @@ def main() -> int:
         print("mutants patch the plain-Python core: set ANTIPHON_PURE=1", file=sys.stderr)
         return 2
     escaped = 0
-    for mutant in MUTANTS:
+    for mutant in (*MUTANTS, *VIEW_MUTANTS):
         if not arguments.names or mutant.name in arguments.names:
             result = hunt(mutant, arguments.seeds)
             escaped += not result["caught"]

@@ -10,6 +10,7 @@ import pytest
 
 from tests.mutants.hunt import symptoms
 from tests.mutants.mutants import MUTANTS
+from tests.mutants.view_mutants import VIEW_MUTANTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,7 +30,7 @@ def catches() -> dict[str, dict[str, object]]:
     return {catch["mutant"]: catch for catch in map(json.loads, done.stdout.splitlines())}
 
 
-@pytest.mark.parametrize("name", [mutant.name for mutant in MUTANTS])
+@pytest.mark.parametrize("name", [mutant.name for mutant in (*MUTANTS, *VIEW_MUTANTS)])
 def test_the_mutant_is_caught(name: str, catches: dict[str, dict[str, object]]) -> None:
     assert catches[name]["caught"], f"{name} survived {catches[name]['seeds']} seeds"
 

@@ -116,9 +116,73 @@ def narrow_send(random: Random, rows: list[Row]) -> list[Row]:
     return _replaced(rows, {id(chosen): replace(chosen, destinations=destinations)})
 
 
+def change_members(random: Random, rows: list[Row]) -> list[Row]:
+    """A process sees other members in a view, or another ranking."""
+    views = [row for row in rows if row.kind == "view"]
+    if not views:
+        return rows
+    chosen = random.choice(views)
+    members = list(chosen.members or ())
+    ways = [members[::-1], members[1:], members[:-1], [*members, "stranger/1"], random.sample(members, len(members))]
+    return _replaced(rows, {id(chosen): replace(chosen, members=tuple(random.choice(ways) or members))})
+
+
+def change_view(random: Random, rows: list[Row]) -> list[Row]:
+    """A view row, a delivery or, rarely, a send names another view."""
+    kind = random.choice(("view", "view", "deliver", "deliver", "send"))
+    chosen = [row for row in rows if row.kind == kind]
+    if not chosen:
+        return rows
+    row = random.choice(chosen)
+    return _replaced(rows, {id(row): replace(row, view=max(1, (row.view or 1) + random.choice((-1, 1, 2))))})
+
+
+def exclude(random: Random, rows: list[Row]) -> list[Row]:
+    """Everybody sees a view, rather a later one, without some of its members."""
+    views = [row for row in rows if row.kind == "view"]
+    if not views:
+        return rows
+    chosen = random.choice([row for row in views if (row.view or 0) > 1] or views)
+    members = chosen.members or ()
+    kept = tuple(member for member in members if random.random() < 0.5) or members[-1:]
+    alike = [row for row in views if (row.group, row.view) == (chosen.group, chosen.view)]
+    return _replaced(rows, {id(row): replace(row, members=kept) for row in alike})
+
+
+def skip_view(random: Random, rows: list[Row]) -> list[Row]:
+    """All views of a group from some id on have a higher one."""
+    views = [row for row in rows if row.kind == "view"]
+    if not views:
+        return rows
+    chosen = random.choice(views)
+    later = [row for row in rows if row.group == chosen.group and (row.view or 0) >= (chosen.view or 0)]
+    return _replaced(rows, {id(row): replace(row, view=(row.view or 0) + 1) for row in later})
+
+
+def move_view(random: Random, rows: list[Row]) -> list[Row]:
+    """A process changes its view somewhere else in its log, or not at all."""
+    log = _log(random, rows, None)
+    views = [row for row in log if row.kind == "view"]
+    if not views:
+        return rows
+    moved = random.choice(views)
+    rest = [row for row in log if row is not moved]
+    last = len(rest) - 1 if rest and rest[-1].kind in ("stop", "crash") else len(rest)
+    if random.random() < 0.7:
+        rest.insert(random.randint(0, last), moved)
+    return _with_log(rows, log, rest)
+
+
+def forget_notes(random: Random, rows: list[Row]) -> list[Row]:
+    """Nobody says that it leaves."""
+    spoken = [row for row in rows if row.kind == "note"]
+    return _replaced(rows, {id(row): replace(row, label="hums") for row in spoken})
+
+
 CORRUPTIONS: tuple[Corrupt, ...] = (
     *(swap_deliveries, move_delivery, repeat_delivery, drop_delivery, invent_delivery, change_level),
     *(cut_log, gap_in_log, lose_log, stop_early, narrow_send),
+    *(change_members, change_view, exclude, skip_view, move_view, forget_notes),
 )
 
 

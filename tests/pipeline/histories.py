@@ -2,7 +2,7 @@
 
 Each process keeps the set of messages that it knows of; a message carries the set that its sender knew. A process
 delivers a message when it has delivered everything in that set that is meant for it. That is causal order by its
-definition, with no protocol at all.
+definition, with no protocol at all. Before a view changes, everybody alive delivers all there is.
 """
 
 from collections import defaultdict
@@ -12,7 +12,9 @@ from random import Random
 from antiphon.history.log import MemoryLog
 from antiphon.history.schema import Row
 
-PROMISES = ("creation", "duplication", "fifo", "causal", "settled")
+MESSAGE_PROMISES = ("creation", "duplication", "fifo", "causal", "settled")
+VIEW_PROMISES = ("view_agreement", "view_synchrony", "view_sending", "primary", "silence")
+PROMISES = (*MESSAGE_PROMISES, *VIEW_PROMISES)
 
 Name = tuple[str, str, int]
 """A message: group, sender, number."""
@@ -28,30 +30,38 @@ class Sent:
 
 
 class World:
-    """Processes p0, p1… in groups g0 (everybody), g1…; each step is drawn by chance."""
+    """Processes p0, p1… in groups g0 (everybody but the last `late` ones), g1…; each step is drawn by chance."""
 
-    def __init__(self, random: Random, run: str, processes: int, groups: int, merge: bool) -> None:
+    def __init__(self, random: Random, run: str, processes: int, groups: int, merge: bool, late: int = 0) -> None:
         self.random = random
         self.names = [f"p{place}" for place in range(processes)]
         self.logs = {name: MemoryLog(run=run, process=name, merge=merge) for name in self.names}
-        self.members = {f"g{place}": self._some_members(place) for place in range(groups)}
+        self.members = {f"g{place}": self._some_members(place, late) for place in range(groups)}
         self.time_ns = 0
+        self._views = dict.fromkeys(self.members, 1)
+        self._promises: tuple[str, ...] = ()
+        self._been = {group: set(members) for group, members in self.members.items()}
+        self._audience: dict[Name, frozenset[str]] = {}
         self._known: dict[str, set[Name]] = defaultdict(set)
         self._delivered: dict[str, set[Name]] = defaultdict(set)
         self._numbers: dict[tuple[str, str], int] = defaultdict(int)
         self._waiting: dict[str, list[Sent]] = defaultdict(list)
 
     def start(self, promises: tuple[str, ...]) -> None:
+        self._promises = promises
         for group, members in self.members.items():
             for name in members:
-                self.logs[name].start(0, group, "toy", "static", ["reliable", "fifo", "causal"], promises)
-                self.logs[name].view(0, group, 1, [f"{member}/1" for member in members])
+                self._install(group, name, joins=True)
 
     def send(self, name: str, level: str) -> None:
-        group = self.random.choice([group for group, members in self.members.items() if name in members])
+        groups = [group for group, members in self.members.items() if name in members]
+        if not groups:
+            return
+        group = self.random.choice(groups)
         self._numbers[group, name] += 1
         message = Sent((group, name, self._numbers[group, name]), level, frozenset(self._known[name]))
-        self.logs[name].send(self.time_ns, group, 1, message.name[2], 1, level, 8)
+        self._audience[message.name] = frozenset(self.members[group])
+        self.logs[name].send(self.time_ns, group, self._views[group], message.name[2], 1, level, 8)
         self._known[name].add(message.name)
         for member in self.members[group]:
             self._waiting[member].append(message)
@@ -64,21 +74,49 @@ class World:
         message = self.random.choice(ready[:3])
         group, sender, number = message.name
         self._waiting[name].remove(message)
-        self.logs[name].deliver(self.time_ns, group, 1, sender, 1, number, 1, message.level, 8)
+        self.logs[name].deliver(self.time_ns, group, self._views[group], sender, 1, number, 1, message.level, 8)
         self._delivered[name].add(message.name)
         self._known[name] |= message.past | {message.name}
         return True
 
+    def change_view(self, alive: list[str]) -> None:
+        """The dead are dropped from a group, if they are few enough; and somebody joins it, or leaves it."""
+        for name in alive:
+            while self.deliver(name):
+                pass
+        group = self.random.choice(list(self.members))
+        before = self.members[group]
+        left = {name for name in before if name in alive and self.random.random() < 0.15}
+        joining = [name for name in alive if name not in self._been[group] and self.random.random() < 0.5]
+        present = [name for name in before if name in alive]
+        after = [name for name in present if name not in left] + joining
+        half = 2 * len(present) == len(before) and before[0] in present
+        if after == before or not after or not (half or 2 * len(present) > len(before)):
+            return
+        for name in left:
+            self.logs[name].note(self.time_ns, "leaves")
+        self.members[group] = after
+        self._views[group] += 1
+        self._been[group] |= set(joining)
+        for name in after:
+            self._install(group, name, joins=name in joining)
+
+    def _install(self, group: str, name: str, *, joins: bool) -> None:
+        log = self.logs[name]
+        if joins:
+            log.start(self.time_ns, group, "toy", "primary", ["reliable", "fifo", "causal"], self._promises)
+        log.view(self.time_ns, group, self._views[group], [f"{member}/1" for member in self.members[group]])
+
     def _is_ready(self, message: Sent, name: str) -> bool:
-        owed = {earlier for earlier in message.past if name in self.members[earlier[0]]}
+        owed = {earlier for earlier in message.past if name in self._audience[earlier]}
         if message.level == "fifo":
             owed = {earlier for earlier in owed if earlier[:2] == message.name[:2]}
         return message.level == "reliable" or owed <= self._delivered[name]
 
-    def _some_members(self, place: int) -> list[str]:
+    def _some_members(self, place: int, late: int) -> list[str]:
         least = min(2, len(self.names))
         return (
-            self.names
+            self.names[: len(self.names) - late]
             if place == 0
             else sorted(self.random.sample(self.names, self.random.randint(least, len(self.names))))
         )
@@ -95,13 +133,17 @@ def make_history(
     crashes: int = 0,
     promises: tuple[str, ...] = PROMISES,
     merge: bool = True,
+    views: int = 0,
 ) -> list[MemoryLog]:
-    """The logs of a run; the first `crashes` processes die half way."""
-    world = World(random, run, processes, groups, merge)
+    """The logs of a run; the first `crashes` processes die half way; `views` times a view may change."""
+    world = World(random, run, processes, groups, merge, late=random.randint(0, (processes - 1) // 2) if views else 0)
     world.start(promises)
     alive = list(world.names)
+    changes = {random.randrange(steps) for _ in range(views)}
     for step in range(steps):
         world.time_ns += random.randint(1, 150_000)
+        if step in changes:
+            world.change_view(alive)
         name = random.choice(alive)
         if step > steps // 2 and name in world.names[:crashes] and len(alive) > 1:
             world.logs[name].crash(world.time_ns, "killed")

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from antiphon.history.schema import SCHEMA, Row
 from antiphon.history.start import parse_start
-from antiphon.pipeline.audit import settled
+from antiphon.pipeline.audit import settled, views
 from antiphon.pipeline.audit.judge import PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import gather_logs
 from antiphon.pipeline.audit.order import close, make_order, never_sent
@@ -71,4 +71,6 @@ def count(rows: Sequence[Row], *, piece_rows: int, promise: Sequence[str] | None
         for (group, _), settlement in settled.count(order, of_run).items():
             if promises.holds(SETTLED, run, group):
                 add(SETTLED, settlement[:3])
+        for guarantee, of_views, _ in views.count(order, of_run, promises):
+            add(guarantee, of_views[:3])
     return {guarantee: (sums[guarantee][0], sums[guarantee][1], sums[guarantee][2]) for guarantee in promises.all()}

@@ -3,26 +3,33 @@
     make_rows(p="s1 d:q1 quiet", q="s1 d:q1 d:p1 quiet")
 
 `s1` sends message 1 to group g, `d:q1` delivers q's message 1, `d:q1-3` three of them as one row; `@h` behind it means
-group h, `~fifo` a level other than causal, `>q` one destination; the end is `quiet`, `crash`, `stop` (for some other
-reason) or nothing (cut short). Every process is a member of every group.
+group h, `~fifo` a level other than causal, `>q` one destination; the end is `quiet`, `crash`, `left`, `stop` (for some
+other reason) or nothing (cut short). Every process is a member of every group.
+
+`v2:pq` is a view row of group g: view 2 with the members p and q. Messages are sent and delivered in the last such view
+of the line, or the one that `%4` names behind it; before it in view 1, of all whose line does not begin with `joins`.
+`leaves` announces that the process leaves.
 """
 
 import re
 
 from antiphon.history.log import MemoryLog
-from antiphon.history.schema import Row
-from tests.pipeline.histories import PROMISES
+from antiphon.history.schema import LEFT, Row
+from tests.pipeline.histories import MESSAGE_PROMISES
 
-ALL = " ".join(PROMISES)
+ALL = " ".join(MESSAGE_PROMISES)
 WORD = re.compile(
     r"(s|d:(?P<sender>[a-z]+))(?P<first>\d+)(-(?P<last>\d+))?(@(?P<group>\w+))?(~(?P<level>\w+))?(>(?P<to>\w+))?"
+    r"(%(?P<view>\d+))?"
 )
+VIEW = re.compile(r"v(?P<id>\d+):(?P<members>[a-z]*)")
 
 
 def make_logs(run: str = "r", members: str = "", promises: str = ALL, **lines: str) -> list[MemoryLog]:
     """`members` names processes that have no log."""
     groups = sorted({match["group"] or "g" for line in lines.values() for match in WORD.finditer(line)} | {"g"})
-    names = [f"{name}/1" for name in sorted([*lines, *members.split()])]
+    founders = [name for name, line in lines.items() if not line.startswith("joins")]
+    names = [f"{name}/1" for name in sorted([*founders, *members.split()])]
     return [_make_log(run, process, line.split(), groups, names, promises.split()) for process, line in lines.items()]
 
 
@@ -36,26 +43,36 @@ def _make_log(
     log = MemoryLog(run=run, process=process, merge=False)
     for group in groups:
         log.start(0, group, "script", "static", ["reliable", "fifo", "causal"], promises)
-        log.view(0, group, 1, names)
+        if f"{process}/1" in names:
+            log.view(0, group, 1, names)
+    current = 1
     for time_ns, word in enumerate(words, start=1):
+        if view := VIEW.fullmatch(word):
+            current = int(view["id"])
+            log.view(time_ns, "g", current, [f"{member}/1" for member in view["members"]])
+            continue
         match = WORD.fullmatch(word)
         if match is None:
-            _end(log, time_ns, word)
+            _note_or_end(log, time_ns, word)
             continue
-        group, level = match["group"] or "g", match["level"] or "causal"
+        group, level, in_view = match["group"] or "g", match["level"] or "causal", int(match["view"] or current)
         first, count = int(match["first"]), int(match["last"] or match["first"]) - int(match["first"]) + 1
         if match["sender"]:
-            log.deliver(time_ns, group, 1, match["sender"], 1, first, count, level, 8 * count)
+            log.deliver(time_ns, group, in_view, match["sender"], 1, first, count, level, 8 * count)
         else:
             destinations = (f"{match['to']}/1",) if match["to"] else None
-            log.send(time_ns, group, 1, first, count, level, 8 * count, destinations)
+            log.send(time_ns, group, in_view, first, count, level, 8 * count, destinations)
     return log
 
 
-def _end(log: MemoryLog, time_ns: int, word: str) -> None:
+def _note_or_end(log: MemoryLog, time_ns: int, word: str) -> None:
     match word:
         case "quiet":
             log.stop(time_ns)
+        case "left":
+            log.stop(time_ns, LEFT)
+        case "leaves" | "joins":
+            log.note(time_ns, word)
         case "stop":
             log.stop(time_ns, "bored")
         case "crash":

@@ -17,7 +17,7 @@ from antiphon.pipeline import reference
 from antiphon.pipeline.auditor import audit
 from antiphon.pipeline.promises import UnknownGuaranteeError
 from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit
-from tests.pipeline.histories import make_history, rows_of
+from tests.pipeline.histories import PROMISES, make_history, rows_of
 from tests.pipeline.inprocess import table_of
 from tests.pipeline.script import make_rows
 from tests.pipeline.test_equality import make_rows as make_spoiled_rows
@@ -53,20 +53,22 @@ def check_equal(spark: SparkSession, path: Path) -> Audit:
 def test_many_runs_at_once(spark: SparkSession, tmp_path: Path) -> None:
     """Right and spoiled ones together; whatever is wrong in one must not spill over into another."""
     rows: list[Row] = []
-    for seed in range(16):
-        own = make_spoiled_rows(Random(seed), corruptions=seed % 4)
+    for seed in range(24):
+        own = make_spoiled_rows(Random(seed), corruptions=4 * (seed % 3))
         try:
             reference.audit(own)
         except UnusableHistoryError:
             continue
         rows += [replace(row, run=f"{seed} {row.run}") for row in own]
     result = check_equal(spark, write_history(tmp_path, rows, row_group_size=20))
-    assert {finding.verdict for finding in result.findings} == {BROKEN}
-    assert result.runs > 16
+    assert [finding.verdict for finding in result.findings] == [BROKEN] * len(PROMISES)
+    assert result.runs > 24
 
 
 def test_a_right_history(spark: SparkSession, tmp_path: Path) -> None:
-    rows = rows_of(make_history(Random(1), processes=5, groups=3, steps=300, levels=("reliable", "fifo", "causal")))
+    levels = ("reliable", "fifo", "causal")
+    rows = rows_of(make_history(Random(1), processes=5, groups=3, steps=300, levels=levels, views=6))
+    assert max(row.view or 0 for row in rows) > 1
     told: list[str] = []
     result = audit(write_history(tmp_path, rows), spark, progress=told.append)
     assert result.verdict == KEPT

@@ -31,6 +31,7 @@ def make_rows(random: Random, corruptions: int) -> list[Row]:
                 levels=random.choice(LEVELS),
                 crashes=random.randint(0, 1),
                 merge=random.random() < 0.7,
+                views=random.choice((0, 2, 6)),
             )
         )
         for _ in range(random.randint(0, corruptions)):

@@ -11,7 +11,7 @@ from antiphon.history.errors import UnusableHistoryError
 from antiphon.pipeline import reference
 from antiphon.pipeline.promises import UnknownGuaranteeError
 from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit
-from tests.pipeline.histories import PROMISES
+from tests.pipeline.histories import MESSAGE_PROMISES
 from tests.pipeline.inprocess import count
 from tests.pipeline.script import make_logs, make_rows
 
@@ -289,7 +289,7 @@ def test_rows_behind_a_gap_cut_a_log_short_even_after_its_end(piece_rows: int) -
     rows = make_rows(p="s1 d:p1 quiet")
     rows.append(replace(rows[-2], index=rows[-1].index + 2))
     found = {f.guarantee: (f.violations, f.unknown, f.checked) for f in reference.audit(rows).findings}
-    assert found == dict.fromkeys(PROMISES, (0, 1, 1))
+    assert found == dict.fromkeys(MESSAGE_PROMISES, (0, 1, 1))
     assert count(rows, piece_rows=piece_rows) == found
 
 

@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 from antiphon.engine import Engine
-from antiphon.kernel.effects import NEVER, Effects, Sent, Transmit
+from antiphon.kernel.effects import NEVER, Accepted, Effects, Ended, Installed, Sent, Stalled, Suspected, Transmit
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Receive, Tick
 from antiphon.kernel.options import MILLISECOND_NS, Options
@@ -40,7 +40,7 @@ class Notes:
         what = "transmit" if isinstance(arguments[0], list) else "record"
         self.notes.append(what if what == "record" else f"transmit to {arguments[1]}")
 
-    def accept(self, event: Sent) -> None:
+    def accept(self, event: Accepted) -> None:
         self.notes.append("accept")
 
     def outstanding(self) -> int:
@@ -99,13 +99,54 @@ def test_a_send_is_recorded_before_it_leaves() -> None:
     async def test() -> None:
         effects = Effects()
         effects.transmits = [Transmit("g", None, [b"all"]), Transmit("g", BOB, [b"one"])]
-        effects.events = [Sent("g", 1, 1, 1, 2, 3)]
+        effects.events = [Accepted("g", 1), Sent("g", 1, 1, 1, 2, 3)]
         notes = Notes()
-        driver = make(Script(Effects(), effects), notes)
         view = View(1, (ALICE, BOB))
+        installed = Effects()
+        installed.events = [Installed("g", view, view.members)]
+        driver = make(Script(installed, effects), notes)
         driver.join(Join(group="g", view=view), notes, {ALICE: ("127.0.0.1", 8), BOB: BOBS})
         driver.receive([b""])
-        assert notes.notes == ["start", "record", "accept", f"transmit to {[BOBS]}", f"transmit to {[BOBS]}"]
+        assert notes.notes[:3] == ["start", "view", "install"]
+        assert notes.notes[3:] == ["accept", "record", f"transmit to {[BOBS]}", f"transmit to {[BOBS]}"]
+
+    run(test)
+
+
+def ending(*, excluded: bool) -> Effects:
+    effects = Effects()
+    effects.events = [Ended("g", excluded), Accepted("g", 1)]
+    effects.transmits = [Transmit("g", BOB, [b"last words"])]
+    return effects
+
+
+def talking() -> Effects:
+    effects = Effects()
+    effects.events = [Accepted("g", 1), Stalled("g"), Suspected("g", 1, BOB)]
+    effects.transmits = [Transmit("g", None, [b"more"]), Transmit("g", None, [b"more"], "127.0.0.1:9")]
+    return effects
+
+
+def test_a_group_that_is_over_has_its_last_words_and_no_more() -> None:
+    async def test() -> None:
+        for excluded, last in ((False, "leave"), (True, "crash")):
+            view = View(1, (ALICE, BOB), ("127.0.0.1:8", "127.0.0.1:9"))
+            installed = Effects()
+            installed.events = [Installed("g", view, view.members)]
+            notes = Notes()
+            driver = make(Script(installed, talking(), ending(excluded=excluded), talking()), notes)
+            driver.join(Join(group="g", view=view), notes, {})
+            notes.notes.clear()
+            driver.receive([b""])
+            assert notes.notes == ["accept", "note", "stall", "suspect", *[f"transmit to {[BOBS]}"] * 2]
+            notes.notes.clear()
+            driver.receive([b""])
+            assert notes.notes == [*["note"] * excluded, "part", f"transmit to {[BOBS]}"]
+            notes.notes.clear()
+            driver.receive([b""])
+            assert notes.notes == []
+            driver.stop("closed")
+            assert notes.notes == ["close", "end", last]
 
     run(test)
 

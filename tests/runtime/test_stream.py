@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from antiphon.kernel.identity import ProcessId
-from antiphon.runtime import Batch, Message, ReaderError
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.runtime import Batch, Excluded, Message, ReaderError, Stalled, ViewChange
 from antiphon.runtime.stream import TURN_MESSAGES, BatchReader, MessageReader, Stream
 from tests.runtime.cluster import run
 
@@ -24,6 +24,7 @@ class Calls:
             on_full=self._note("full"),
             on_room=self._note("room"),
             on_taken=lambda batch, number, count, size: self.taken.append((number, count, size)),
+            on_view=lambda change: self.calls.append(f"view {change.view.id}"),
         )
 
     def _note(self, call: str) -> Callable[[], None]:
@@ -34,6 +35,9 @@ class Calls:
         self.stream.put(
             Batch(payloads=payloads, sender=ProcessId("a"), number=number, order="causal", group="g", view_id=1)
         )
+
+    def put_view(self, id: int) -> None:
+        self.stream.put(ViewChange(group="g", view=View(id, ()), joined=(), left=(), failed=()))
 
 
 def test_full_at_the_limit_of_messages_and_room_at_half() -> None:
@@ -169,5 +173,75 @@ def test_a_busy_reader_lets_others_have_their_turn() -> None:
         for _ in range(TURN_MESSAGES + 1):
             await anext(reader)
         assert turns == 1
+
+    run(test)
+
+
+@pytest.mark.parametrize("reader", [MessageReader, BatchReader])
+def test_views_are_told_as_they_are_taken(reader: type[MessageReader | BatchReader]) -> None:
+    async def test() -> None:
+        it = Calls()
+        it.put(1, 1)
+        it.put_view(2)
+        it.stream.put(Stalled(group="g", view=View(2, ())))
+        reading = reader(it.stream)
+        await anext(reading)
+        assert it.calls == []
+        assert isinstance(await anext(reading), ViewChange)
+        assert it.calls == ["view 2"]
+        assert isinstance(await anext(reading), Stalled)
+        assert it.calls == ["view 2"]
+
+    run(test)
+
+
+def test_what_is_there_at_the_finish_is_still_read() -> None:
+    async def test() -> None:
+        it = Calls()
+        waiting = asyncio.ensure_future(anext(MessageReader(it.stream)))
+        await asyncio.sleep(0)
+        it.put(1, 1)
+        it.stream.put(Excluded(group="g", view=View(1, ())))
+        it.stream.finish()
+        assert isinstance(await waiting, Message)
+        reader = MessageReader(it.stream)
+        assert isinstance(await anext(reader), Excluded)
+        with pytest.raises(StopAsyncIteration):
+            await anext(reader)
+
+    run(test)
+
+
+def test_a_finish_wakes_who_waits() -> None:
+    async def test() -> None:
+        it = Calls()
+
+        async def read() -> list[object]:
+            return [event async for event in MessageReader(it.stream)]
+
+        waiting = asyncio.create_task(read())
+        await asyncio.sleep(0)
+        it.stream.finish()
+        assert await waiting == []
+
+    run(test)
+
+
+def test_at_the_end_views_count_as_taken_up_to_the_first_unread_message() -> None:
+    async def test() -> None:
+        it = Calls()
+        it.put_view(2)
+        it.put_view(3)
+        it.put(1, 1)
+        it.put_view(4)
+        it.stream.end(None)
+        it.put_view(5)
+        assert it.calls == ["view 2", "view 3"]
+        other = Calls()
+        other.stream.end(None)
+        other.put_view(2)
+        other.put(1, 1)
+        other.put_view(3)
+        assert other.calls == ["view 2"]
 
     run(test)

@@ -28,7 +28,20 @@ def test_threads_talk() -> None:
             for payloads in threads.map(talk, groups):
                 assert sorted(payloads) == sorted([b"one", b"two", b"three"] * 2)
         assert groups[0].close()
-        assert alice.statistics()["messages_sent"] == 3
+        assert alice.statistics()["messages_accepted"] == 3
+
+
+def test_threads_join_and_leave() -> None:
+    with Node("a", address="127.0.0.1:0") as alice, Node("b", address="127.0.0.1:0") as bob:
+        first = alice.join("g", members={"a": alice.address}, policy="primary")
+        second = bob.join("g", contacts=[alice.address], timeout_s=LIMIT_S)
+        events = [first.recv(timeout_s=LIMIT_S) for _ in range(2)]
+        assert [len(event.view.members) for event in events if isinstance(event, ViewChange)] == [1, 2]
+        assert second.leave(timeout_s=LIMIT_S)
+        event = first.recv(timeout_s=LIMIT_S)
+        assert isinstance(event, ViewChange)
+        assert [member.name for member in event.left] == ["b"]
+        assert [type(event) for event in second] == [ViewChange]  # what it has not read yet, and then the end
 
 
 def test_a_timeout_takes_nothing() -> None:
@@ -48,7 +61,7 @@ def test_iteration_ends_with_the_node() -> None:
         group = node.join("g", members={"a": node.address})
         group.send(b"x")
         reading = threads.submit(list, group)
-        while node.statistics()["messages_sent"] == 0 or node.statistics()["messages_unread"] > 0:
+        while node.statistics()["messages_accepted"] == 0 or node.statistics()["messages_unread"] > 0:
             time.sleep(0.001)
         node.close()
         events = reading.result(LIMIT_S)

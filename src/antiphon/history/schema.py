@@ -13,9 +13,10 @@ send      group, view, number, count, level, size; sender and sender_incarnation
 receive   group, view, sender, sender_incarnation, number, count, level, size (kept at recording level `receive` only)
 deliver   group, view, sender, sender_incarnation, number, count, level, size
 suspect   group, view, label ("name/incarnation" that is suspected)
-note      label: free text
+note      label: free text; "leaves" where the process begins to leave its groups
 crash     label: the process dies here (written by whoever killed it, in simulation)
-stop      label: "quiet" if the run had healed and was given the time to go quiet, else why it stopped
+stop      label: "quiet" if the run had healed and was given the time to go quiet, "left" if the process left its
+          groups in good order, else why it stopped
 
 A message is named by (run, group, sender, sender_incarnation, number). A sender numbers its messages to one group
 1, 2, 3… in sending order. A send, receive or deliver row stands for `count` >= 1 consecutive messages number,
@@ -34,6 +35,8 @@ import pyarrow as pa
 SCHEMA_VERSION: Final = 1
 KINDS: Final = ("start", "send", "receive", "deliver", "view", "suspect", "crash", "stop", "note")
 QUIET: Final = "quiet"
+LEFT: Final = "left"
+LEAVES: Final = "leaves"
 LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe")
 """Weakest first."""
 

@@ -28,6 +28,7 @@ HEADER_SIZE: Final = 28
 DATA: Final = 1
 STATUS: Final = 2
 REQUEST: Final = 3
+MEMBERSHIP: Final = 4
 
 
 def view_tag(view: View, options: Options) -> int:

@@ -14,8 +14,19 @@ NEVER: Final = 0x7FFF_FFFF_FFFF_FFFF
 
 
 @final
+class Accepted:
+    """`count` messages were taken from the front of those that were offered."""
+
+    __slots__ = ("count", "group")
+
+    def __init__(self, group: str, count: int) -> None:
+        self.group = group
+        self.count = count
+
+
+@final
 class Sent:
-    """`count` messages, numbered from `number` on, were accepted for sending. `size`: their payload bytes together."""
+    """`count` messages, numbered from `number` on, leave in this view. `size`: their payload bytes together."""
 
     __slots__ = ("count", "group", "level", "number", "size", "view_id")
 
@@ -65,13 +76,56 @@ class Received:
 
 @final
 class Installed:
-    """The group is in `view` from here on."""
+    """The group is in `view` from here on. Who of the view before is not in it left, or is taken to have failed."""
 
-    __slots__ = ("group", "view")
+    __slots__ = ("failed", "group", "joined", "left", "view")
 
-    def __init__(self, group: str, view: View) -> None:
+    def __init__(
+        self,
+        group: str,
+        view: View,
+        joined: tuple[ProcessId, ...],
+        left: tuple[ProcessId, ...] = (),
+        failed: tuple[ProcessId, ...] = (),
+    ) -> None:
         self.group = group
         self.view = view
+        self.joined = joined
+        self.left = left
+        self.failed = failed
+
+
+@final
+class Suspected:
+    """This process takes `process` to have failed, in this view; agreement on it is still to come."""
+
+    __slots__ = ("group", "process", "view_id")
+
+    def __init__(self, group: str, view_id: int, process: ProcessId) -> None:
+        self.group = group
+        self.view_id = view_id
+        self.process = process
+
+
+@final
+class Stalled:
+    """No majority of the view can be reached: nothing is sent or delivered until one can."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+
+
+@final
+class Ended:
+    """This process is no longer a member: it left (`excluded` false), or the others went on without it."""
+
+    __slots__ = ("excluded", "group")
+
+    def __init__(self, group: str, excluded: bool) -> None:
+        self.group = group
+        self.excluded = excluded
 
 
 @final
@@ -84,19 +138,25 @@ class Writable:
         self.group = group
 
 
-Event = Sent | Delivered | Received | Installed | Writable
+Event = Accepted | Sent | Delivered | Received | Installed | Suspected | Stalled | Ended | Writable
 
 
 @final
 class Transmit:
-    """Packets for one member, or for every other member of the group (`destination` None), in order."""
+    """Packets for one process, or for every other member of the group (`destination` None), in order.
 
-    __slots__ = ("destination", "group", "packets")
+    `address` is set where the process is not a member, and its address so not known from a view.
+    """
 
-    def __init__(self, group: str, destination: ProcessId | None, packets: list[bytes]) -> None:
+    __slots__ = ("address", "destination", "group", "packets")
+
+    def __init__(
+        self, group: str, destination: ProcessId | None, packets: list[bytes], address: str | None = None
+    ) -> None:
         self.group = group
         self.destination = destination
         self.packets = packets
+        self.address = address
 
 
 @final

@@ -38,13 +38,17 @@ class ProcessId:
 
 @final
 class View:
-    """The membership of a group as its members see it. `members` is ranked by age: the oldest comes first."""
+    """The membership of a group as its members see it. `members` is ranked by age: the oldest comes first.
 
-    __slots__ = ("id", "members")
+    `addresses`, if known, stand in the same order; what they mean is the runtime's affair.
+    """
 
-    def __init__(self, id: int, members: tuple[ProcessId, ...]) -> None:
+    __slots__ = ("addresses", "id", "members")
+
+    def __init__(self, id: int, members: tuple[ProcessId, ...], addresses: tuple[str, ...] = ()) -> None:
         self.id = id
         self.members = members
+        self.addresses = addresses
 
     def rank(self, process: ProcessId) -> int:
         """The place of `process` among the members, or -1 for a stranger."""

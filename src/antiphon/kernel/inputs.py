@@ -7,22 +7,48 @@ from antiphon.kernel.identity import View
 
 @final
 class Join:
-    """Become a member of `group` on `stack`, in `view` (membership given at start; the caller is one of its
-    members)."""
+    """Become a member of `group` on `stack`.
 
-    __slots__ = ("group", "stack", "view")
+    With `view`: as one of the founders, which all start in this view. With `contacts`: by asking the members, or
+    whoever knows them, at these addresses; `address` is where they can reach this process. `policy` is `static` (the
+    view never changes) or `primary`.
+    """
 
-    def __init__(self, *, group: str, view: View, stack: str = "vector") -> None:
+    __slots__ = ("address", "contacts", "group", "policy", "stack", "view")
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        view: View | None = None,
+        stack: str = "vector",
+        policy: str = "static",
+        address: str = "",
+        contacts: tuple[str, ...] = (),
+    ) -> None:
         self.group = group
         self.view = view
         self.stack = stack
+        self.policy = policy
+        self.address = address
+        self.contacts = contacts
+
+
+@final
+class Leave:
+    """Leave `group` in good order: take part until the others have a view without this process."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, group: str) -> None:
+        self.group = group
 
 
 @final
 class Send:
     """Multicast `payloads`, in this order, at one level.
 
-    The engine takes as many as its pending queue has room for, from the front: the `Sent` event tells how many. The
+    The engine takes as many as its pending queue has room for, from the front: the `Accepted` event tells how many. The
     caller keeps the rest and offers it again after a `Writable` event.
     """
 
@@ -71,4 +97,4 @@ class Resume:
         self.group = group
 
 
-Input = Join | Send | Receive | Tick | Pause | Resume
+Input = Join | Leave | Send | Receive | Tick | Pause | Resume

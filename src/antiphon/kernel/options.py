@@ -38,5 +38,16 @@ class Options:
     heartbeat_interval_ns: int = 200 * MILLISECOND_NS
     """…up to this, which is also the heartbeat of an idle member."""
 
+    silence_ns_min: int = 1000 * MILLISECOND_NS
+    """A member silent for less than this is never doubted…"""
+    silence_ns_max: int = 10_000 * MILLISECOND_NS
+    """…and one silent for longer always; between the two, its own past decides (parts/suspicion.py)."""
+    doubt_ns: int = 300 * MILLISECOND_NS
+    """How long others have to vouch for a member that is doubted."""
+    retry_ns: int = 50 * MILLISECOND_NS
+    """Between two tries to get an answer in a change of view, or to be let in."""
+    gather_ns: int = 50 * MILLISECOND_NS
+    """Who asks to join waits this long for others, so that many joins make few views."""
+
     record_receives: bool = False
     """Report each first arrival of a packet as an event, for the recording level `receive`."""

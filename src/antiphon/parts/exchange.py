@@ -28,7 +28,7 @@ from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.options import Options
 from antiphon.parts.acknowledgement import AckTable
 from antiphon.parts.incoming import IncomingStream
-from antiphon.parts.outgoing import Load, OutgoingStream
+from antiphon.parts.outgoing import OutgoingStream
 from antiphon.parts.packet import (
     ACK_SIZE,
     ASK,
@@ -46,6 +46,7 @@ from antiphon.parts.packet import (
     encode_request,
     encode_status,
 )
+from antiphon.parts.pending import Load, PendingQueue
 
 RESENDS_MAX: Final = 64
 """Packets resent for one request; the requester asks again for the rest."""
@@ -74,14 +75,24 @@ class Exchange:
         "me",
         "multicasts",
         "outgoing",
+        "pending",
         "requests",
         "resends",
+        "sources",
         "table",
         "unicasts",
     )
 
     def __init__(
-        self, group: int, tag: int, members: int, me: int, order_bytes_max: int, random: Random, options: Options
+        self,
+        group: int,
+        tag: int,
+        members: int,
+        me: int,
+        order_bytes_max: int,
+        pending: PendingQueue,
+        random: Random,
+        options: Options,
     ) -> None:
         self._group = group
         self._tag = tag
@@ -94,7 +105,8 @@ class Exchange:
         self._acks_fit = 4 * acks_size(members) <= options.packet_bytes_max
         self._fragment_overhead = FRAGMENT_OVERHEAD + order_bytes_max + (acks_size(members) if self._acks_fit else 0)
         self.incoming: list[IncomingStream] = [IncomingStream(options) for _ in range(members)]
-        self.outgoing = OutgoingStream(options, options.packet_bytes_max - self._fragment_overhead)
+        self.outgoing = OutgoingStream()
+        self.pending = pending
         self.table = AckTable(members, me)
         self.multicasts: list[bytes] = []
         self.unicasts: dict[int, list[bytes]] = {}
@@ -106,6 +118,8 @@ class Exchange:
         self.duplicates = 0
         self.requests = 0
         self.resends = 0
+        self.sources: list[int] = []
+        """If any: where to ask for packets, whoever sent them; the others may be gone."""
 
     # ---- in: from the network --------------------------------------------------------------------------------------
 
@@ -200,7 +214,7 @@ class Exchange:
 
     def may_send(self) -> bool:
         """Whether something waits to leave and the window has room for one more packet."""
-        return self.outgoing.has_pending() and self.outgoing.sent < self.table.consumed() + self._options.window_packets
+        return self.pending.has_pending() and self.outgoing.sent < self.table.consumed() + self._options.window_packets
 
     def send_next(self, order: bytes, now_ns: int) -> Load:
         """Make the next packet and put it on its way."""
@@ -210,7 +224,8 @@ class Exchange:
             acks = self._acks(0, self._members)
             self._acked()
         overhead = FRAGMENT_OVERHEAD + len(order) + (0 if acks is None else acks_size(self._members))
-        load = out.next_load(self._options.packet_bytes_max - overhead)
+        room = self._options.packet_bytes_max
+        load = self.pending.next_load(room - overhead, room - self._fragment_overhead)
         number = out.sent + 1
         if load.total:
             packet = encode_fragment(
@@ -276,7 +291,9 @@ class Exchange:
         stream = self.incoming[rank]
         ranges = stream.gaps()
         target = rank
-        if stream.gap_tries:
+        if self.sources:
+            target = self.sources[int(self._random.random() * len(self.sources))]
+        elif stream.gap_tries:
             holders = self.table.holders(rank, ranges[0][0])
             if holders:
                 target = holders[int(self._random.random() * len(holders))]

@@ -23,6 +23,7 @@ from typing import final
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 from antiphon.parts.packet import RANGES_MAX, DataPacket
+from antiphon.parts.ranges import Ranges
 
 
 @final
@@ -30,6 +31,7 @@ class IncomingStream:
     """What this member holds of one other member's packets in one view."""
 
     __slots__ = (
+        "_cut",
         "_options",
         "consumed",
         "gap_at_ns",
@@ -43,6 +45,7 @@ class IncomingStream:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._cut: Ranges | None = None
         self.received = 0
         self.known = 0
         self.consumed = 0
@@ -81,7 +84,7 @@ class IncomingStream:
             self._watch(now_ns)
 
     def _watch(self, now_ns: int) -> None:
-        if self.received == self.known:
+        if self.received == self.known or (self._cut is not None and not self.gaps()):
             self.gap_at_ns = NEVER
             self.gap_tries = 0
         elif self.gap_at_ns == NEVER:
@@ -98,14 +101,24 @@ class IncomingStream:
         ranges: list[tuple[int, int]] = []
         number = self.received + 1
         while number <= self.known and len(ranges) < RANGES_MAX:
-            if number in self.packets:
+            if not self._missing(number):
                 number += 1
                 continue
             first = number
-            while number <= self.known and number not in self.packets:
+            while number <= self.known and self._missing(number):
                 number += 1
             ranges.append((first, number - 1))
         return ranges
+
+    def _missing(self, number: int) -> bool:
+        return number not in self.packets and (self._cut is None or self._cut.has(number))
+
+    def close_at(self, cut: Ranges, now_ns: int) -> None:
+        """The stream ends: these packets and no others still count."""
+        self._cut = cut
+        self.known = max(self.received, cut.last())
+        self.gap_at_ns = NEVER
+        self._watch(now_ns)
 
     def consume(self) -> None:
         """The next packet in order has been handed on."""

@@ -1,156 +1,18 @@
-"""Own messages on their way out: accepted, waiting for room, cut into packet loads, kept until stable.
+"""Own packets of one view: numbered, and kept until every member has them."""
 
-    application ──accept──▶ pending (bytes bounded) ──next_load──▶ packet, numbered ──keep──▶ copies (window bounded)
-
-Messages get their numbers when they are accepted, packets when they are made. One packet holds messages of one level,
-as many as fit; a message that does not fit alone goes out in fragments, each a packet of its own, one after the
-other. A packet may be made while its number is at most (least consumed of any member) + window; until then messages
-stay pending, and when pending is full the sender waits.
-"""
-
-from collections import deque
 from typing import final
-
-from antiphon.kernel.options import Options
-from antiphon.parts.packet import LENGTH_SIZE
-
-
-@final
-class _Run:
-    """Messages of one level that were accepted one after the other."""
-
-    __slots__ = ("level", "payloads", "position")
-
-    def __init__(self, level: int, payloads: list[bytes]) -> None:
-        self.level = level
-        self.payloads = payloads
-        self.position = 0
-
-
-@final
-class Load:
-    """What the next packet carries: whole messages, or (total > 0) one fragment of one message.
-
-    `complete` holds the messages that are fully out once this packet is.
-    """
-
-    __slots__ = ("complete", "first_message", "fragment", "index", "level", "total")
-
-    def __init__(
-        self,
-        level: int,
-        first_message: int,
-        complete: list[bytes],
-        fragment: bytes = b"",
-        index: int = 0,
-        total: int = 0,
-    ) -> None:
-        self.level = level
-        self.first_message = first_message
-        self.complete = complete
-        self.fragment = fragment
-        self.index = index
-        self.total = total
 
 
 @final
 class OutgoingStream:
-    """What this member sends to one group in one view."""
+    """What this member has sent to one group in one view."""
 
-    __slots__ = (
-        "_fragment_bytes",
-        "_fragment_index",
-        "_next_message",
-        "_options",
-        "_runs",
-        "_was_full",
-        "accepted",
-        "copies",
-        "pending_bytes",
-        "sent",
-        "stable",
-    )
+    __slots__ = ("copies", "sent", "stable")
 
-    def __init__(self, options: Options, fragment_bytes: int) -> None:
-        self._options = options
-        self._fragment_bytes = fragment_bytes
-        self._fragment_index = 0
-        self._runs: deque[_Run] = deque()
-        self._was_full = False
-        self._next_message = 1
-        self.accepted = 0
-        self.pending_bytes = 0
+    def __init__(self) -> None:
         self.sent = 0
         self.stable = 0
         self.copies: dict[int, bytes] = {}
-
-    def accept(self, payloads: list[bytes], level: int) -> tuple[int, int]:
-        """Take messages from the front while there is room; how many, and their bytes."""
-        count = 0
-        size = 0
-        room = self._options.pending_bytes_max - self.pending_bytes
-        for payload in payloads:
-            if size >= room:
-                self._was_full = True
-                break
-            size += len(payload) + LENGTH_SIZE
-            count += 1
-        if count:
-            taken = payloads if count == len(payloads) else payloads[:count]
-            self._runs.append(_Run(level, list(taken)))
-            self.pending_bytes += size
-            self.accepted += count
-        return count, size - LENGTH_SIZE * count
-
-    def pending_messages(self) -> int:
-        return self.accepted + 1 - self._next_message
-
-    def has_pending(self) -> bool:
-        return bool(self._runs)
-
-    def next_level(self) -> int:
-        """The level of the next packet."""
-        return self._runs[0].level
-
-    def next_load(self, capacity: int) -> Load:
-        """Take what fits into `capacity` bytes off the front of pending."""
-        run = self._runs[0]
-        payloads = run.payloads
-        position = run.position
-        first_message = self._next_message
-        if self._fragment_index or len(payloads[position]) + LENGTH_SIZE > capacity:
-            return self._next_fragment(run)
-        end = position
-        used = 0
-        while end < len(payloads):
-            size = len(payloads[end]) + LENGTH_SIZE
-            if used + size > capacity:
-                break
-            used += size
-            end += 1
-        self._advance(run, end, used)
-        return Load(run.level, first_message, payloads[position:end])
-
-    def _next_fragment(self, run: _Run) -> Load:
-        message = run.payloads[run.position]
-        size = self._fragment_bytes
-        total = (len(message) + size - 1) // size
-        index = self._fragment_index
-        complete = [message] if index + 1 == total else []
-        fragment = message[index * size : (index + 1) * size]
-        load = Load(run.level, self._next_message, complete, fragment, index, total)
-        self._fragment_index = index + 1
-        if complete:
-            self._fragment_index = 0
-            self._advance(run, run.position + 1, len(message) + LENGTH_SIZE)
-        return load
-
-    def _advance(self, run: _Run, position: int, used: int) -> None:
-        self._next_message += position - run.position
-        self.pending_bytes -= used
-        run.position = position
-        if position == len(run.payloads):
-            self._runs.popleft()
 
     def keep(self, packet: bytes) -> None:
         """The packet numbered sent + 1 has been made."""
@@ -165,10 +27,3 @@ class OutgoingStream:
             self.copies.pop(number, None)
         self.stable = stable
         return True
-
-    def take_writable(self) -> bool:
-        """Whether pending was full and has half its room again; true once."""
-        if self._was_full and self.pending_bytes <= self._options.pending_bytes_max // 2:
-            self._was_full = False
-            return True
-        return False

@@ -6,8 +6,8 @@
    witness per broken guarantee and rounded latencies leave a piece; Spark SQL adds them up.
 
 If something was delivered that was never sent, the first pass is made again, so that it is left out of every past.
-What must hold in the end (settled) is decided from the summaries alone. The rules, word for word, are at the top of
-`antiphon.pipeline.reference`; both auditors give the same verdicts and counts on every history.
+What must hold in the end (settled), or of whole views, is decided from the summaries alone. The rules, word for word,
+are at the top of `antiphon.pipeline.reference`; both auditors give the same verdicts and counts on every history.
 
 Memory: a task holds its row group; the driver holds one row per send run and one column per sender and group.
 """
@@ -25,7 +25,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.reader import History
 from antiphon.history.start import parse_start
-from antiphon.pipeline.audit import settled
+from antiphon.pipeline.audit import settled, views
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import LogFacts, gather_logs
 from antiphon.pipeline.audit.order import Order, close, make_order, never_sent
@@ -159,7 +159,7 @@ def _over_tasks(
 
 FINDINGS = """
     SELECT guarantee, sum(violations) AS violations, sum(unknown) AS unknown, sum(checked) AS checked,
-           min_by(struct(run, process, group, sender, index, number, lacking), struct(run, process, index))
+           min_by(struct(run, process, group, sender, index, view, number, lacking), struct(run, process, index))
                FILTER (WHERE violations > 0) AS witness
     FROM {judged} WHERE guarantee IS NOT NULL GROUP BY guarantee
 """
@@ -185,6 +185,7 @@ def _tallies(judged: DataFrame, runs: Mapping[str, Run], promises: Promises, his
             tally.example = storytellers[row["witness"]["run"]].tell(row["guarantee"], row["witness"])
     for name, run in runs.items():
         _add_settled(tallies[SETTLED], run, promises, storytellers[name])
+        _add_views(tallies, run, promises, storytellers[name])
         _add_open_logs(tallies, run, promises, told_run=name if len(runs) > 1 else None)
     return tallies
 
@@ -197,6 +198,16 @@ def _add_settled(tally: Tally, run: Run, promises: Promises, storyteller: Storyt
             tally.checked += found.checked
             if found.witness is not None and tally.example is None:
                 tally.example = storyteller.tell_settled(key, *found.witness)
+
+
+def _add_views(tallies: Mapping[str, Tally], run: Run, promises: Promises, storyteller: Storyteller) -> None:
+    for guarantee, found, group in views.count(run.order, run.logs, promises):
+        tally = tallies[guarantee]
+        tally.violations += found.violations
+        tally.unknown += found.unknown
+        tally.checked += found.checked
+        if found.witness is not None and tally.example is None:
+            tally.example = storyteller.tell_view(group, found.witness)
 
 
 def _add_open_logs(tallies: Mapping[str, Tally], run: Run, promises: Promises, told_run: str | None) -> None:

@@ -62,6 +62,62 @@ def settled_text(process: str, message: Message) -> str:
     return f"{process_name(process)} never delivered {message_name(message, False)}, although the run went quiet"
 
 
+def members_differ_text(process: str, group: str, view: int, members: Sequence[str], first: str) -> str:
+    return (
+        f"{process_name(process)} has {_list(members)} in view {view} of {group}, "
+        f"but {process_name(first)} has other members or another ranking"
+    )
+
+
+def view_falls_text(process: str, group: str, view: int, before: int) -> str:
+    return f"{process_name(process)} goes from view {before} of {group} to view {view}, which is no later one"
+
+
+def not_in_view_text(process: str, group: str, view: int, members: Sequence[str]) -> str:
+    return f"{process_name(process)} is not among {_list(members)}, the members of its own view {view} of {group}"
+
+
+def view_sending_text(process: str, message: Message, sent_in: int, delivered_in: int | None) -> str:
+    where = "before its first view" if delivered_in is None else f"in view {delivered_in}"
+    return (
+        f"{process_name(process)} delivered {message_name(message, False)} {where}, "
+        f"but {process_name(message.sender)} sent it in view {sent_in}"
+    )
+
+
+def view_synchrony_text(process: str, message: Message, other: str, view: int, following: int) -> str:
+    """`other` delivered the message in `view`, `process` did not."""
+    one, two = sorted((process_name(process), process_name(other)))
+    return (
+        f"{one} and {two} both went from view {view} to {following}, "
+        f"but {process_name(process)} did not deliver {message_name(message, False)} in view {view}"
+    )
+
+
+def silence_text(process: str, message: Message, view: int) -> str:
+    return (
+        f"{process_name(process)} delivered {message_name(message, False)} in view {view}, "
+        f"which no longer holds {process_name(message.sender)}"
+    )
+
+
+def fork_text(group: str, view: int, members: Sequence[str], first: Sequence[str]) -> str:
+    return f"view {view} of {group} exists twice: with {_list(first)}, and with {_list(members)}"
+
+
+def no_majority_text(group: str, view: int, present: int, before: int) -> str:
+    """`present` of the `before` members of the view before are in it, or left."""
+    return f"view {view} of {group} holds only {present} of the {before} members of view {view - 1}"
+
+
+def broken_chain_text(group: str, view: int) -> str:
+    return f"view {view} of {group} follows no view: nobody was in view {view - 1}"
+
+
+def _list(members: Sequence[str]) -> str:
+    return ", ".join(process_name(member) for member in members) or "nobody"
+
+
 def _wrong_order(process: str, message: Message, missing: Message, later: bool, with_group: bool) -> str:
     before = "before" if later else "but never"
     done, wanted = message_name(message, with_group), message_name(missing, with_group)

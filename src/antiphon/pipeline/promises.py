@@ -16,13 +16,21 @@ CREATION: Final = "creation"
 DUPLICATION: Final = "duplication"
 FIFO: Final = "fifo"
 CAUSAL: Final = "causal"
+VIEW_AGREEMENT: Final = "view_agreement"
+VIEW_SYNCHRONY: Final = "view_synchrony"
+VIEW_SENDING: Final = "view_sending"
+PRIMARY: Final = "primary"
+SILENCE: Final = "silence"
 SETTLED: Final = "settled"
 
 GUARANTEES: Final = (
-    *(CREATION, DUPLICATION, FIFO, CAUSAL, "total", "total_global", "safe", "view_agreement", "view_synchrony"),
-    *("view_sending", "primary", "silence", "group_broadcast", "label_order", SETTLED),
+    *(CREATION, DUPLICATION, FIFO, CAUSAL, "total", "total_global", "safe", VIEW_AGREEMENT, VIEW_SYNCHRONY),
+    *(VIEW_SENDING, PRIMARY, SILENCE, "group_broadcast", "label_order", SETTLED),
 )
-CHECKED: Final = (CREATION, DUPLICATION, FIFO, CAUSAL, SETTLED)
+CHECKED: Final = (
+    *(CREATION, DUPLICATION, FIFO, CAUSAL),
+    *(VIEW_AGREEMENT, VIEW_SYNCHRONY, VIEW_SENDING, PRIMARY, SILENCE, SETTLED),
+)
 
 
 class UnknownGuaranteeError(UsageError):

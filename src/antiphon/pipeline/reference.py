@@ -21,6 +21,21 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   sender is a survivor, or if any survivor delivered it. If neither, and the sender or any of those it was sent to is
   open or stopped early, it is unknown. What a process that is open or stopped early has not delivered is
   unknown, and so is what one survivor delivered off record and another member has not.
+* A process is in the view of its last view row of the group. View ids are compared, never times.
+* view_agreement holds each view row to the members, in their ranking, that the first row with its id on record has
+  (logs by name), to an id above that of the row before it in the log, and to name its own process.
+* view_sending holds each delivery of a message on record: the view that the process is in, and the view that the row
+  names, must be the one that the send row names. Off record it is unknown.
+* view_synchrony compares those whose next view row after one with id v has the same id v'. What any of them delivered
+  in v, all of them must have delivered in v, unless a send row names destinations that leave it out. Where a log makes
+  the same step several times, what it delivered in them is taken together.
+* silence holds each delivery: its sender must not have been in an earlier view of the process unless it is in the one
+  the process is in.
+* primary: a view is an id with its members. The second one with the same id is violated. Each but the one with the
+  lowest id must hold more than half of the members of the (first) view with the id below, or half with the first
+  ranked; those that ever noted "leaves", or stopped as "left", count as present. If only members with open logs
+  could still make the majority, it is unknown. If no view has the id below, it is unknown if any log of the run is
+  open, else violated.
 * The rest of each open log counts as one unknown delivery under every guarantee.
 """
 
@@ -47,7 +62,8 @@ from antiphon.pipeline.explain import (
 )
 from antiphon.pipeline.observe import observe
 from antiphon.pipeline.promises import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, SETTLED, Promises, gather
-from antiphon.pipeline.reference_world import CRASHED, KnownLog, World, known_log
+from antiphon.pipeline.reference_views import ViewJudge
+from antiphon.pipeline.reference_world import GONE, KnownLog, World, known_log
 from antiphon.pipeline.result import Audit, Example
 from antiphon.pipeline.verdicts import Tally, conclude
 
@@ -115,6 +131,7 @@ class _Judge:
     def judge(self) -> None:
         delivered = {log.process: self._judge_deliveries(log) for log in self._world.logs.values()}
         self._judge_settled(delivered)
+        ViewJudge(self._world, self._tally, self._example).judge()
         self._count_open_logs()
 
     def _tally(self, guarantee: str, group: str) -> Tally | None:
@@ -214,7 +231,7 @@ class _Judge:
         world = self._world
         survivors = [log for log in world.logs.values() if log.ending == QUIET]
         had_by_survivor = {message for log in survivors for message in delivered[log.process]}
-        early = {log.process for log in world.logs.values() if log.ending not in (QUIET, CRASHED)}
+        early = {log.process for log in world.logs.values() if log.ending not in (QUIET, *GONE)}
         for message, bit in world.bit.items():
             if (tally := self._tally(SETTLED, message.group)) is None:
                 continue
@@ -223,7 +240,7 @@ class _Judge:
                     for log in survivors:
                         tally.unknown += _joined(log, message.group) and message not in delivered[log.process]
                 continue
-            owed = [log for log in world.logs.values() if world.owed[log.process] & bit and log.ending != CRASHED]
+            owed = [log for log in world.logs.values() if world.owed[log.process] & bit and log.ending not in GONE]
             surely = world.logs[message.sender].ending == QUIET or message in had_by_survivor
             perhaps = message.sender in early or any(log.process in early for log in owed)
             for log in owed:
@@ -247,7 +264,7 @@ class _Judge:
                 if log.open:
                     tally.unknown += 1
                     tally.open_logs.append(open_log_text(log.process, len(log.rows), self._told_run))
-                elif guarantee == SETTLED and log.ending not in (QUIET, CRASHED):
+                elif guarantee == SETTLED and log.ending not in (QUIET, *GONE):
                     tally.open_logs.append(early_text(log.process, log.ending, self._told_run))
 
     def _example(self, text: str, group: str, rows: Sequence[Row | None]) -> Example:

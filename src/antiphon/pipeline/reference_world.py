@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import QUIET, Row
+from antiphon.history.schema import LEFT, QUIET, Row
 from antiphon.pipeline.explain import Link, Message
 
 CRASHED = "crashed"
+GONE = (CRASHED, LEFT)
+"""The endings after which nothing more is owed."""
 CUT_SHORT = "cut short"
 MISSING = "missing"
 
@@ -23,7 +25,7 @@ class KnownLog:
     process: str
     rows: list[Row]
     ending: str
-    """"quiet", "stopped: why", CRASHED, CUT_SHORT, or MISSING if nothing of it is on record."""
+    """"quiet", "left", "stopped: why", CRASHED, CUT_SHORT, or MISSING if nothing of it is on record."""
     events: list[tuple[Row, Message]] = field(default_factory=list)
     """Every single message sent or delivered, in order."""
 
@@ -49,7 +51,7 @@ def known_log(process: str, rows: Iterable[Row], unfinished: bool) -> KnownLog:
     elif last.kind == "crash":
         ending = CRASHED
     else:
-        ending = QUIET if last.label == QUIET else f"stopped: {last.label}"
+        ending = last.label if last.label in (QUIET, LEFT) else f"stopped: {last.label}"
     return KnownLog(process, prefix, ending)
 
 

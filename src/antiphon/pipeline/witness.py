@@ -10,6 +10,7 @@ from antiphon.pipeline.audit.chain import chain
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import NO_ROW, Order, delivered_by
 from antiphon.pipeline.audit.rows import Key
+from antiphon.pipeline.audit.stays import Event, Stay, ViewWitness, stays_of
 from antiphon.pipeline.explain import (
     Message,
     causal_text,
@@ -17,13 +18,12 @@ from antiphon.pipeline.explain import (
     duplication_text,
     fifo_text,
     settled_text,
+    silence_text,
+    view_sending_text,
 )
 from antiphon.pipeline.intervals import EMPTY
-from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO
+from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO, SILENCE, VIEW_SENDING
 from antiphon.pipeline.result import Example
-
-Event = tuple[str, int]
-"""A row: ("name/incarnation", index)."""
 
 
 class Storyteller:
@@ -46,27 +46,34 @@ class Storyteller:
             DUPLICATION: lambda: self._duplication(process, message, delivery),
             FIFO: lambda: self._fifo(process, message, delivery, lacking),
             CAUSAL: lambda: self._causal(process, message, delivery, lacking),
+            VIEW_SENDING: lambda: self._view_sending(process, message, delivery, witness["view"]),
+            SILENCE: lambda: self._silence(process, message, delivery),
         }
         return tellers[guarantee]()
 
     def tell_settled(self, key: Key, process: str, number: int) -> Example:
         message = Message(*key, number)
         end = (process, self._logs[process].rows - 1)
-        return self._example(settled_text(process, message), message, [self._send(message), end])
+        return self._example(settled_text(process, message), message.group, [self._send(message), end])
+
+    def tell_view(self, group: str, witness: ViewWitness) -> Example:
+        """Of what was decided from whole views."""
+        first = [] if witness.delivery is None else [self._delivery(*witness.delivery)]
+        return self._example(witness.text, group, [*first, *witness.events])
 
     def _creation(self, process: str, message: Message, delivery: Event) -> Example:
         sent = int(self._order.sent[self._places[message.group, message.sender]])
-        return self._example(creation_text(process, message, sent), message, [delivery])
+        return self._example(creation_text(process, message, sent), message.group, [delivery])
 
     def _duplication(self, process: str, message: Message, delivery: Event) -> Example:
         events = [self._delivery(process, message), delivery]
-        return self._example(duplication_text(process, message), message, events)
+        return self._example(duplication_text(process, message), message.group, events)
 
     def _fifo(self, process: str, message: Message, delivery: Event, lacking: list[tuple[int, int]]) -> Example:
         wanted = Message(message.group, message.sender, lacking[0][1])
         later = self._delivery(process, wanted)
         text = fifo_text(process, message, wanted, later is not None)
-        return self._example(text, message, [self._send(wanted), delivery, later])
+        return self._example(text, message.group, [self._send(wanted), delivery, later])
 
     def _causal(self, process: str, message: Message, delivery: Event, lacking: list[tuple[int, int]]) -> Example:
         last = (self._places[message.group, message.sender], message.number)
@@ -79,7 +86,27 @@ class Storyteller:
                 events.append(self._delivery(link.sent.sender, link.after))
             events.append(self._send(link.sent))
         text = causal_text(process, message, wanted, later is not None, links)
-        return self._example(text, message, [*events, delivery, later])
+        return self._example(text, message.group, [*events, delivery, later])
+
+    def _view_sending(self, process: str, message: Message, delivery: Event, named: int) -> Example:
+        place = self._places[message.group, message.sender]
+        sent_in = int(self._order.view[self._order.run_of(place, np.array([message.number]))[0]])
+        stay = self._stay(message.group, delivery)
+        seen = None if stay is None else stay.view
+        text = view_sending_text(process, message, sent_in, seen if seen != sent_in else named)
+        return self._example(text, message.group, [self._send(message), delivery])
+
+    def _silence(self, process: str, message: Message, delivery: Event) -> Example:
+        stay = self._stay(message.group, delivery)
+        assert stay is not None
+        return self._example(
+            silence_text(process, message, stay.view), message.group, [(process, stay.index), delivery]
+        )
+
+    def _stay(self, group: str, at: Event) -> Stay | None:
+        """The view that the process of a row was in."""
+        stays = stays_of(self._logs[at[0]]).get(group, [])
+        return next((stay for stay in reversed(stays) if stay.index < at[1]), None)
 
     def _knew(self, earlier: Message, sent: Message) -> bool:
         """Whether the sender of `sent` had sent or delivered `earlier` itself by then."""
@@ -106,6 +133,6 @@ class Storyteller:
         row = self._history.first_delivery(self._run, process, message.group, message.sender, message.number)
         return None if row is None else (process, row.index)
 
-    def _example(self, text: str, message: Message, events: list[Event | None]) -> Example:
+    def _example(self, text: str, group: str, events: list[Event | None]) -> Example:
         known = tuple(dict.fromkeys(event for event in events if event is not None))
-        return Example(text=text, run=self._run, group=message.group, events=known)
+        return Example(text=text, run=self._run, group=group, events=known)

@@ -2,11 +2,14 @@
 
 import asyncio
 import socket
+from typing import Final
 
 from antiphon.runtime.errors import AddressError
 
 SocketAddress = tuple[str, int] | tuple[str, int, int, int]
 """What sendto takes: IPv4 or IPv6."""
+WILDCARDS: Final = ("0.0.0.0", "::")
+"""Bound to one of these, a socket receives on every address of its machine."""
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -29,6 +32,35 @@ def join_address(address: SocketAddress) -> str:
     """The inverse of `split_address`."""
     host, port = address[0], address[1]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def numeric(address: str, family: int) -> SocketAddress | None:
+    """The socket address that `address` writes in figures; None for names, nonsense and other families.
+
+    What others say about addresses is taken by this alone: it looks nothing up, so it neither waits nor raises.
+    """
+    try:
+        host, port = split_address(address)
+        flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
+        found = socket.getaddrinfo(host, port, family=family, type=socket.SOCK_DGRAM, flags=flags)
+    except (AddressError, OSError, ValueError):
+        return None
+    where: SocketAddress = found[0][4]  # type: ignore[assignment]  # datagrams over IP have no other kind
+    return where
+
+
+def reachable(bound: str, family: int, peer: SocketAddress) -> str:
+    """Where `peer` can reach a socket that is bound to `bound`: if that is every address of this machine, then the one
+    from which packets to `peer` leave."""
+    host, port = split_address(bound)
+    if host not in WILDCARDS:
+        return bound
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(peer)  # of a datagram socket: sends nothing
+        except OSError as error:
+            raise AddressError(join_address(peer), f"there is no way to it from here ({error})") from error
+        return join_address((probe.getsockname()[0], port))
 
 
 async def resolve(address: str, family: int) -> tuple[int, SocketAddress]:

@@ -1,6 +1,9 @@
 """Errors of the runtime. A UsageError is the caller's mistake; a failed node is our own, or its surroundings'."""
 
-from antiphon.kernel.errors import AntiphonError, UsageError
+from collections.abc import Sequence
+
+from antiphon.kernel.errors import AntiphonError, ClosedError, UsageError
+from antiphon.kernel.identity import ProcessId
 
 
 class AddressError(UsageError):
@@ -31,3 +34,29 @@ class NodeFailedError(AntiphonError):
             f"({type(cause).__name__}: {cause}); start it again as a new incarnation"
         )
         self.name = name
+
+
+class ExcludedError(ClosedError):
+    """The other members of a group went on without this process: it takes no part any more."""
+
+    def __init__(self, group: str, process: ProcessId) -> None:
+        super().__init__(
+            f"the other members of group {group!r} took {process} to have failed and went on without it; join again "
+            f"as a new incarnation: Node({process.name!r}, incarnation={process.incarnation + 1}, …)"
+        )
+        self.group = group
+        self.process = process
+
+
+class JoinError(AntiphonError):
+    """Nobody let this process into a group."""
+
+    def __init__(self, group: str, process: ProcessId, contacts: Sequence[str], timeout_s: float) -> None:
+        super().__init__(
+            f"{process} was not let into group {group!r} within {timeout_s:g} s by asking {', '.join(contacts)}: "
+            f"nobody there is a member, or the members have no majority, or know a later life of {process.name!r}; "
+            f"try again with a new node, incarnation={process.incarnation + 1}"
+        )
+        self.group = group
+        self.contacts = tuple(contacts)
+        self.timeout_s = timeout_s

@@ -1,4 +1,8 @@
-"""What an application reads from a group: one stream of messages and view changes, in the promised order."""
+"""What an application reads from a group: one stream of messages and view changes, in the promised order.
+
+In a group whose view can change (policy `primary`) the stream may also hold Stalled, which the next ViewChange ends,
+and Excluded, which is its last event.
+"""
 
 from dataclasses import dataclass
 
@@ -44,3 +48,27 @@ class ViewChange:
     """Gone by their own will."""
     failed: tuple[ProcessId, ...]
     """Gone because they were given up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stalled:
+    """No majority of the view can be reached: nothing is sent or delivered until the next ViewChange."""
+
+    group: str
+    view: View
+    """The view in which the group stands still here; others may have gone on, if they are a majority of it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excluded:
+    """The others went on without this process, which must join again as a new incarnation. Nothing comes after this."""
+
+    group: str
+    view: View
+    """The last view that this process was in."""
+
+
+StreamEvent = Message | ViewChange | Stalled | Excluded
+"""What a reader of single messages gets."""
+BatchEvent = Batch | ViewChange | Stalled | Excluded
+"""What a reader of batches gets."""

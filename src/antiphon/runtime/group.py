@@ -1,20 +1,25 @@
-"""A group as its application sees it: send, read, close."""
+"""A group as its application sees it: send, read, leave, close."""
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Final
 
-from antiphon.kernel.effects import Delivered, Installed, Sent
+from antiphon.kernel.effects import Accepted, Delivered, Ended, Installed
 from antiphon.kernel.errors import ClosedError, LevelNotOfferedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import View
 from antiphon.kernel.inputs import Pause, Resume, Send
 from antiphon.kernel.levels import LEVEL_NAMES, LEVELS
 from antiphon.kernel.options import Options
 from antiphon.runtime.driver import Driver
-from antiphon.runtime.events import Batch, ViewChange
+from antiphon.runtime.errors import ExcludedError
+from antiphon.runtime.events import Batch, Excluded, Stalled, ViewChange
 from antiphon.runtime.outbox import Outbox
 from antiphon.runtime.stream import BatchReader, MessageReader, Stream
-from antiphon.stacks.vector.stack import LEVELS_OFFERED
+from antiphon.stacks.vector.stack import LEVELS_OFFERED, PRIMARY
+
+NO_VIEW: Final = View(0, ())
+"""Where a process is that has asked to be let in."""
 
 log: Final = logging.getLogger("antiphon")
 
@@ -23,7 +28,8 @@ class Group:
     """This process's membership of one group; made by `Node.join`.
 
     `async for event in group` reads Messages and ViewChanges, one by one; `group.batches()` reads the same stream as
-    Batches and ViewChanges. Own messages come back in the stream like everybody's.
+    Batches and ViewChanges. Own messages come back in the stream like everybody's. `view` is the one that the engine is
+    in, of which the stream tells when it gets there.
     """
 
     def __init__(
@@ -32,7 +38,7 @@ class Group:
         name: str,
         *,
         stack: str,
-        view: View,
+        policy: str,
         options: Options,
         queue_messages_max: int,
         queue_bytes_max: int,
@@ -40,12 +46,18 @@ class Group:
     ) -> None:
         self.name = name
         self.stack = stack
-        self.view = view
+        self.policy = policy
+        self.view = NO_VIEW
         self._driver = driver
         self._message_bytes_max = options.message_bytes_max
         self._linger_s = linger_s
         self._accepted = 0
         self._closed = False
+        self._left = False
+        self._excluded = False
+        self._settled = True
+        self._entered = asyncio.Event()
+        self._over = asyncio.Event()
         self._outbox = Outbox(self._offer)
         self._stream = Stream(
             name,
@@ -54,6 +66,7 @@ class Group:
             on_full=lambda: driver.follow(Pause(name)),
             on_room=lambda: driver.step(Resume(name)),
             on_taken=driver.record_taken,
+            on_view=driver.record_view,
         )
 
     async def send(self, payload: bytes, *, order: str = "causal") -> None:
@@ -91,12 +104,67 @@ class Group:
         self.end(self._driver.error)
         return settled
 
+    async def leave(self, *, timeout_s: float | None = None) -> bool:
+        """Leave in good order: send no more, wait until all members have what was sent here, and until they have a view
+        without this process. What was delivered here until then can still be read.
+
+        Each of the two waits lasts at most `timeout_s`, or the node's `linger_s`. True if all went well. False if time
+        ran out: then this process is silent from here on, and the others will take it to have failed.
+        """
+        if self.policy != PRIMARY:
+            raise UsageError(f"the view of group {self.name!r} is static: nobody can leave it; join with `primary`")
+        return await self._leave(self._linger_s if timeout_s is None else timeout_s)
+
+    async def _leave(self, linger_s: float) -> bool:
+        if self.view is NO_VIEW:
+            return True  # never let in: there is nothing to leave
+        if not self._over.is_set():
+            self._settled = await self.settle(linger_s)
+        if not self._over.is_set():
+            self._driver.leave(self.name)
+            try:
+                async with asyncio.timeout(linger_s):
+                    await self._over.wait()
+            except TimeoutError:
+                log.warning(
+                    "group %r: after %s s the others have not agreed on a view without this process; "
+                    "it is silent from here on, and they will take it to have failed",
+                    self.name,
+                    linger_s,
+                )
+            finally:  # also when cancelled: half a member is no member
+                self.abandon()
+        return self._left and self._settled
+
+    async def wind_up(self, linger_s: float) -> bool:
+        """What the end of the node asks of this group: leave it, or where nobody can, settle; whether all went well."""
+        return await (self._leave(linger_s) if self.policy == PRIMARY else self.settle(linger_s))
+
+    async def enter(self, timeout_s: float) -> bool:
+        """Wait for the first view; whether it came in time. Raises if it never will."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._entered.wait()
+        except TimeoutError:
+            return False
+        if self.view is NO_VIEW:
+            self._check_open()
+        return True
+
+    def abandon(self) -> None:
+        """Take no more part, without a word to the others."""
+        if not self._over.is_set():
+            self._driver.silence(self.name)
+            self._finish()
+
     async def settle(self, linger_s: float) -> bool:
         """Send no more and wait until all members have what was sent here, at most `linger_s`; whether they have."""
+        if self._over.is_set():
+            return self._left and self._settled
         self._closed = True
         self._outbox.fail(self._closed_error())
         settled = await self._driver.settle(self, linger_s)
-        if not settled and self._driver.error is None:
+        if not settled and self._driver.error is None and not self._over.is_set():
             log.warning(
                 "group %r: after %s s, %d messages or packets sent here are not known to be at every member; "
                 "a member may be down, or linger_s too short",
@@ -109,6 +177,11 @@ class Group:
     def outstanding(self) -> int:
         """Messages and packets sent here that some member is not yet known to have; 0: everyone has all of mine."""
         return self._outbox.messages + self._driver.engine.outstanding(self.name)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether this process is no longer a member: it left, was excluded, or gave up."""
+        return self._over.is_set()
 
     @property
     def unread(self) -> int:
@@ -138,6 +211,13 @@ class Group:
             raise self._closed_error()
 
     def _closed_error(self) -> ClosedError:
+        if self._excluded:
+            return ExcludedError(self.name, self._driver.process)
+        if self._left:
+            return ClosedError(
+                f"{self._driver.process} has left group {self.name!r}; join again as a new incarnation: "
+                f"Node({self._driver.process.name!r}, incarnation={self._driver.process.incarnation + 1}, …)"
+            )
         return ClosedError(f"group {self.name!r} was closed here; nothing can be sent to it any more")
 
     def _offer(self, payloads: list[bytes], level: int) -> int:
@@ -147,7 +227,7 @@ class Group:
 
     # What the driver tells.
 
-    def accept(self, event: Sent) -> None:
+    def accept(self, event: Accepted) -> None:
         self._accepted += event.count
 
     def unblock(self) -> None:
@@ -166,10 +246,36 @@ class Group:
         )
 
     def install(self, event: Installed) -> None:
-        # The membership is given at the start, so a group has one view, which nobody leaves.
-        self._stream.put(ViewChange(group=self.name, view=event.view, joined=event.view.members, left=(), failed=()))
+        # Who comes into a group cannot tell who else is new to it: at the first view everybody joins.
+        joined = event.view.members if self.view is NO_VIEW else event.joined
+        self.view = event.view
+        self._entered.set()
+        self._stream.put(
+            ViewChange(group=self.name, view=event.view, joined=joined, left=event.left, failed=event.failed)
+        )
+
+    def stall(self) -> None:
+        self._stream.put(Stalled(group=self.name, view=self.view))
+
+    def part(self, event: Ended) -> None:
+        self._left = not event.excluded
+        self._excluded = event.excluded
+        if event.excluded:
+            self._stream.put(Excluded(group=self.name, view=self.view))
+        self._finish()
+
+    def _finish(self) -> None:
+        """No longer a member. What is in the stream can still be read."""
+        self._closed = True
+        self._entered.set()
+        self._over.set()
+        self._outbox.fail(self._closed_error())
+        self._stream.finish()
 
     def end(self, error: Exception | None) -> None:
         self._closed = True
+        self._entered.set()
+        if error is not None:
+            self._over.set()
         self._outbox.fail(error or self._closed_error())
         self._stream.end(error)

@@ -14,11 +14,12 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from antiphon.runtime.errors import ReaderError
-from antiphon.runtime.events import Batch, Message, ViewChange
+from antiphon.runtime.events import Batch, BatchEvent, Excluded, Message, Stalled, StreamEvent, ViewChange
 
 TURN_MESSAGES: Final = 1024
 """A reader that never finds the queue empty lets the rest of the event loop have a turn after so many messages."""
 
+Other = ViewChange | Stalled | Excluded
 Taken = Callable[[Batch, int, int, int], None]
 """Told of each batch or part of one as the application is handed it: batch, first number, count, payload bytes."""
 
@@ -35,6 +36,7 @@ class Stream:
         on_full: Callable[[], None],
         on_room: Callable[[], None],
         on_taken: Taken,
+        on_view: Callable[[ViewChange], None],
     ) -> None:
         self.group = group
         self.messages = 0
@@ -45,20 +47,24 @@ class Stream:
         self._on_full = on_full
         self._on_room = on_room
         self._on_taken = on_taken
-        self._entries: deque[Batch | ViewChange] = deque()
+        self._on_view = on_view
+        self._entries: deque[BatchEvent] = deque()
         self._position = 0
         """How many messages of the first entry have been taken already."""
         self._full = False
         self._turn = 0
         self._reader: object = None
         self._waiter: asyncio.Future[None] | None = None
+        self._finished = False
         self._ended = False
         self._error: Exception | None = None
 
-    def put(self, entry: Batch | ViewChange) -> None:
+    def put(self, entry: BatchEvent) -> None:
         if self._ended:
             if isinstance(entry, Batch):
                 self.unread += len(entry.payloads)
+            elif not self.unread:
+                self._take_other(entry)
             return
         self._entries.append(entry)
         if isinstance(entry, Batch):
@@ -69,10 +75,20 @@ class Stream:
                 self._on_full()
         self._wake()
 
+    def finish(self) -> None:
+        """Nothing more will come. What is there can still be read, and then readers see the stream end."""
+        self._finished = True
+        self._wake()
+
     def end(self, error: Exception | None) -> None:
-        """Readers get `error`, or see the stream end. What nobody has read, now or later, is counted and gone."""
+        """Readers get `error`, or see the stream end. What nobody has read, now or later, is counted and gone; but a
+        view with no unread message before it counts as taken, since the application lacks nothing before it."""
         if self._ended:
             return
+        for entry in self._entries:
+            if error is not None or isinstance(entry, Batch):
+                break
+            self._take_other(entry)
         self._ended = True
         self._error = error
         self.unread = self.messages
@@ -99,7 +115,7 @@ class Stream:
         while not self._entries:
             if self._error is not None:
                 raise self._error
-            if self._ended:
+            if self._ended or self._finished:
                 raise StopAsyncIteration
             self._turn = 0
             self._waiter = asyncio.get_running_loop().create_future()
@@ -108,11 +124,11 @@ class Stream:
             finally:
                 self._waiter = None
 
-    def take_batch(self) -> Batch | ViewChange:
+    def take_batch(self) -> BatchEvent:
         """The first entry, or what is left of it."""
         entry = self._entries.popleft()
-        if isinstance(entry, ViewChange):
-            return entry
+        if not isinstance(entry, Batch):
+            return self._take_other(entry)
         if self._position:
             entry = Batch(
                 payloads=entry.payloads[self._position :],
@@ -127,12 +143,12 @@ class Stream:
         self._took(entry, entry.number, count, sum(map(len, entry.payloads)))
         return entry
 
-    def take_message(self) -> Message | ViewChange:
+    def take_message(self) -> StreamEvent:
         """The first message, out of its batch."""
         entry = self._entries[0]
-        if isinstance(entry, ViewChange):
+        if not isinstance(entry, Batch):
             self._entries.popleft()
-            return entry
+            return self._take_other(entry)
         payload = entry.payloads[self._position]
         number = entry.number + self._position
         self._position += 1
@@ -149,6 +165,11 @@ class Stream:
             view_id=entry.view_id,
         )
 
+    def _take_other(self, entry: Other) -> Other:
+        if isinstance(entry, ViewChange):
+            self._on_view(entry)
+        return entry
+
     def _took(self, batch: Batch, number: int, count: int, size: int) -> None:
         self._turn += count
         self.messages -= count
@@ -164,7 +185,7 @@ class Stream:
 
 
 class MessageReader:
-    """Iterates over single messages and view changes."""
+    """Iterates over single messages, view changes and their like."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -173,13 +194,13 @@ class MessageReader:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Message | ViewChange:
+    async def __anext__(self) -> StreamEvent:
         await self._stream.ready(self)
         return self._stream.take_message()
 
 
 class BatchReader:
-    """Iterates over batches and view changes."""
+    """Iterates over batches, view changes and their like."""
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -188,6 +209,6 @@ class BatchReader:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Batch | ViewChange:
+    async def __anext__(self) -> BatchEvent:
         await self._stream.ready(self)
         return self._stream.take_batch()

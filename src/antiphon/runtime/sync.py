@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 from antiphon.kernel.errors import ClosedError
 from antiphon.runtime import group as asynchronous_group
 from antiphon.runtime import node as asynchronous_node
-from antiphon.runtime.events import Message, ViewChange
+from antiphon.runtime.events import StreamEvent
 
 T = TypeVar("T")
 
@@ -35,9 +35,21 @@ class Node:
             self._end()
             raise
 
-    def join(self, group: str, *, members: Mapping[str, str], stack: str = "vector") -> "Group":
+    def join(
+        self,
+        group: str,
+        *,
+        members: Mapping[str, str] | None = None,
+        contacts: Sequence[str] = (),
+        policy: str | None = None,
+        stack: str = "vector",
+        timeout_s: float = asynchronous_node.JOIN_S,
+    ) -> "Group":
         """See `antiphon.Node.join`."""
-        return Group(self, self.call(self._node.join(group, members=members, stack=stack)))
+        joining = self._node.join(
+            group, members=members, contacts=contacts, policy=policy, stack=stack, timeout_s=timeout_s
+        )
+        return Group(self, self.call(joining))
 
     @property
     def address(self) -> str:
@@ -100,23 +112,27 @@ class Group:
         """See `antiphon.Group.send_many`."""
         self._node.call(self._group.send_many(payloads, order=order))
 
-    def recv(self, *, timeout_s: float | None = None) -> Message | ViewChange:
+    def recv(self, *, timeout_s: float | None = None) -> StreamEvent:
         """The next event; ClosedError when there will be no more."""
         try:
             return self._node.call(self._next(), timeout_s)
         except StopAsyncIteration:
             raise ClosedError(f"group {self._group.name!r} was closed; there is nothing more to read") from None
 
-    async def _next(self) -> Message | ViewChange:
+    async def _next(self) -> StreamEvent:
         return await anext(self._reader)
 
-    def __iter__(self) -> Iterator[Message | ViewChange]:
+    def __iter__(self) -> Iterator[StreamEvent]:
         while True:
             try:
                 event = self.recv()
             except ClosedError:
                 return
             yield event
+
+    def leave(self, *, timeout_s: float | None = None) -> bool:
+        """See `antiphon.Group.leave`."""
+        return self._node.call(self._group.leave(timeout_s=timeout_s))
 
     def close(self) -> bool:
         """See `antiphon.Group.close`."""

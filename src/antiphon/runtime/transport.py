@@ -23,6 +23,8 @@ QUEUE_DATAGRAMS_MAX: Final = 8192
 """Datagrams that wait for the socket; at the limit new ones are dropped and counted."""
 SOCKET_BUFFER_BYTES: Final = 8 * 1024 * 1024
 """Asked of the operating system, which may grant less."""
+DATAGRAM_BYTES_MAX: Final = 65_507
+"""The longest that UDP over IPv4 carries. Data packets are much shorter; what members say about a view may not be."""
 RETRY_S: Final = 0.001
 """The network device is out of buffers, which no event announces the end of: look again after this."""
 
@@ -74,7 +76,8 @@ class UdpTransport:
     ) -> None:
         self._sock = sock
         self._loop = asyncio.get_running_loop()
-        self._datagram_bytes_max = datagram_bytes_max
+        # One byte more than a packet may have shows what was cut off.
+        self._buffer = memoryview(bytearray(datagram_bytes_max + 1))
         self._on_datagrams = on_datagrams
         self._queue: deque[tuple[bytes, SocketAddress]] = deque()
         self._retry: asyncio.TimerHandle | None = None
@@ -87,20 +90,19 @@ class UdpTransport:
         self._loop.add_reader(sock.fileno(), self._read)
 
     def _read(self) -> None:
-        recv = self._sock.recv
-        # One byte more than a packet may have shows what was cut off.
-        size = self._datagram_bytes_max + 1
+        recv_into = self._sock.recv_into
+        buffer = self._buffer
         datagrams: list[bytes] = []
         for _ in range(READ_DATAGRAMS_MAX):
             try:
-                datagram = recv(size)
+                size = recv_into(buffer)
             except (BlockingIOError, InterruptedError):
                 break
             except OSError:  # an ICMP answer to something that was sent: the peer is not there now
                 self.socket_errors += 1
                 continue
-            if len(datagram) < size:
-                datagrams.append(datagram)
+            if size < len(buffer):
+                datagrams.append(bytes(buffer[:size]))
             else:
                 self.datagrams_oversized += 1
         if datagrams:

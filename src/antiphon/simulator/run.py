@@ -10,10 +10,11 @@ from typing import Final, final
 
 from antiphon.history.log import Log
 from antiphon.history.schema import QUIET
-from antiphon.kernel.effects import Delivered, Event, Installed, Received, Sent
+from antiphon.kernel.effects import Event
 from antiphon.kernel.errors import UsageError
-from antiphon.kernel.levels import LEVEL_NAMES, LEVELS
+from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
+from antiphon.simulator.recording import record
 from antiphon.simulator.weather import FAULTS, network_layers, standstills
 from antiphon.simulator.workloads.bursts import Bursts
 from antiphon.simulator.workloads.chatter import Chatter
@@ -109,27 +110,7 @@ class LogObserver(Observer):
         self._logs = list(logs)
 
     def event(self, member: int, now_ns: int, event: Event) -> None:
-        log = self._logs[member]
-        if isinstance(event, Delivered):
-            size = 0
-            for payload in event.payloads:
-                size += len(payload)
-            log.deliver(
-                now_ns, event.group, event.view_id, event.sender.name, event.sender.incarnation, event.number,
-                len(event.payloads), LEVEL_NAMES[event.level], size,
-            )  # fmt: skip
-        elif isinstance(event, Sent):
-            log.send(
-                now_ns, event.group, event.view_id, event.number, event.count, LEVEL_NAMES[event.level], event.size
-            )
-        elif isinstance(event, Received):
-            log.receive(
-                now_ns, event.group, event.view_id, event.sender.name, event.sender.incarnation, event.number,
-                event.count, LEVEL_NAMES[event.level], event.size,
-            )  # fmt: skip
-        elif isinstance(event, Installed):
-            log.start(now_ns, event.group, vector.NAME, "static", vector.LEVELS_OFFERED, vector.PROMISES)
-            log.view(now_ns, event.group, event.view.id, [repr(member) for member in event.view.members])
+        record(self._logs[member], now_ns, event, vector.STATIC)
 
 
 def simulate(options: SimulationOptions, logs: Sequence[Log]) -> SimulationResult:

@@ -13,7 +13,7 @@ from typing import Final, final
 
 from antiphon.engine import Engine
 from antiphon.faults import Fault, fly
-from antiphon.kernel.effects import NEVER, Delivered, Effects, Event, Sent, Writable
+from antiphon.kernel.effects import NEVER, Accepted, Delivered, Effects, Event, Writable
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Pause, Receive, Resume, Send, Tick
 from antiphon.kernel.options import Options
@@ -169,7 +169,7 @@ class World:
             effects = self.engines[member].step(offer, self.now_ns)
             taken = 0
             for event in effects.events:
-                if isinstance(event, Sent):
+                if isinstance(event, Accepted):
                     taken += event.count
             self.sent += taken
             if taken == len(offer.payloads):

@@ -5,7 +5,7 @@ in it violate the guarantee, are unknown, and were looked at. What the process h
 as `already`, so each piece is judged by itself.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from antiphon.pipeline.audit.order import ENDLESS, NO_ROW, Order
 from antiphon.pipeline.audit.rows import Key, MessageRows
+from antiphon.pipeline.audit.stays import Presence
 from antiphon.pipeline.intervals import EMPTY, Coverage, Ints, Mask, Spans, span
 
 
@@ -50,6 +51,8 @@ class Case:
     rows: MessageRows
     already: Mapping[Key, Spans]
     """What the process had delivered before, by key."""
+    presences: Mapping[str, Sequence[Presence]]
+    """The views that the process was in, by group: the one before the piece, if any, and those that begin in it."""
     place: Ints = field(init=False)
     """The key of each row, as a place in the order's keys."""
     sent: Ints = field(init=False)
@@ -113,3 +116,14 @@ class Case:
         row, run = segments.row[known], segments.run[known]
         latency_ns = np.maximum(self.rows.time_ns[row] - self.order.time_ns[run], 0)
         return row, latency_ns, segments.end[known] - segments.start[known]
+
+    def presence(self) -> Iterator[tuple[int, Ints, Sequence[Presence], Ints]]:
+        """For each key: its place among the rows' keys, its rows, and the presences with, per row, which one it is in.
+
+        A row in no view has -1.
+        """
+        for place, (group, _) in enumerate(self.rows.keys):
+            rows = self.rows.of_key(place)
+            presences = self.presences.get(group, ())
+            begins = np.array([presence.begin for presence in presences], np.int64)
+            yield place, rows, presences, np.searchsorted(begins, self.rows.index[rows]) - 1

@@ -7,16 +7,17 @@ from typing import Any, Final, Self
 import numpy as np
 import pyarrow as pa
 
-from antiphon.pipeline.audit import causal, creation, duplication, fifo
+from antiphon.pipeline.audit import causal, creation, duplication, fifo, silence, view_sending
 from antiphon.pipeline.audit.case import Case, RowCounts, Witness
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import Key, message_rows
+from antiphon.pipeline.audit.stays import Presence, presences_of
 from antiphon.pipeline.audit.summary import Summary
 from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, union
 from antiphon.pipeline.latency import coarse
-from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO, Promises
+from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO, SILENCE, VIEW_SENDING, Promises
 
 Count = Callable[[Case], RowCounts]
 FindWitness = Callable[[Case, int], Witness]
@@ -26,6 +27,8 @@ CHECKS: Final[Mapping[str, tuple[Count, FindWitness]]] = {
     DUPLICATION: (duplication.count, duplication.witness),
     FIFO: (fifo.count, fifo.witness),
     CAUSAL: (causal.count, causal.witness),
+    VIEW_SENDING: (view_sending.count, view_sending.witness),
+    SILENCE: (silence.count, silence.witness),
 }
 
 JUDGED: Final = pa.schema(
@@ -38,8 +41,10 @@ JUDGED: Final = pa.schema(
         ("violations", pa.int64()),
         ("unknown", pa.int64()),
         ("checked", pa.int64()),
-        # …with the first violating delivery, if any: its row, message, and what it lacked of which key…
+        # …with the first violating delivery, if any: its row and the view that it names, its message, and what it
+        # lacked of which key…
         ("index", pa.int64()),
+        ("view", pa.int64()),
         ("sender", pa.string()),
         ("number", pa.int64()),
         ("lacking", pa.list_(pa.struct([("key", pa.int64()), ("number", pa.int64())]))),
@@ -57,13 +62,14 @@ class PieceKnowledge:
 
     known_end: int
     already: Mapping[Key, Spans]
+    presences: Mapping[str, tuple[Presence, ...]]
 
     @classmethod
     def of_log(cls, log: LogFacts) -> Iterator[tuple[Summary, Self]]:
         """For each piece of a log, in order."""
         already: dict[Key, Spans] = {}
-        for piece in log.pieces:
-            yield piece, cls(piece["known_end"], dict(already))
+        for piece, presences in zip(log.pieces, presences_of(log), strict=True):
+            yield piece, cls(piece["known_end"], dict(already), presences)
             for entry in piece["delivered"]:
                 key = (entry["group"], entry["sender"])
                 already[key] = union(already.get(key, EMPTY), (entry["starts"], entry["ends"]))
@@ -73,7 +79,7 @@ def judge(piece: Piece, order: Order, known: PieceKnowledge, promises: Promises)
     """Hold a piece to what was promised; rows of JUDGED."""
     first_index = piece.table["index"][0].as_py()
     rows = message_rows(piece.table.slice(0, known.known_end - first_index), "deliver")
-    case = Case(order, piece.process, rows, known.already)
+    case = Case(order, piece.process, rows, known.already, known.presences)
     group_of_key = np.array([group for group, _ in rows.keys], object)
     masks = {group: (group_of_key == group)[rows.key] for group in sorted({group for group, _ in rows.keys})}
     found: list[dict[str, Any]] = []
@@ -96,7 +102,8 @@ def _counted(case: Case, counts: RowCounts, mask: Mask, witness: FindWitness) ->
     if entry["violations"]:
         row = int(np.argmax(mask & (counts.violations > 0)))
         number, lacking = witness(case, row)
-        entry |= {"index": int(case.rows.index[row]), "sender": case.order.keys[case.place[row]][1], "number": number}
+        entry |= {"index": int(case.rows.index[row]), "view": int(case.rows.view[row])}
+        entry |= {"sender": case.order.keys[case.place[row]][1], "number": number}
         entry["lacking"] = [{"key": key, "number": missing} for key, missing in lacking]
     return entry
 

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import QUIET
+from antiphon.history.schema import LEFT, QUIET
 from antiphon.pipeline.audit.summary import Summary
 
 CRASHED: Final = "crashed"
+GONE: Final = (CRASHED, LEFT)
+"""The endings after which nothing more is owed."""
 CUT_SHORT: Final = "cut short"
 MISSING: Final = "missing"
 
@@ -21,7 +23,7 @@ class LogFacts:
     process: str
     pieces: tuple[Summary, ...]
     ending: str
-    """"quiet", "stopped: why", CRASHED, CUT_SHORT, or MISSING if nothing of it is on record."""
+    """"quiet", "left", "stopped: why", CRASHED, CUT_SHORT, or MISSING if nothing of it is on record."""
 
     @property
     def rows(self) -> int:
@@ -35,7 +37,7 @@ class LogFacts:
     @property
     def early(self) -> bool:
         """Whether the process left before the run went quiet, or may have."""
-        return self.ending not in (QUIET, CRASHED)
+        return self.ending not in (QUIET, *GONE)
 
 
 def gather_logs(summaries: Iterable[Summary], unfinished: frozenset[tuple[str, str]]) -> dict[str, dict[str, LogFacts]]:
@@ -83,7 +85,7 @@ def _ending(known: list[Summary], whole: bool) -> str:
         return CUT_SHORT
     if kind == "crash":
         return CRASHED
-    return QUIET if label == QUIET else f"stopped: {label}"
+    return label if label in (QUIET, LEFT) else f"stopped: {label}"
 
 
 def _named(logs: Iterable[LogFacts]) -> set[str]:

@@ -43,6 +43,8 @@ class Order:
     index: Ints
     """Of the send row, or NO_ROW for what is off record."""
     time_ns: Ints
+    view: Ints
+    """That the send row names, or NO_ROW."""
     audience: Ints
     """A place in `audiences`, or -1 for what is off record."""
     direct: Ints
@@ -129,7 +131,7 @@ def make_order(run: str, logs: Mapping[str, LogFacts], limits: Mapping[Key, int]
     collected = [_runs_of(log, places, audiences, limits) for log in logs.values()]
     columns = [np.concatenate(parts) for parts in zip(*collected, strict=True)]
     by_number = np.lexsort((columns[1], columns[0]))
-    key, start, end, index, time_ns, audience, direct = (column[by_number] for column in columns)
+    key, start, end, index, time_ns, view, audience, direct = (column[by_number] for column in columns)
     return Order(
         run=run,
         keys=keys,
@@ -140,6 +142,7 @@ def make_order(run: str, logs: Mapping[str, LogFacts], limits: Mapping[Key, int]
         end=end,
         index=index,
         time_ns=time_ns,
+        view=view,
         audience=audience,
         direct=direct,
         past=direct,
@@ -190,11 +193,11 @@ class _Audiences:
         return self._places[members]
 
 
-_Columns = tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints]
+_Columns = tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]
 
 
 def _runs_of(log: LogFacts, places: Mapping[Key, int], audiences: _Audiences, limits: Mapping[Key, int]) -> _Columns:
-    """The send runs of one log as columns: key, start, end, index, time, audience, direct past."""
+    """The send runs of one log as columns: key, start, end, index, time, view, audience, direct past."""
     known = np.zeros(len(places), np.int64)
     columns: list[_Columns] = []
     for piece in log.pieces:
@@ -208,18 +211,18 @@ def _runs_of(log: LogFacts, places: Mapping[Key, int], audiences: _Audiences, li
         columns.append(
             (
                 *(key, piece["send_number"], end, piece["send_index"], piece["send_time_ns"]),
-                *(np.array(audience, np.int64), direct),
+                *(piece["send_view"], np.array(audience, np.int64), direct),
             )
         )
     if log.open:
         columns.append(_off_record_runs(log, places, known))
     if not columns:
         empty = np.empty(0, np.int64)
-        return (*(empty,) * 6, np.empty((0, len(places)), np.int64))
-    key, start, end, index, time_ns, audiences_of, direct = (
+        return (*(empty,) * 7, np.empty((0, len(places)), np.int64))
+    key, start, end, index, time_ns, view, audiences_of, direct = (
         np.concatenate(parts) for parts in zip(*columns, strict=True)
     )
-    return key, start, end, index, time_ns, audiences_of, direct
+    return key, start, end, index, time_ns, view, audiences_of, direct
 
 
 def _direct_past(
@@ -248,4 +251,4 @@ def _off_record_runs(log: LogFacts, places: Mapping[Key, int], known: Ints) -> _
     key = np.array([place for place, _ in own], np.int64)
     start = np.array([count + 1 for _, count in own], np.int64)
     nothing = np.full(len(own), NO_ROW)
-    return key, start, np.full(len(own), ENDLESS), nothing, nothing, nothing, np.tile(known, (len(own), 1))
+    return key, start, np.full(len(own), ENDLESS), *(nothing,) * 4, np.tile(known, (len(own), 1))

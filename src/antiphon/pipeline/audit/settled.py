@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from antiphon.history.schema import QUIET
-from antiphon.pipeline.audit.logs import CRASHED, LogFacts
+from antiphon.pipeline.audit.logs import GONE, LogFacts
 from antiphon.pipeline.audit.order import ENDLESS, Order, delivered_by
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.intervals import EMPTY, Spans, difference, intersection, span, union
@@ -35,7 +35,7 @@ def _settle(
     group, sender = key = order.keys[place]
     survivors = [process for process, log in logs.items() if log.ending == QUIET]
     had = union(*(delivered[process].get(key, EMPTY) for process in survivors))
-    owed = {process: order.owed(process, place) for process, log in logs.items() if log.ending != CRASHED}
+    owed = {process: order.owed(process, place) for process, log in logs.items() if log.ending not in GONE}
     perhaps = union(*(owed[process] for process in owed if logs[process].early))
     violations = unknown = 0
     witness: tuple[str, int] | None = None

@@ -2,7 +2,8 @@
 
 One row per piece. Of every send run it says how far the process had delivered each sender's messages by then, counted
 from the beginning of the piece: added up over the pieces of a log, that is what lies in the message's past. Of every
-sender it says which numbers were delivered. So what leaves a piece is one line per send run, and a few intervals.
+sender it says which numbers were delivered; where the view changes within the piece, also stretch by stretch. So what
+leaves a piece is one line per send run, and a few intervals.
 
 The rows of a piece count up to the first gap in its index; what lies behind it is only counted.
 """
@@ -15,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antiphon.history.errors import UnusableHistoryError
+from antiphon.history.schema import LEAVES, LEFT
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import Key, MessageRows, message_rows
 from antiphon.pipeline.intervals import Ints, union
@@ -23,6 +25,8 @@ Summary = dict[str, Any]
 """One row of SUMMARY as plain values and arrays."""
 
 _LONGS: Final = pa.list_(pa.int64())
+_DELIVERED: Final = (("group", pa.string()), ("sender", pa.string()), ("starts", _LONGS), ("ends", _LONGS))
+_VIEW: Final = (("group", pa.string()), ("view", pa.int64()), ("members", pa.list_(pa.string())), ("index", pa.int64()))
 _GROUP_FIELDS: Final = (
     *("sent", "delivered", "delivered_bytes"),  # single messages and their bytes
     *("first_ns", "last_ns"),
@@ -42,21 +46,16 @@ SUMMARY: Final = pa.schema(
         ("end_label", pa.string()),
         ("early_end", pa.bool_()),  # a stop or crash row with more rows behind it
         ("starts", pa.list_(pa.struct([("group", pa.string()), ("label", pa.string())]))),
-        (
-            "views",
-            pa.list_(pa.struct([("group", pa.string()), ("view", pa.int64()), ("members", pa.list_(pa.string()))])),
-        ),
+        ("views", pa.list_(pa.struct(_VIEW))),
+        ("leaves", pa.bool_()),  # the process announces that it leaves, or has left
         (
             "groups",
             pa.list_(pa.struct([("group", pa.string()), *((name, pa.int64()) for name in _GROUP_FIELDS)])),
         ),
         # What was delivered, by key, as intervals.
-        (
-            "delivered",
-            pa.list_(
-                pa.struct([("group", pa.string()), ("sender", pa.string()), ("starts", _LONGS), ("ends", _LONGS)])
-            ),
-        ),
+        ("delivered", pa.list_(pa.struct(_DELIVERED))),
+        # The same for groups with view rows in this piece, behind so many of these.
+        ("stretches", pa.list_(pa.struct([*_DELIVERED, ("stretch", pa.int64())]))),
         # Send runs in order of index; `reach` has one entry per run and entry of `delivered`, run by run.
         ("send_group", pa.list_(pa.string())),
         ("send_number", _LONGS),
@@ -82,6 +81,7 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
     known = table.slice(0, known_rows)
     deliveries, sends = message_rows(known, "deliver"), message_rows(known, "send")
     ends = pc.is_in(known["kind"], pa.array(["stop", "crash"])).to_numpy()
+    views = known.filter(pc.equal(known["kind"], "view")).select([name for name, _ in _VIEW]).to_pylist()
     summary: Summary = {
         "run": piece.run,
         "process": piece.process,
@@ -95,9 +95,11 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "end_label": known["label"][-1].as_py(),
         "early_end": bool(ends[:-1].any()),
         "starts": known.filter(pc.equal(known["kind"], "start")).select(["group", "label"]).to_pylist(),
-        "views": known.filter(pc.equal(known["kind"], "view")).select(["group", "view", "members"]).to_pylist(),
+        "views": views,
+        "leaves": _leaves(known),
         "groups": _groups(known, sends, deliveries),
         "delivered": _delivered(deliveries),
+        "stretches": _stretches(deliveries, views),
         "send_group": [sends.keys[key][0] for key in sends.key.tolist()],
         "send_number": sends.start,
         "send_count": sends.end - sends.start,
@@ -120,7 +122,7 @@ def summaries_of(table: pa.Table) -> list[Summary]:
         columns[name] = [_array(value) for value in table[name]] if numbers else table[name].to_pylist()
     summaries = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     for summary in summaries:
-        for entry in summary["delivered"] or ():
+        for entry in (*(summary["delivered"] or ()), *(summary["stretches"] or ())):
             entry |= {side: np.array(entry[side], np.int64) for side in ("starts", "ends")}
     return summaries
 
@@ -152,6 +154,29 @@ def _delivered(deliveries: MessageRows) -> list[dict[str, Any]]:
         spans = union((deliveries.start[rows], deliveries.end[rows]))
         result.append({"group": group, "sender": sender, "starts": spans.starts, "ends": spans.ends})
     return result
+
+
+def _stretches(deliveries: MessageRows, views: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What was delivered between view rows of the same group."""
+    result = []
+    for place, (group, sender) in enumerate(deliveries.keys):
+        changes = np.array([view["index"] for view in views if view["group"] == group], np.int64)
+        if not len(changes):
+            continue
+        rows = deliveries.of_key(place)
+        stretch = np.searchsorted(changes, deliveries.index[rows])
+        for behind in np.unique(stretch).tolist():
+            own = rows[stretch == behind]
+            spans = union((deliveries.start[own], deliveries.end[own]))
+            entry = {"group": group, "sender": sender, "starts": spans.starts, "ends": spans.ends}
+            result.append(entry | {"stretch": behind})
+    return result
+
+
+def _leaves(known: pa.Table) -> bool:
+    """Whether a row announces that the process leaves, or says that it has left."""
+    rows = known.filter(pc.is_in(known["kind"], pa.array(["note", "stop"]))).select(["kind", "label"]).to_pylist()
+    return any((row["kind"], row["label"]) in (("note", LEAVES), ("stop", LEFT)) for row in rows)
 
 
 def _groups(known: pa.Table, sends: MessageRows, deliveries: MessageRows) -> list[dict[str, Any]]:

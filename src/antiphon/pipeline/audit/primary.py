@@ -1,0 +1,66 @@
+"""primary: primary views form one chain, each with a majority of the last.
+
+A view is an id with its members. A second one with the same id is violated; so is one that holds no majority of the
+first with the id below, half counting with the oldest, and those that left counting as present. Members with open logs
+may have left: where they decide, it is unknown.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from antiphon.pipeline.audit.logs import LogFacts
+from antiphon.pipeline.audit.stays import Event, GroupStays, ViewCounts, ViewWitness
+from antiphon.pipeline.explain import broken_chain_text, fork_text, no_majority_text
+
+Views = Mapping[int, Mapping[tuple[str, ...], Event]]
+"""id → members → the first row that says so."""
+
+
+def count(group: str, stays: GroupStays, logs: Mapping[str, LogFacts]) -> ViewCounts:
+    left = {process for process, log in logs.items() if any(piece["leaves"] for piece in log.pieces)}
+    open_logs = {process for process, log in logs.items() if log.open}
+    views = _views(stays)
+    violations = unknown = checked = 0
+    witness: ViewWitness | None = None
+    for view, by_members in sorted(views.items()):
+        found: ViewWitness | None = None
+        if view != min(views):
+            found, in_doubt = _succession(group, view, views, left, open_logs)
+            violations += found is not None
+            unknown += in_doubt
+        (members, row), *forks = by_members.items()
+        checked += len(by_members)
+        violations += len(forks)
+        if forks and found is None:
+            found = ViewWitness(fork_text(group, view, forks[0][0], members), (row, forks[0][1]))
+        witness = witness or found
+    return ViewCounts(violations, unknown, checked, witness)
+
+
+def _views(stays: GroupStays) -> Views:
+    views: dict[int, dict[tuple[str, ...], Event]] = defaultdict(dict)
+    for process, own in stays.items():
+        for stay in own:
+            views[stay.view].setdefault(stay.members, (process, stay.index))
+    return dict(views)
+
+
+def _succession(
+    group: str, view: int, views: Views, left: set[str], open_logs: set[str]
+) -> tuple[ViewWitness | None, bool]:
+    """What is wrong with how a view follows the one before, and whether that is in doubt."""
+    members, row = next(iter(views[view].items()))
+    if view - 1 not in views:
+        return (None, True) if open_logs else (ViewWitness(broken_chain_text(group, view), (row,)), False)
+    electors, row_before = next(iter(views[view - 1].items()))
+    surely = left.union(members).intersection(electors)
+    if _is_majority(surely, electors):
+        return None, False
+    if _is_majority(surely.union(open_logs.intersection(electors)), electors):
+        return None, True
+    return ViewWitness(no_majority_text(group, view, len(surely), len(electors)), (row_before, row)), False
+
+
+def _is_majority(present: set[str], electors: Sequence[str]) -> bool:
+    doubled = 2 * len(present)
+    return doubled > len(electors) or (doubled == len(electors) and not present.isdisjoint(electors[:1]))

@@ -1,0 +1,21 @@
+"""silence: after the view that drops f, nothing of that incarnation of f is delivered.
+
+Violated by a delivery whose sender was in an earlier view of the process, and is not in the one the process is in.
+"""
+
+import numpy as np
+
+from antiphon.pipeline.audit.case import Case, RowCounts, Witness
+
+
+def count(case: Case) -> RowCounts:
+    messages = np.maximum(case.end - case.rows.start, 0)
+    dropped = np.zeros(len(messages), bool)
+    for place, rows, presences, which in case.presence():
+        sender = case.rows.keys[place][1]
+        dropped[rows] = np.array([*(sender in presence.dropped for presence in presences), False])[which]
+    return RowCounts(np.where(dropped, messages, 0), np.zeros_like(messages), messages)
+
+
+def witness(case: Case, row: int) -> Witness:
+    return Witness(int(case.rows.start[row]), [])

@@ -1,0 +1,42 @@
+"""view_sending: a message is delivered in the view it was sent in.
+
+The view that the process is in by its view rows, and the view that the deliver row names, must both be the one that the
+send row names. What is off record is unknown.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness
+from antiphon.pipeline.audit.order import NO_ROW
+from antiphon.pipeline.intervals import Mask
+
+NO_VIEW: Final = np.iinfo(np.int64).min
+
+
+def count(case: Case) -> RowCounts:
+    segments = case.segments(np.ones(len(case.place), bool))
+    messages = segments.end - segments.start
+    on_record = case.order.index[segments.run] != NO_ROW
+    violations = np.where(_elsewhere(case, segments), messages, 0)
+    unknown = np.where(on_record, 0, messages)
+    return RowCounts(*(case.per_row(segments, counts) for counts in (violations, unknown, messages)))
+
+
+def witness(case: Case, row: int) -> Witness:
+    chosen = np.zeros(len(case.place), bool)
+    chosen[row] = True
+    segments = case.segments(chosen)
+    return Witness(int(segments.start[np.argmax(_elsewhere(case, segments))]), [])
+
+
+def _elsewhere(case: Case, segments: Segments) -> Mask:
+    """Which segments are on record as sent in another view."""
+    sent_in = case.order.view[segments.run]
+    seen = np.full(len(case.place), NO_VIEW)
+    for _, rows, presences, which in case.presence():
+        seen[rows] = np.array([*(presence.view for presence in presences), NO_VIEW])[which]
+    here = (seen[segments.row] == sent_in) & (case.rows.view[segments.row] == sent_in)
+    elsewhere: Mask = (case.order.index[segments.run] != NO_ROW) & ~here
+    return elsewhere

@@ -1,0 +1,108 @@
+"""view_synchrony: processes that go from view v to the same next view delivered the same messages in v.
+
+What any of them delivered in v, all must have delivered in v, but for messages to destinations that leave them out.
+What was never sent does not count.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from antiphon.pipeline.audit.logs import LogFacts
+from antiphon.pipeline.audit.order import Order
+from antiphon.pipeline.audit.rows import Key
+from antiphon.pipeline.audit.stays import GroupStays, ViewCounts, ViewWitness
+from antiphon.pipeline.explain import Message, view_synchrony_text
+from antiphon.pipeline.intervals import EMPTY, Spans, difference, intersection, span, union
+
+
+@dataclass
+class _Passage:
+    """One process that made a step: what it delivered in the view before, by sender, and where the next one begins."""
+
+    delivered: dict[str, Spans]
+    arrival: int
+
+
+class Sendings:
+    """What is needed to know of the messages of a run: how many there are, and for whom."""
+
+    def __init__(self, order: Order, logs: Mapping[str, LogFacts]) -> None:
+        self._sent = {key: int(order.sent[place]) for place, key in enumerate(order.keys) if not order.open_keys[place]}
+        self._narrow: dict[Key, list[tuple[Spans, frozenset[str]]]] = defaultdict(list)
+        for process, log in logs.items():
+            for piece in log.pieces:
+                columns = ("send_group", "send_number", "send_count", "send_destinations")
+                for group, number, count, destinations in zip(*(piece[name] for name in columns), strict=True):
+                    if destinations is not None:
+                        spans = span(int(number), int(number + count))
+                        self._narrow[group, process].append((spans, frozenset(destinations)))
+
+    def existing(self, key: Key, spans: Spans) -> Spans:
+        """Without what was never sent."""
+        sent = self._sent.get(key)
+        return spans if sent is None else intersection(spans, span(1, sent + 1))
+
+    def meant_for(self, key: Key, spans: Spans, process: str) -> Spans:
+        """Without what names destinations that leave the process out."""
+        others = [numbers for numbers, destinations in self._narrow.get(key, ()) if process not in destinations]
+        return difference(spans, union(*others)) if others else spans
+
+
+def count(group: str, stays: GroupStays, sendings: Sendings) -> ViewCounts:
+    violations = checked = 0
+    witness: ViewWitness | None = None
+    for (view, following), passages in sorted(_steps(group, stays, sendings).items()):
+        together = _together(passages)
+        for process, passage in passages.items():
+            for sender, spans in sorted(together.items()):
+                meant = sendings.meant_for((group, sender), spans, process)
+                checked += meant.size()
+                lacking = _lacking(meant, passage.delivered.get(sender, EMPTY))
+                violations += lacking.size()
+                if lacking.size() and witness is None:
+                    message = Message(group, sender, int(lacking.starts[0]))
+                    witness = _witness(process, message, view, following, passages)
+    return ViewCounts(violations, 0, checked, witness)
+
+
+def _steps(group: str, stays: GroupStays, sendings: Sendings) -> dict[tuple[int, int], dict[str, _Passage]]:
+    """Who went from which view to which. Several passages of a process by the same step are taken together."""
+    steps: dict[tuple[int, int], dict[str, _Passage]] = defaultdict(dict)
+    for process, own in stays.items():
+        for stay, following in pairwise(own):
+            passage = steps[stay.view, following.view].setdefault(process, _Passage({}, following.index))
+            for sender, spans in stay.delivered.items():
+                existing = sendings.existing((group, sender), spans)
+                passage.delivered[sender] = union(passage.delivered.get(sender, EMPTY), existing)
+    return steps
+
+
+def _together(passages: Mapping[str, _Passage]) -> dict[str, Spans]:
+    """What any of them delivered."""
+    parts: dict[str, list[Spans]] = defaultdict(list)
+    for passage in passages.values():
+        for sender, spans in passage.delivered.items():
+            parts[sender].append(spans)
+    return {sender: union(*spans) for sender, spans in parts.items()}
+
+
+def _lacking(meant: Spans, delivered: Spans) -> Spans:
+    if all(np.array_equal(one, other) for one, other in zip(meant, delivered, strict=True)):
+        return EMPTY
+    return difference(meant, delivered)
+
+
+def _witness(
+    process: str, message: Message, view: int, following: int, passages: Mapping[str, _Passage]
+) -> ViewWitness:
+    number = np.array([message.number])
+    other = next(
+        name for name, passage in passages.items() if passage.delivered.get(message.sender, EMPTY).holds(number)[0]
+    )
+    text = view_synchrony_text(process, message, other, view, following)
+    events = ((other, passages[other].arrival), (process, passages[process].arrival))
+    return ViewWitness(text, events, (other, message))

@@ -1,0 +1,198 @@
+"""The guarantees about views, for the reference auditor; its rules are at the top of `antiphon.pipeline.reference`."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from antiphon.history.schema import LEAVES, LEFT, Row
+from antiphon.pipeline.explain import (
+    Message,
+    broken_chain_text,
+    fork_text,
+    members_differ_text,
+    no_majority_text,
+    not_in_view_text,
+    silence_text,
+    view_falls_text,
+    view_sending_text,
+    view_synchrony_text,
+)
+from antiphon.pipeline.promises import PRIMARY, SILENCE, VIEW_AGREEMENT, VIEW_SENDING, VIEW_SYNCHRONY
+from antiphon.pipeline.reference_world import KnownLog, World, messages_of
+from antiphon.pipeline.result import Example
+from antiphon.pipeline.verdicts import Tally
+
+FindTally = Callable[[str, str], Tally | None]
+MakeExample = Callable[[str, str, Sequence[Row | None]], Example]
+
+
+@dataclass
+class _Step:
+    """Who went from one view to the same next one, and what they delivered in the first, each with its row."""
+
+    delivered: dict[str, dict[Message, Row]] = field(default_factory=lambda: defaultdict(dict))
+    arrival: dict[str, Row] = field(default_factory=dict)
+    """The first view row of the next view."""
+
+
+class ViewJudge:
+    """Holds one run to what it promised about views. `tally` says where to count, if at all."""
+
+    def __init__(self, world: World, tally: FindTally, example: MakeExample) -> None:
+        self._world = world
+        self._tally = tally
+        self._example = example
+        self._views: dict[str, dict[int, dict[tuple[str, ...], Row]]] = defaultdict(lambda: defaultdict(dict))
+        """group → id → members → the first row that says so."""
+        self._steps: dict[tuple[str, int, int], _Step] = defaultdict(_Step)
+        self._left: set[str] = set()
+
+    def judge(self) -> None:
+        for log in self._world.logs.values():
+            self._walk(log)
+        for (group, view, following), step in sorted(self._steps.items()):
+            self._judge_synchrony(group, view, following, step)
+        for group, views in sorted(self._views.items()):
+            self._judge_primary(group, views)
+
+    def _walk(self, log: KnownLog) -> None:
+        current: dict[str, Row] = {}
+        former: dict[str, set[str]] = defaultdict(set)
+        here: dict[str, dict[Message, Row]] = defaultdict(dict)
+        for row in log.rows:
+            group = row.group or ""
+            if row.kind == "view":
+                self._judge_agreement(log, row, current.get(group))
+                if group in current:
+                    step = self._steps[group, _id(current[group]), _id(row)]
+                    step.arrival.setdefault(log.process, row)
+                    for message, delivery in here[group].items():
+                        step.delivered[log.process].setdefault(message, delivery)
+                current[group], here[group] = row, {}
+                former[group] |= set(row.members or ())
+            elif row.kind == "deliver":
+                for message in messages_of(row):
+                    if message in self._world.bit:
+                        self._judge_sending(log, row, message, current.get(group))
+                        self._judge_silence(log, row, message, current.get(group), former[group])
+                        here[group].setdefault(message, row)
+            elif (row.kind, row.label) in (("note", LEAVES), ("stop", LEFT)):
+                self._left.add(log.process)
+
+    def _judge_agreement(self, log: KnownLog, row: Row, before: Row | None) -> None:
+        group, view, members = row.group or "", _id(row), tuple(row.members or ())
+        others = self._views[group][view]
+        others.setdefault(members, row)
+        if (tally := self._tally(VIEW_AGREEMENT, group)) is None:
+            return
+        tally.checked += 1
+        first_members, first = next(iter(others.items()))
+        if members != first_members:
+            text = members_differ_text(log.process, group, view, members, _name(first))
+            rows = [first, row]
+        elif before is not None and view <= _id(before):
+            text, rows = view_falls_text(log.process, group, view, _id(before)), [before, row]
+        elif log.process not in members:
+            text, rows = not_in_view_text(log.process, group, view, members), [row]
+        else:
+            return
+        tally.violations += 1
+        tally.example = tally.example or self._example(text, group, rows)
+
+    def _judge_sending(self, log: KnownLog, row: Row, message: Message, current: Row | None) -> None:
+        if (tally := self._tally(VIEW_SENDING, message.group)) is None:
+            return
+        tally.checked += 1
+        send = self._world.send_row.get(message)
+        if send is None:
+            tally.unknown += 1
+            return
+        seen = None if current is None else _id(current)
+        if seen == _id(send) == _id(row):
+            return
+        tally.violations += 1
+        if tally.example is None:
+            delivered_in = seen if seen != _id(send) else _id(row)
+            text = view_sending_text(log.process, message, _id(send), delivered_in)
+            tally.example = self._example(text, message.group, [send, row])
+
+    def _judge_silence(self, log: KnownLog, row: Row, message: Message, current: Row | None, former: set[str]) -> None:
+        if (tally := self._tally(SILENCE, message.group)) is None:
+            return
+        tally.checked += 1
+        if current is not None and message.sender in former and message.sender not in (current.members or ()):
+            tally.violations += 1
+            if tally.example is None:
+                text = silence_text(log.process, message, _id(current))
+                tally.example = self._example(text, message.group, [current, row])
+
+    def _judge_synchrony(self, group: str, view: int, following: int, step: _Step) -> None:
+        if (tally := self._tally(VIEW_SYNCHRONY, group)) is None:
+            return
+        together = sorted({message for delivered in step.delivered.values() for message in delivered})
+        for process, arrival in step.arrival.items():
+            for message in together:
+                if not self._is_meant_for(message, process):
+                    continue
+                tally.checked += 1
+                if message in step.delivered[process]:
+                    continue
+                tally.violations += 1
+                if tally.example is None:
+                    other = next(name for name in step.arrival if message in step.delivered[name])
+                    text = view_synchrony_text(process, message, other, view, following)
+                    rows = [step.delivered[other][message], step.arrival[other], arrival]
+                    tally.example = self._example(text, group, rows)
+
+    def _is_meant_for(self, message: Message, process: str) -> bool:
+        send = self._world.send_row.get(message)
+        return send is None or send.destinations is None or process in send.destinations
+
+    def _judge_primary(self, group: str, views: dict[int, dict[tuple[str, ...], Row]]) -> None:
+        if (tally := self._tally(PRIMARY, group)) is None:
+            return
+        for view, by_members in sorted(views.items()):
+            (members, row), *forks = by_members.items()
+            tally.checked += 1 + len(forks)
+            tally.violations += len(forks)
+            if view != min(views):
+                self._judge_succession(tally, group, row, views.get(view - 1))
+            if forks and tally.example is None:
+                text = fork_text(group, view, forks[0][0], members)
+                tally.example = self._example(text, group, [row, forks[0][1]])
+
+    def _judge_succession(self, tally: Tally, group: str, row: Row, before: dict[tuple[str, ...], Row] | None) -> None:
+        if before is None:
+            if any(log.open for log in self._world.logs.values()):
+                tally.unknown += 1
+            else:
+                tally.violations += 1
+                tally.example = tally.example or self._example(broken_chain_text(group, _id(row)), group, [row])
+            return
+        electors, row_before = next(iter(before.items()))
+        surely = {member for member in electors if member in (row.members or ()) or member in self._left}
+        perhaps = {member for member in electors if self._world.logs[member].open}
+        if _is_majority(surely, electors):
+            return
+        if _is_majority(surely | perhaps, electors):
+            tally.unknown += 1
+            return
+        tally.violations += 1
+        if tally.example is None:
+            text = no_majority_text(group, _id(row), len(surely), len(electors))
+            tally.example = self._example(text, group, [row_before, row])
+
+
+def _is_majority(present: set[str], electors: tuple[str, ...]) -> bool:
+    """More than half, or exactly half with the oldest."""
+    half = 2 * len(present) == len(electors)
+    return 2 * len(present) > len(electors) or (half and not present.isdisjoint(electors[:1]))
+
+
+def _id(row: Row) -> int:
+    assert row.view is not None
+    return row.view
+
+
+def _name(row: Row) -> str:
+    return f"{row.process}/{row.incarnation}"

@@ -1,0 +1,53 @@
+"""From an engine's events to the rows of a log."""
+
+from antiphon.history.log import Log
+from antiphon.kernel.effects import Delivered, Ended, Event, Installed, Received, Sent, Stalled, Suspected
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.stacks.vector import stack as vector
+
+
+def record(log: Log, now_ns: int, event: Event, policy: str) -> None:
+    """Write down one event of one process."""
+    if isinstance(event, Delivered):
+        size = 0
+        for payload in event.payloads:
+            size += len(payload)
+        log.deliver(
+            now_ns,
+            event.group,
+            event.view_id,
+            event.sender.name,
+            event.sender.incarnation,
+            event.number,
+            len(event.payloads),
+            LEVEL_NAMES[event.level],
+            size,
+        )
+    elif isinstance(event, Sent):
+        log.send(now_ns, event.group, event.view_id, event.number, event.count, LEVEL_NAMES[event.level], event.size)
+    elif isinstance(event, Received):
+        log.receive(
+            now_ns,
+            event.group,
+            event.view_id,
+            event.sender.name,
+            event.sender.incarnation,
+            event.number,
+            event.count,
+            LEVEL_NAMES[event.level],
+            event.size,
+        )
+    elif isinstance(event, Installed):
+        if ProcessId(log.process, log.incarnation) in event.joined:
+            log.start(now_ns, event.group, vector.NAME, policy, vector.LEVELS_OFFERED, vector.promises(policy))
+        log.view(now_ns, event.group, event.view.id, [repr(member) for member in event.view.members])
+    elif isinstance(event, Suspected):
+        log.suspect(now_ns, event.group, event.view_id, repr(event.process))
+    elif isinstance(event, Stalled):
+        log.note(now_ns, f"group {event.group!r} has no majority and stands still")
+    elif isinstance(event, Ended):
+        if event.excluded:
+            log.crash(now_ns, "excluded")
+        else:
+            log.stop(now_ns, "left")

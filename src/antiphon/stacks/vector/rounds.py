@@ -1,0 +1,70 @@
+"""The rounds of a change of view, as their coordinator keeps them; see membership.py for the protocol."""
+
+from typing import Final, final
+
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.parts.ranges import Ranges
+from antiphon.stacks.vector.messages import Message, Proposal
+
+_STEP: Final = 1 << 16
+
+
+def round_after(highest: int, rank: int) -> int:
+    """The least round of the member with this rank that is greater than `highest`; no two members share a round."""
+    return (highest // _STEP + 1) * _STEP + rank
+
+
+def is_quorum(ranks: set[int], members: int) -> bool:
+    """Whether these ranks of a view are a majority of it, or half of it with the oldest."""
+    return 2 * len(ranks) > members or (2 * len(ranks) == members and 0 in ranks)
+
+
+@final
+class Round:
+    """A round that this member coordinates: who has answered what."""
+
+    __slots__ = ("done", "number", "overdue_at_ns", "proposal", "retry_at_ns", "states")
+
+    def __init__(self, number: int, overdue_at_ns: int) -> None:
+        self.number = number
+        self.overdue_at_ns = overdue_at_ns
+        """By then it should be over; else those it counts on are gone, and others, which it left out, may be back."""
+        self.states: dict[int, Message] = {}
+        self.proposal: Proposal | None = None
+        self.done: set[int] = set()
+        self.retry_at_ns = 0
+
+    def accepted(self) -> Proposal | None:
+        """The proposal that may already have been installed: the accepted one with the greatest round."""
+        best = 0
+        proposal: Proposal | None = None
+        for state in self.states.values():
+            if state.accepted is not None and state.accepted_round > best:
+                best = state.accepted_round
+                proposal = state.accepted
+        return proposal
+
+    def make_proposal(self, view: View, leavers: set[ProcessId], joiners: dict[ProcessId, str]) -> Proposal:
+        """Those that answered, without those that leave, then those that join; and all that anybody holds."""
+        cut = [Ranges([]) for _ in view.members]
+        for state in self.states.values():
+            for rank, held in enumerate(state.holdings):
+                cut[rank] = cut[rank].union(held)
+        members: list[ProcessId] = []
+        addresses: list[str] = []
+        left: list[int] = []
+        failed: list[int] = []
+        for rank, member in enumerate(view.members):
+            if member in leavers:
+                left.append(rank)
+            elif rank not in self.states:
+                failed.append(rank)
+            else:
+                members.append(member)
+                addresses.append(self.states[rank].address)
+        for process, address in joiners.items():
+            if view.rank(process) < 0:
+                members.append(process)
+                addresses.append(address)
+        after = View(view.id + 1, tuple(members), tuple(addresses))
+        return Proposal(after, left, failed, cut, sorted(self.states))

@@ -1,0 +1,63 @@
+"""Messages about membership that make no sense: nothing raises, and nothing runs for ever."""
+
+from random import Random
+
+import pytest
+
+from antiphon.kernel.identity import ProcessId, View, wire_id
+from antiphon.kernel.inputs import Receive, Tick
+from antiphon.parts.ranges import Ranges
+from antiphon.stacks.vector.messages import Message, Proposal
+from tests.table import GROUP, Table
+
+MEMBERS = 3
+ODD = (0, 1, 2, 3, 5, -1, 65_536, 65_537, 2**31, 2**63 - 1)
+
+
+def some_ranges(random: Random) -> list[Ranges]:
+    return [
+        Ranges([(random.choice(ODD), random.choice(ODD)) for _ in range(random.randrange(3))])
+        for _ in range(random.choice((0, MEMBERS, MEMBERS, MEMBERS, 9)))
+    ]
+
+
+def some_process(random: Random) -> ProcessId:
+    return ProcessId(f"p{random.randrange(5)}", random.choice((1, 1, 1, 2, -7, 2**40)))
+
+
+def some_proposal(random: Random) -> Proposal:
+    members = tuple(some_process(random) for _ in range(random.choice((0, 1, 3, 4, 300))))
+    ranks = [random.choice(ODD) for _ in range(random.randrange(3))]
+    cut = [Ranges([])] * MEMBERS if random.random() < 0.5 else some_ranges(random)
+    view = View(random.choice((2, 2, 2, *ODD)), members, tuple(member.name for member in members))
+    return Proposal(view, ranks if random.random() < 0.3 else [], [], cut, ranks if random.random() < 0.3 else [0])
+
+
+def some_message(random: Random) -> bytes:
+    message = Message(
+        random.randrange(14),
+        some_process(random),
+        "somewhere",
+        random.choice((1, 1, 1, *ODD)),
+        round=random.choice(ODD),
+        accepted_round=random.choice(ODD),
+        accepted=some_proposal(random) if random.random() < 0.7 else None,
+        holdings=some_ranges(random),
+        about=some_process(random) if random.random() < 0.5 else None,
+    )
+    return message.encode(wire_id(GROUP))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_nonsense_about_membership_harms_nobody(seed: int) -> None:
+    random = Random(seed)
+    table = Table(MEMBERS, policy="primary")
+    for _ in range(60):
+        member = random.randrange(MEMBERS)
+        table.now_ns += random.choice((0, 1_000_000, 60_000_000))
+        table.step(member, Receive([some_message(random) for _ in range(random.randrange(6))]))
+        table.send(member, b"work")
+        table.step(member, Tick())
+        if random.random() < 0.5:
+            for source, destination in list(table.links):
+                table.pass_on(source, destination)

@@ -1,0 +1,124 @@
+"""Processes that come and go, over real sockets on loopback: members of group "g" under policy `primary`.
+
+Members are given up after fractions of a second here. No test relies on how long anything takes: each waits for the
+event that it wants to see, and only the limit in `run` bounds the waiting.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from antiphon.faults import Partition
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.runtime import Group, Message, Node, ViewChange
+from antiphon.runtime.events import StreamEvent
+
+HASTY = Options(
+    silence_ns_min=300 * MILLISECOND_NS,
+    silence_ns_max=2000 * MILLISECOND_NS,
+    doubt_ns=100 * MILLISECOND_NS,
+    heartbeat_interval_ns=50 * MILLISECOND_NS,
+)
+LOOPBACK = "127.0.0.1:0"
+
+
+class Place:
+    """One node, its group, and what it has read there."""
+
+    def __init__(self, node: Node, group: Group) -> None:
+        self.node = node
+        self.group = group
+        self.events: list[StreamEvent] = []
+
+    @property
+    def process(self) -> ProcessId:
+        return self.node.process
+
+    async def view(self, *names: str) -> ViewChange:
+        """Read until the view has just these members."""
+        async for event in self.group:
+            self.events.append(event)
+            if isinstance(event, ViewChange) and [repr(member) for member in event.view.members] == list(names):
+                return event
+        raise AssertionError(f"{self.process} saw its stream end after {self.events}")
+
+    async def until(self, kind: type[StreamEvent]) -> StreamEvent:
+        """Read until there is an event of this kind."""
+        async for event in self.group:
+            self.events.append(event)
+            if isinstance(event, kind):
+                return event
+        raise AssertionError(f"{self.process} saw its stream end after {self.events}")
+
+    async def message(self) -> bytes:
+        event = await self.until(Message)
+        assert isinstance(event, Message)
+        return event.payload
+
+    def kill(self) -> None:
+        """Without goodbye: from here on, nothing comes from there and nothing goes there."""
+        driver = self.node._driver
+        assert driver is not None
+        assert driver.transport is not None
+        driver.stop("killed")
+
+    async def join(self, name: str, incarnation: int = 1, **settings: Any) -> "Place":
+        """Another process, let in by this one."""
+        return await enter(name, [self.node.address], incarnation, **settings)
+
+
+async def enter(name: str, contacts: Sequence[str], incarnation: int = 1, **settings: Any) -> Place:
+    node = Node(name, address=LOOPBACK, incarnation=incarnation, options=HASTY, **settings)
+    await node.start()
+    try:
+        return Place(node, await node.join("g", contacts=contacts))
+    except BaseException:
+        await node.close()
+        raise
+
+
+@asynccontextmanager
+async def founded(names: Sequence[str] = "abc", **settings: Any) -> AsyncIterator[list[Place]]:
+    """The founders, all of which have read of the first view. The list is theirs who are to be closed at the end."""
+    settings = {"options": HASTY, "linger_s": 0.5, **settings}
+    nodes = [Node(name, address=LOOPBACK, **settings) for name in names]
+    for node in nodes:
+        await node.start()
+    members = {node.process.name: node.address for node in nodes}
+    places = [Place(node, await node.join("g", members=members, policy="primary")) for node in nodes]
+    try:
+        for place in places:
+            await place.view(*(f"{name}/1" for name in names))
+        yield places
+    finally:
+        await asyncio.gather(*(place.node.close() for place in places))
+
+
+class Walls:
+    """A network that can be parted into rooms, and made whole again; who is in no room is reached by everybody."""
+
+    def __init__(self) -> None:
+        self.faults = [Partition(frozenset(), frozenset(), 0, 1 << 62) for _ in range(4)]
+
+    def between(self, *rooms: Sequence[Place]) -> None:
+        """From now on nothing passes from one of these rooms to another; between no rooms: everything passes."""
+        addresses = [frozenset(place.node.address for place in room) for room in rooms]
+        addresses += [frozenset()] * (len(self.faults) - len(rooms))
+        for layer, room in zip(self.faults, addresses, strict=True):
+            layer.sources = room
+            layer.destinations = frozenset().union(*addresses) - room
+
+
+async def everyone(places: Sequence[Place], *names: str) -> list[ViewChange]:
+    return list(await asyncio.gather(*(place.view(*names) for place in places)))
+
+
+async def talk(places: Sequence[Place]) -> None:
+    """Each says something, and all hear all of it."""
+    said = {repr(place.process).encode() for place in places}
+    for place in places:
+        await place.group.send(repr(place.process).encode())
+    for place in places:
+        assert {await place.message() for _ in places} == said

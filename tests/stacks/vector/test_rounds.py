@@ -1,0 +1,62 @@
+"""Quorums and rounds: any two quorums of a view meet, and no two members share a round."""
+
+from itertools import combinations
+
+import pytest
+
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.parts.ranges import Ranges
+from antiphon.stacks.vector.messages import STATE, Message, Proposal
+from antiphon.stacks.vector.rounds import Round, is_quorum, round_after
+
+VIEW = View(4, tuple(ProcessId(name) for name in "abcd"), tuple("ABCD"))
+
+
+@pytest.mark.parametrize("members", range(1, 8))
+def test_any_two_quorums_share_a_member(members: int) -> None:
+    sets = [set(some) for count in range(members + 1) for some in combinations(range(members), count)]
+    quorums = [some for some in sets if is_quorum(some, members)]
+    assert all(one & other for one in quorums for other in quorums)
+    assert set(range(members)) in quorums
+    assert set() not in quorums
+
+
+def test_half_counts_only_with_the_oldest() -> None:
+    assert is_quorum({0, 3}, 4)
+    assert not is_quorum({1, 3}, 4)
+
+
+def test_rounds_rise_and_name_their_coordinator() -> None:
+    first = round_after(0, 3)
+    assert first < round_after(first, 0) < round_after(round_after(first, 0), 3)
+    assert round_after(7, 1) != round_after(7, 2)
+
+
+def state(rank: int, held: list[list[tuple[int, int]]], accepted: Proposal | None = None, round: int = 0) -> Message:
+    holdings = [Ranges(pairs) for pairs in held]
+    member, address = VIEW.members[rank], VIEW.addresses[rank]
+    return Message(STATE, member, address, 4, accepted=accepted, accepted_round=round, holdings=holdings)
+
+
+def test_a_proposal_holds_all_that_anybody_holds() -> None:
+    current = Round(1, 0)
+    current.states = {
+        0: state(0, [[(1, 3)], [], [(1, 2)], []]),
+        2: state(2, [[(1, 1)], [(1, 1), (4, 4)], [(1, 9)], []]),
+        3: state(3, [[], [(1, 2)], [], [(1, 1)]]),
+    }
+    proposal = current.make_proposal(VIEW, {ProcessId("d")}, {ProcessId("e"): "E", ProcessId("a"): "A"})
+    assert [part.pairs for part in proposal.cut] == [[(1, 3)], [(1, 2), (4, 4)], [(1, 9)], [(1, 1)]]
+    assert proposal.view.id == 5
+    assert proposal.view.members == (ProcessId("a"), ProcessId("c"), ProcessId("e"))
+    assert proposal.view.addresses == ("A", "C", "E")
+    assert (proposal.left, proposal.failed, proposal.sources) == ([3], [1], [0, 2, 3])
+
+
+def test_the_accepted_proposal_of_the_greatest_round_is_taken_over() -> None:
+    older, newer = (Proposal(View(5, VIEW.members), [], [], [], []) for _ in range(2))
+    current = Round(9, 0)
+    current.states = {0: state(0, []), 1: state(1, [], newer, 7), 2: state(2, [], older, 3)}
+    assert current.accepted() is newer
+    current.states = {0: state(0, [])}
+    assert current.accepted() is None
