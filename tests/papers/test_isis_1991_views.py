@@ -9,7 +9,6 @@ from antiphon.simulator.crowd import Crowd
 from tests.simulation.views import view_violations
 
 SECOND_NS = 1_000 * MILLISECOND_NS
-EVER_NS = 1_000 * SECOND_NS
 
 
 class Scene:
