@@ -2,7 +2,7 @@
 # A C compiler and Java are used where they are found and done without where they are not.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz bench
+.PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz networks views measure bench
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,10 +16,13 @@ help:
 	@echo 'make compile  compile the core anew if a source changed (make setup, demo and test do so too)'
 	@echo 'make format   let ruff put imports and layout in order'
 	@echo 'make campaign 2,000 simulated seeds with all faults, audited in-process'
-	@echo 'make crowds   500 simulated seeds whose members come, go, crash, stand still and come back'
+	@echo 'make crowds   20,000 simulated seeds: overlapping groups, whose members come, go, crash and come back'
 	@echo 'make twin     50 seeds through Spark and the reference auditor, which must agree'
 	@echo 'make mutants  protocols broken on purpose, each let loose until it is caught'
 	@echo 'make fuzz     a million spoiled datagrams into a working group'
+	@echo 'make networks seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
+	@echo 'make views    how long it takes from kill -9 to the next view; as root'
+	@echo 'make measure  messages and bytes beside the paper, growth with members and groups, 200 of each'
 	@echo 'make bench    messages per second, compiled and as plain Python'
 	@echo 'make clean    remove what was built, but not .venv'
 	@echo
@@ -66,7 +69,7 @@ campaign: setup
 	$(BIN)/python -m tests.simulation.campaign --seeds 0:2000
 
 crowds: setup
-	$(BIN)/python -m tests.simulation.crowds --seeds 0:500
+	$(BIN)/python -m tests.simulation.crowds --seeds 0:20000 --jobs $(shell nproc)
 
 twin: setup
 	$(BIN)/python -m tests.simulation.spark_twin --seeds 0:50
@@ -76,6 +79,17 @@ mutants: setup
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz.fuzz --datagrams 1000000
+
+networks: setup
+	$(BIN)/python -m tests.networks.scenario
+
+measure: setup
+	$(BIN)/python -m bench.wire
+	ANTIPHON_PURE=1 $(BIN)/python -m bench.growth
+	$(BIN)/python -m bench.survival
+
+views: setup
+	$(BIN)/python -m bench.views
 
 bench: setup
 	$(BIN)/python bench/throughput.py

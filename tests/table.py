@@ -1,100 +1,208 @@
 """Engines on a table: packets lie in the open and arrive when the test says so.
 
-table = Table(3)
-table.send(0, b"a")            # packets for 1 and 2 now lie on the table
-table.pass_on(0, 1)            # everything from 0 to 1 arrives
-table.log[1]                   # what 1 has delivered: ["p1#1"]
+    table = Table(3)
+    table.send(0, b"a")            # packets for 1 and 2 now lie on the table
+    table.pass_on(0, 1)            # everything from 0 to 1 arrives
+    table.log[1]                   # what 1 has delivered: ["p1#1"]
+
+With several groups, `groups` tells who founds which, by index, and the log tells the group: ["a:p1#1"]. Point-to-point
+messages stand in the log as "private p1#1", barriers as "barrier p1#1"; `story` has the views too, as "2: p1 p3".
 """
 
+from collections.abc import Mapping
 from random import Random
 
 from antiphon.engine import Engine
 from antiphon.kernel.codec import DATA, unseal
-from antiphon.kernel.effects import Delivered, Effects, Event, Writable
-from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Input, Join, Receive, Send, Tick
+from antiphon.kernel.domain import Domain
+from antiphon.kernel.effects import NEVER, BarrierReached, Delivered, Effects, Event, Installed, Writable
+from antiphon.kernel.identity import ProcessId, View, wire_id
+from antiphon.kernel.inputs import MAIN, Barrier, Input, Join, Receive, Send, Tick
 from antiphon.kernel.levels import CAUSAL
-from antiphon.kernel.options import Options
+from antiphon.kernel.options import MILLISECOND_NS, Options
 
 GROUP = "g"
+Groups = Mapping[str, tuple[int, ...]]
+"""Who founds which group, by index."""
 
 
 class Table:
-    """One group of `members` engines, named p1, p2…; time stands still until `wait`."""
+    """Engines named p1, p2…, in one group or several; time stands still until `wait`."""
 
-    def __init__(self, members: int, options: Options | None = None, policy: str = "static") -> None:
-        names = [f"p{number}" for number in range(1, members + 1)]
-        self.view = View(1, tuple(map(ProcessId, names)), tuple(names))
+    def __init__(
+        self,
+        members: int,
+        options: Options | None = None,
+        policy: str = "static",
+        groups: Groups | None = None,
+        domains: Mapping[str, Domain] | None = None,
+    ) -> None:
+        self.processes = [ProcessId(f"p{number}") for number in range(1, members + 1)]
+        self.names = [process.name for process in self.processes]
+        self.founders: Groups = groups or {GROUP: tuple(range(members))}
         self.now_ns = 0
         self.links: dict[tuple[int, int], list[bytes]] = {}
+        self._cuts: set[tuple[int, int, str]] = set()
+        self.gone: set[int] = set()
         self.log: list[list[str]] = [[] for _ in range(members)]
+        self.story: list[list[str]] = [[] for _ in range(members)]
         self.payloads: list[list[bytes]] = [[] for _ in range(members)]
         self.events: list[list[Event]] = [[] for _ in range(members)]
-        self.deadline_ns = [0] * members
-        self.engines = [Engine(process, Random(0), options or Options()) for process in self.view.members]
-        for member in range(members):
-            self.step(member, Join(group=GROUP, view=self.view, policy=policy, address=names[member]))
+        self.deadline_ns = [NEVER] * members
+        self.views: list[dict[str, View]] = [{} for _ in range(members)]
+        self.engines = [Engine(process, Random(0), options or Options()) for process in self.processes]
+        self._policy = policy
+        self._domains = domains or {}
+        for group, ranks in self.founders.items():
+            for member in ranks:
+                self._join(member, group, self.first_view(group), ())
+        self.view = self.first_view(next(iter(self.founders)))
+
+    def first_view(self, group: str) -> View:
+        ranks = self.founders[group]
+        return View(1, tuple(self.processes[rank] for rank in ranks), tuple(self.names[rank] for rank in ranks))
+
+    def _join(self, member: int, group: str, view: View | None, contacts: tuple[str, ...]) -> None:
+        domain = self._domains.get(group, MAIN)
+        name = self.names[member]
+        join = Join(group=group, view=view, policy=self._policy, address=name, contacts=contacts, domain=domain)
+        self.step(member, join)
+
+    def come(self, member: int, group: str, contact: int) -> None:
+        """Ask to be let in."""
+        self._join(member, group, None, (self.names[contact],))
+
+    def crash(self, *members: int) -> None:
+        """These are gone; what they have sent is still on its way."""
+        self.gone.update(members)
+
+    def cut(self, source: int, destination: int, group: str = "") -> None:
+        """From here on everything on this link is lost; or everything of one group."""
+        self._cuts.add((source, destination, group))
+
+    def mend(self) -> None:
+        """All links work again."""
+        self._cuts.clear()
+
+    # ---- steps -----------------------------------------------------------------------------------------------------
 
     def step(self, member: int, input: Input) -> Effects:
         effects = self.engines[member].step(input, self.now_ns)
         self.deadline_ns[member] = effects.deadline_ns
         for event in effects.events:
-            self.events[member].append(event)
-            if isinstance(event, Delivered):
-                self.log[member] += [f"{event.sender.name}#{event.number + i}" for i in range(len(event.payloads))]
-                self.payloads[member] += event.payloads
+            self._observe(member, event)
         for transmit in effects.transmits:
-            if transmit.destination is None:
-                others = [other for other in range(len(self.engines)) if other != member]
+            if transmit.address is not None:
+                names = [transmit.address]
+            elif transmit.destination is not None:
+                names = [transmit.destination.name]
             else:
-                others = [rank for rank in (self.view.rank(transmit.destination),) if rank >= 0]
-            for other in others:
-                self.links.setdefault((member, other), []).extend(transmit.packets)
+                names = [process.name for process in self.views[member][transmit.group].members]
+            for name in names:
+                link = (member, self.names.index(name)) if name in self.names else (member, member)
+                if link[1] != member and not {(*link, ""), (*link, transmit.group)} & self._cuts:
+                    self.links.setdefault(link, []).extend(transmit.packets)
         return effects
 
-    def send(self, member: int, *payloads: bytes, level: int = CAUSAL) -> Effects:
-        return self.step(member, Send(group=GROUP, payloads=list(payloads), level=level))
+    def _observe(self, member: int, event: Event) -> None:
+        self.events[member].append(event)
+        where = "" if len(self.founders) == 1 else f"{event.group}:"
+        entries: list[str] = []
+        if isinstance(event, Delivered):
+            what = f"{'private ' if event.private else ''}{event.sender.name}"
+            entries = [f"{where}{what}#{event.number + i}" for i in range(len(event.payloads))]
+            self.payloads[member] += event.payloads
+        elif isinstance(event, BarrierReached):
+            entries = [f"{where}barrier {event.sender.name}#{event.number}"]
+        elif isinstance(event, Installed):
+            self.views[member][event.group] = event.view
+            names = " ".join(process.name for process in event.view.members)
+            self.story[member].append(f"{where}{event.view.id}: {names}")
+        self.log[member] += entries
+        self.story[member] += entries
 
-    def take(self, source: int, destination: int) -> list[bytes]:
-        """Take everything off a link."""
-        return self.links.pop((source, destination), [])
+    def send(
+        self, member: int, *payloads: bytes, level: int = CAUSAL, group: str = GROUP, to: int | None = None
+    ) -> Effects:
+        destination = None if to is None else self.processes[to]
+        return self.step(member, Send(group=group, payloads=list(payloads), level=level, destination=destination))
 
-    def take_data(self, source: int, destination: int) -> list[bytes]:
+    def barrier(self, member: int, payload: bytes = b"", group: str = GROUP) -> Effects:
+        return self.step(member, Barrier(group=group, payload=payload))
+
+    # ---- packets ---------------------------------------------------------------------------------------------------
+
+    def take(self, source: int, destination: int, group: str | None = None) -> list[bytes]:
+        """Take everything off a link, or everything of one group."""
+        packets = self.links.pop((source, destination), [])
+        if group is None:
+            return packets
+        rest = [packet for packet in packets if unseal(packet)[1] != wire_id(group)]
+        if rest:
+            self.links[source, destination] = rest
+        return [packet for packet in packets if unseal(packet)[1] == wire_id(group)]
+
+    def take_data(self, source: int, destination: int, group: str | None = None) -> list[bytes]:
         """Take everything off a link, and keep the data packets only."""
-        return [packet for packet in self.take(source, destination) if unseal(packet)[0] == DATA]
+        return [packet for packet in self.take(source, destination, group) if unseal(packet)[0] == DATA]
 
     def arrive(self, destination: int, *packets: bytes) -> Effects:
         return self.step(destination, Receive(list(packets)))
 
-    def pass_on(self, source: int, destination: int) -> None:
-        """Everything that lies on a link arrives, in order."""
-        for packet in self.take(source, destination):
-            self.arrive(destination, packet)
+    def pass_on(self, source: int, destination: int, group: str | None = None) -> None:
+        """Everything that lies on a link arrives, in order; or everything of one group."""
+        for packet in self.take(source, destination, group):
+            if destination not in self.gone:
+                self.arrive(destination, packet)
+
+    def pass_all(self) -> None:
+        """Everything that lies on the table now arrives; what that causes does not yet."""
+        waiting = self.links
+        self.links = {}
+        for (_, destination), packets in waiting.items():
+            for packet in packets:
+                if destination not in self.gone:
+                    self.arrive(destination, packet)
 
     def drop_all(self) -> None:
         self.links.clear()
+
+    # ---- time ------------------------------------------------------------------------------------------------------
 
     def wait(self, duration_ns: int) -> None:
         """Time passes; timers fire; what they send lies on the table."""
         end_ns = self.now_ns + duration_ns
         while True:
-            due_ns = min(self.deadline_ns)
+            due_ns = min(self.deadline_ns[member] for member in self._living())
             if due_ns > end_ns:
                 break
             self.now_ns = max(self.now_ns, due_ns)
-            for member in range(len(self.engines)):
+            for member in self._living():
                 if self.deadline_ns[member] <= self.now_ns:
                     self.step(member, Tick())
         self.now_ns = end_ns
 
+    def _living(self) -> list[int]:
+        return [member for member in range(len(self.engines)) if member not in self.gone]
+
     def settle(self, rounds: int = 40) -> None:
         """Let everything arrive and every timer fire, until nothing moves or the rounds are over."""
         for _ in range(rounds):
-            for source, destination in list(self.links):
-                self.pass_on(source, destination)
-            if not self.links and all(engine.outstanding(GROUP) == 0 for engine in self.engines):
+            self.pass_all()
+            if not self.links and not any(self.outstanding(member) for member in self._living()):
                 return
-            self.wait(20_000_000)
+            self.wait(20 * MILLISECOND_NS)
+
+    def play(self, milliseconds: int) -> None:
+        """A calm network, for so long: everything arrives within a millisecond."""
+        for _ in range(milliseconds):
+            self.pass_all()
+            self.wait(MILLISECOND_NS)
+
+    # ---- looking ---------------------------------------------------------------------------------------------------
+
+    def outstanding(self, member: int) -> int:
+        return sum(self.engines[member].outstanding(group) for group in self.views[member])
 
     def statistics(self, member: int) -> dict[str, int]:
         return self.engines[member].statistics()

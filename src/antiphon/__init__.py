@@ -7,6 +7,7 @@ from antiphon import _build
 
 _build.choose_build()  # before anything else is imported: it decides where the rest is imported from
 
+from antiphon.kernel.domain import Domain
 from antiphon.kernel.errors import (
     AntiphonError,
     ClosedError,
@@ -18,12 +19,16 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.runtime import (
     AddressError,
+    Barrier,
     Batch,
+    BeaconDiscovery,
     Excluded,
     ExcludedError,
+    FileDiscovery,
     Group,
     JoinError,
     Message,
+    NameDiscovery,
     Node,
     NodeFailedError,
     ReaderError,
@@ -37,15 +42,20 @@ __version__ = "0.1.0"
 __all__ = [
     "AddressError",
     "AntiphonError",
+    "Barrier",
     "Batch",
+    "BeaconDiscovery",
     "ClosedError",
+    "Domain",
     "Excluded",
     "ExcludedError",
+    "FileDiscovery",
     "Group",
     "JoinError",
     "LevelNotOfferedError",
     "Message",
     "MessageTooLargeError",
+    "NameDiscovery",
     "Node",
     "NodeFailedError",
     "Options",

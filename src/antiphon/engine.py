@@ -4,6 +4,10 @@ effects.
 Sans-I/O: no sockets, no clock, no randomness of its own. The same inputs at the same times with the same generator
 give the same effects, byte for byte, in pure Python and compiled.
 
+Groups of one causality domain depend on each other: what happens in one may free what waits in another. So after
+whatever a step did to one group, the others of its domain are looked at, until nothing moves any more. Exclusion from
+one group ends this process's life in all of its domain.
+
 The caller's mistakes raise UsageError before anything has changed. Nothing that comes from the network raises: bad
 packets are counted by reason and dropped.
 """
@@ -12,62 +16,106 @@ from random import Random
 from typing import final
 
 from antiphon.kernel.codec import unseal
-from antiphon.kernel.effects import Effects
+from antiphon.kernel.effects import Effects, Ended
 from antiphon.kernel.errors import LevelNotOfferedError, MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, wire_id
-from antiphon.kernel.inputs import Input, Join, Leave, Pause, Receive, Resume, Send, Tick
+from antiphon.kernel.inputs import Barrier, Input, Join, Leave, Pause, Receive, Resume, Send, Tick
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.options import Options
 from antiphon.stacks.vector import stack as vector
-from antiphon.stacks.vector.stack import VectorStack
+from antiphon.stacks.vector.crossing import Crossing
+from antiphon.stacks.vector.stack import Mark, VectorStack
 
 
 @final
 class Engine:
     """All groups of one process."""
 
-    __slots__ = ("_dropped", "_groups", "_groups_by_id", "_options", "_random", "process")
+    __slots__ = (
+        "_crossings",
+        "_deadlines_ns",
+        "_dropped",
+        "_groups",
+        "_groups_by_id",
+        "_options",
+        "_random",
+        "_touched",
+        "process",
+    )
 
     def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
         self.process = process
         self._random = random
         self._options = options
+        self._crossings: dict[str, Crossing] = {}
         self._groups: dict[str, VectorStack] = {}
         self._groups_by_id: dict[int, VectorStack] = {}
         self._dropped: dict[str, int] = {}
+        self._deadlines_ns: dict[int, int] = {}
+        self._touched: list[VectorStack] = []
+        """The groups that this step has done something to."""
 
     def step(self, input: Input, now_ns: int) -> Effects:
         """Take one input at time `now_ns`, which never goes back."""
         effects = Effects()
+        for crossing in self._crossings.values():
+            crossing.now_ns = now_ns
         if isinstance(input, Receive):
             self._receive(input, effects, now_ns)
-        elif isinstance(input, Send):
-            self._send(input, effects, now_ns)
         elif isinstance(input, Tick):
-            for group in self._groups.values():
-                if group.deadline_ns() <= now_ns:
-                    group.tick(effects, now_ns)
-                    group.finish(effects, now_ns)
-        elif isinstance(input, Pause):
-            self._group(input.group).pause()
-        elif isinstance(input, Resume):
-            group = self._group(input.group)
-            group.resume(effects, now_ns)
-            group.finish(effects, now_ns)
-        elif isinstance(input, Leave):
-            group = self._group(input.group)
-            group.leave(now_ns)
-            group.finish(effects, now_ns)
-        else:
+            self._tick(effects, now_ns)
+        elif isinstance(input, Join):
             self._join(input, effects, now_ns)
-        for group in self._groups.values():
-            deadline_ns = group.deadline_ns()
+        else:
+            self._act(input, self._group(input.group), effects, now_ns)
+        if len(self._groups) > 1:
+            self._move_on(effects, now_ns)
+        for group in self._touched:
+            self._deadlines_ns[group.group_id] = group.deadline_ns()
+        self._touched.clear()
+        for deadline_ns in self._deadlines_ns.values():
             if deadline_ns < effects.deadline_ns:
                 effects.deadline_ns = deadline_ns
+        for crossing in self._crossings.values():
+            effects.deadline_ns = min(effects.deadline_ns, crossing.deadline_ns())
         return effects
 
+    def _act(
+        self, input: Send | Barrier | Pause | Resume | Leave, group: VectorStack, effects: Effects, now_ns: int
+    ) -> None:
+        """What the application wants of one group."""
+        self._touch(group)
+        if isinstance(input, Send):
+            name = LEVEL_NAMES[input.level]
+            if name not in vector.LEVELS_OFFERED:
+                raise LevelNotOfferedError(name, vector.NAME, vector.LEVELS_OFFERED, ())
+            group.send(input.payloads, input.level, input.destination, effects, now_ns)
+        elif isinstance(input, Barrier):
+            group.barrier(input.payload, effects, now_ns)
+        elif isinstance(input, Pause):
+            group.pause()
+            return
+        elif isinstance(input, Resume):
+            group.resume(effects, now_ns)
+        else:
+            group.leave(now_ns)
+        group.finish(effects, now_ns)
+
+    def _tick(self, effects: Effects, now_ns: int) -> None:
+        for crossing in self._crossings.values():
+            if crossing.deadline_ns() <= now_ns:
+                crossing.tick(now_ns)
+        for group in self._groups.values():
+            if self._deadlines_ns[group.group_id] <= now_ns:
+                self._touch(group)
+                group.tick(effects, now_ns)
+                group.finish(effects, now_ns)
+
+    def _touch(self, group: VectorStack) -> None:
+        if group not in self._touched:
+            self._touched.append(group)
+
     def _receive(self, input: Receive, effects: Effects, now_ns: int) -> None:
-        touched: list[VectorStack] = []
         for data in input.datagrams:
             try:
                 kind, group_id, tag, sender, flags, level = unseal(data)
@@ -78,18 +126,34 @@ class Engine:
             except MalformedError as error:
                 self._dropped[error.reason] = self._dropped.get(error.reason, 0) + 1
                 continue
-            if group not in touched:
-                touched.append(group)
-        for group in touched:
+            if group not in self._touched:
+                self._touched.append(group)
+        for group in self._touched:
             group.finish(effects, now_ns)
 
-    def _send(self, input: Send, effects: Effects, now_ns: int) -> None:
-        group = self._group(input.group)
-        name = LEVEL_NAMES[input.level]
-        if name not in vector.LEVELS_OFFERED:
-            raise LevelNotOfferedError(name, vector.NAME, vector.LEVELS_OFFERED, ())
-        group.send(input.payloads, input.level, effects, now_ns)
-        group.finish(effects, now_ns)
+    def _move_on(self, effects: Effects, now_ns: int) -> None:
+        """Let the groups of each domain follow each other until nothing moves."""
+        for event in effects.events:
+            if isinstance(event, Ended) and event.excluded:
+                self._expel(self._groups[event.group].crossing, effects)
+                break
+        progress = True
+        while progress:
+            progress = False
+            for group in self._groups.values():
+                if group.waits() and not group.crossing.is_alone():
+                    self._touch(group)
+                    if group.nudge(effects, now_ns):
+                        progress = True
+        for crossing in self._crossings.values():
+            for group_id in crossing.take_hastened():
+                self._groups_by_id[group_id].collect(effects)
+
+    def _expel(self, crossing: Crossing, effects: Effects) -> None:
+        for group in self._groups.values():
+            if group.crossing is crossing:
+                self._touch(group)
+                group.expel(effects)
 
     def _join(self, input: Join, effects: Effects, now_ns: int) -> None:
         if input.group in self._groups:
@@ -98,9 +162,19 @@ class Engine:
             raise UsageError(f"there is no stack {input.stack!r}; the stacks are: {vector.NAME}")
         if wire_id(input.group) in self._groups_by_id:
             raise UsageError(f"the name {input.group!r} collides with that of another group here; choose another name")
-        group = VectorStack(input, self.process, self._random, self._options)
+        crossing = self._crossings.get(input.domain.name)
+        if crossing is None:
+            crossing = Crossing(input.domain, self._random, self._options)
+        elif crossing.domain != input.domain:
+            raise UsageError(
+                f"group {input.group!r} declares the causality domain {input.domain.name!r} as {input.domain}, but "
+                f"another group here declares it as {crossing.domain}; declare it alike"
+            )
+        group = VectorStack(input, self.process, crossing, self._random, self._options)
+        self._crossings[input.domain.name] = crossing
         self._groups[input.group] = group
         self._groups_by_id[group.group_id] = group
+        self._touch(group)
         group.start(input.contacts, effects, now_ns)
         group.finish(effects, now_ns)
 
@@ -113,6 +187,22 @@ class Engine:
     def outstanding(self, group: str) -> int:
         """Own messages and packets that are not yet known to be stable at every member."""
         return self._group(group).outstanding()
+
+    def held(self, group: str) -> int:
+        """Packets that have arrived and wait for their place."""
+        return self._group(group).held()
+
+    def mark(self, groups: list[str]) -> list[Mark]:
+        """All that was sent or delivered in these groups until now, for `is_stable` to ask about later."""
+        return [self._group(group).mark() for group in groups]
+
+    def is_stable(self, marks: list[Mark], copies: int = 0) -> bool:
+        """Whether all that the marks stand for has reached so many members beside its sender (0: all of them)."""
+        return all(self._group(mark.group).is_stable(mark, copies) for mark in marks)
+
+    def groups_of(self, domain: str) -> list[str]:
+        """The groups of a causality domain that this process is in."""
+        return [name for name, group in self._groups.items() if group.crossing.domain.name == domain and not group.over]
 
     def statistics(self) -> dict[str, int]:
         """Counters, over all groups; `dropped_<reason>` for packets that were no good."""

@@ -1,16 +1,20 @@
 """What every stack owes its callers, whatever it is made of. One suite; each stack runs through it."""
 
+from random import Random
+
 import pytest
 
+from antiphon.kernel.domain import Domain
 from antiphon.kernel.effects import Accepted
-from antiphon.kernel.errors import LevelNotOfferedError, MessageTooLargeError, UsageError
+from antiphon.kernel.errors import MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Pause, Resume, Send
-from antiphon.kernel.levels import CAUSAL, FIFO, RELIABLE, SAFE
-from antiphon.kernel.options import Options
+from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, RELIABLE, SAFE
+from antiphon.kernel.options import MILLISECOND_NS, Options
 from tests.table import GROUP, Table
 
-LEVELS = [RELIABLE, FIFO, CAUSAL]
+LEVELS = [RELIABLE, FIFO, CAUSAL, AGREED, SAFE]
+ORDERED = [AGREED, SAFE]
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -116,10 +120,69 @@ def test_reliable_messages_that_came_during_a_pause_are_delivered_after_it() -> 
     assert table.log[1] == ["p1#2", "p1#3"]
 
 
-def test_a_level_that_is_not_offered_is_refused_with_the_ones_that_are() -> None:
-    table = Table(2)
-    with pytest.raises(LevelNotOfferedError, match=r"offers reliable, fifo, causal, not 'safe'"):
-        table.send(0, b"", level=SAFE)
+def shuffled(table: Table, random: Random, rounds: int) -> None:
+    """Packets arrive one by one from links drawn at random, some of them late, twice or not at all."""
+    for _ in range(rounds):
+        links = [link for link, packets in table.links.items() if packets]
+        if not links:
+            table.wait(5 * MILLISECOND_NS)
+            continue
+        source, destination = random.choice(links)
+        packets = table.links[source, destination]
+        chance = random.random()
+        if chance < 0.1:
+            packets.pop(0)
+        elif chance < 0.2:
+            table.arrive(destination, packets[0])
+        else:
+            table.arrive(destination, packets.pop(random.randrange(min(3, len(packets)))))
+
+
+@pytest.mark.parametrize("level", ORDERED)
+@pytest.mark.parametrize("seed", range(20))
+def test_ordered_levels_are_delivered_in_one_order_everywhere(level: int, seed: int) -> None:
+    random = Random(seed)
+    table = Table(4)
+    for number in range(25):
+        table.send(random.randrange(4), b"%d" % number, level=level)
+        shuffled(table, random, random.randrange(12))
+    table.settle(rounds=400)
+    assert len(table.log[0]) == 25
+    assert all(log == table.log[0] for log in table.log)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_levels_mix_freely(seed: int) -> None:
+    """All levels at once: everything arrives once, and what is ordered in one order."""
+    random = Random(seed)
+    table = Table(4)
+    ordered: set[str] = set()
+    numbers = [0] * 4
+    for _ in range(40):
+        sender, level = random.randrange(4), random.choice(LEVELS)
+        numbers[sender] += 1
+        if level in ORDERED:
+            ordered.add(f"p{sender + 1}#{numbers[sender]}")
+        table.send(sender, b"", level=level)
+        shuffled(table, random, random.randrange(12))
+    table.settle(rounds=400)
+    orders = [[message for message in log if message in ordered] for log in table.log]
+    assert len(orders[0]) == len(ordered)
+    assert all(order == orders[0] for order in orders)
+    assert all(sorted(log) == sorted(table.log[0]) and len(log) == 40 for log in table.log)
+
+
+def test_agreed_messages_that_came_during_a_pause_are_delivered_after_it_in_order() -> None:
+    table = Table(3)
+    table.step(2, Pause(GROUP))
+    for sender in (0, 1, 0, 1):
+        table.send(sender, b"", level=AGREED)
+    table.settle()
+    assert table.log[2] == []
+    table.step(2, Resume(GROUP))
+    table.settle()
+    assert table.log[2] == table.log[0]
+    assert len(table.log[0]) == 4
 
 
 def test_a_message_that_is_too_large_is_refused_and_changes_nothing() -> None:
@@ -146,6 +209,20 @@ def test_misuse_is_refused_in_words() -> None:
         engine.step(Join(group="h", view=View(1, (ProcessId("x"),))), 0)
     with pytest.raises(UsageError, match="packet_bytes_max of at least"):
         Table(200)
+    with pytest.raises(UsageError, match="a message to one member is `causal`; 'agreed' is for multicasts"):
+        table.send(0, b"", level=AGREED, to=1)
+    with pytest.raises(UsageError, match="static; join with `primary`"):
+        table.barrier(0, b"")
+    with pytest.raises(UsageError, match="declare it alike"):
+        engine.step(Join(group="h", view=table.view, domain=Domain(rule="conservative")), 0)
+    with pytest.raises(UsageError, match="no rule 'none' for causality domains; choose one of: carry"):
+        Domain(rule="none")
+    with pytest.raises(UsageError, match="the resilience of domain 'd' is -1"):
+        Domain(name="d", resilience=-1)
+    with pytest.raises(UsageError, match="the overlaps of domain 'd' matter under the rule `carry` only"):
+        Domain(name="d", rule="epochs", overlaps=(("a", "b"),))
+    with pytest.raises(UsageError, match="excluded groups matter under the rule `epochs` only"):
+        Domain(name="d", excluded=("a",))
 
 
 def test_packets_of_other_groups_views_and_set_ups_are_dropped_and_counted() -> None:

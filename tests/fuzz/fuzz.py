@@ -15,34 +15,41 @@ from random import Random
 from zlib import crc32
 
 from antiphon.kernel.inputs import Receive
-from antiphon.kernel.levels import CAUSAL, FIFO, RELIABLE
+from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES
 from antiphon.kernel.options import Options
-from tests.table import GROUP, Table
+from tests.table import Table
 
 MEMBERS = 3
+GROUPS = {"g": (0, 1, 2), "h": (0, 1, 2)}
 OPTIONS = Options(window_packets=32, packet_bytes_max=600, message_bytes_max=100_000)
 SAMPLES_MAX = 500
 
 
 class Fuzzer:
-    """A group at work, and somebody who throws things at its members."""
+    """Two groups of the same members at work, and somebody who throws things at them."""
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.table = Table(MEMBERS, OPTIONS)
+        self.table = Table(MEMBERS, OPTIONS, groups=GROUPS)
         self.samples: list[bytes] = []
-        self.sent = 0
+        self.due = [0] * MEMBERS
         self.delivered = [0] * MEMBERS
 
     def work(self) -> None:
-        """The group does a bit of its own, and its packets become samples."""
+        """The groups do a bit of their own, and their packets become samples."""
         table = self.table
         member = self.random.randrange(MEMBERS)
         payloads = [bytes(self.random.randrange(40)) for _ in range(self.random.randrange(1, 4))]
         if self.random.random() < 0.1:
             payloads.append(bytes(2_000))
-        table.send(member, *payloads, level=self.random.choice((RELIABLE, FIFO, CAUSAL)))
-        self.sent += len(payloads)
+        group = self.random.choice(list(GROUPS))
+        if self.random.random() < 0.2:
+            to = self.random.randrange(MEMBERS)
+            table.send(member, *payloads, level=CAUSAL, group=group, to=to)
+            self.due[to] += len(payloads)
+        else:
+            table.send(member, *payloads, level=self.random.randrange(len(LEVEL_NAMES)), group=group)
+            self.due = [due + len(payloads) for due in self.due]
         table.wait(3_000_000)
         for link, packets in list(table.links.items()):
             self.samples += packets
@@ -88,7 +95,7 @@ class Fuzzer:
                 # What an enemy makes the members say to each other is not what is tested here.
                 self.table.step(member, Receive(lot))
             held = max(self.table.statistics(member)["packets_held"] for member in range(MEMBERS))
-            assert held <= MEMBERS * OPTIONS.window_packets, f"{held} packets held"
+            assert held <= len(GROUPS) * MEMBERS * OPTIONS.window_packets, f"{held} packets held"
             self._count_deliveries()
 
     def _count_deliveries(self) -> None:
@@ -96,16 +103,18 @@ class Fuzzer:
         for member in range(MEMBERS):
             self.delivered[member] += len(self.table.log[member])
             self.table.log[member].clear()
+            self.table.story[member].clear()
             self.table.events[member].clear()
             self.table.payloads[member].clear()
 
     def finish(self) -> dict[str, object]:
         """Let the group come to rest; everybody must have everything, once."""
         self.table.settle(rounds=500)
+        self.table.play(300)
         self._count_deliveries()
-        assert self.delivered == [self.sent] * MEMBERS, f"{self.delivered} of {self.sent} messages delivered"
-        assert all(engine.outstanding(GROUP) == 0 for engine in self.table.engines)
-        return {"messages": self.sent, "statistics": self.table.statistics(0)}
+        assert self.delivered == self.due, f"{self.delivered} of {self.due} messages delivered"
+        assert all(self.table.outstanding(member) == 0 for member in range(MEMBERS))
+        return {"messages": self.due, "statistics": self.table.statistics(0)}
 
 
 def peak_memory_mib() -> float:

@@ -1,7 +1,7 @@
 """Logs in memory: which calls become which rows."""
 
 from antiphon.history.log import MERGE_SPAN_NS, MemoryLog
-from antiphon.history.schema import LEVELS, SCHEMA, Row
+from antiphon.history.schema import BARRIER, LEFT, LEVELS, SCHEMA, Row
 from antiphon.kernel.levels import LEVEL_NAMES
 
 
@@ -59,7 +59,9 @@ def test_what_differs_is_not_merged() -> None:
     log.send(1, "h", 2, 9, 1, "fifo", 0)  # another kind
     log.send(1, "h", 2, 10, 1, "fifo", 0, ("c/1",))  # other destinations
     log.send(2 + MERGE_SPAN_NS, "h", 2, 11, 1, "fifo", 0, ("c/1",))  # too late
-    assert [row.count for row in log.rows()] == [1] * 10
+    for number in (12, 13, 14):  # a label
+        log.send(2 + MERGE_SPAN_NS, "h", 2, number, 1, "fifo", 0, ("c/1",), BARRIER if number < 14 else None)
+    assert [row.count for row in log.rows()] == [1] * 13
 
 
 def test_a_row_in_between_ends_a_run() -> None:
@@ -68,6 +70,22 @@ def test_a_row_in_between_ends_a_run() -> None:
     log.note(1, "something happened")
     log.send(1, "g", 1, 2, 1, "causal", 1)
     assert [row.kind for row in log.rows()] == ["send", "note", "send"]
+
+
+def test_labels_and_groups_of_notes_are_kept() -> None:
+    log = make_log()
+    log.send(1, "g", 1, 1, 1, "safe", 4, label=BARRIER)
+    log.deliver(2, "g", 1, "a", 1, 1, 1, "safe", 4, BARRIER)
+    log.deliver(3, "g", 2, "a", 1, 2, 1, "safe", 4)
+    log.note(4, LEFT, "g")
+    log.note(5, "hm")
+    assert [(row.kind, row.label, row.group) for row in log.rows()] == [
+        ("send", BARRIER, "g"),
+        ("deliver", BARRIER, "g"),
+        ("deliver", None, "g"),
+        ("note", LEFT, "g"),
+        ("note", "hm", None),
+    ]
 
 
 def test_recording_goes_on_after_a_look() -> None:

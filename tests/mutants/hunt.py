@@ -15,10 +15,15 @@ from antiphon.pipeline import reference
 from antiphon.pipeline.result import BROKEN
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
+from tests.mutants.group_mutants import GROUP_MUTANTS
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
+from tests.mutants.order_mutants import ORDER_MUTANTS
 from tests.mutants.view_mutants import VIEW_MUTANTS
 from tests.simulation.campaign import explain, make_logs
 from tests.simulation.crowds import run_crowd
+from tests.simulation.sieges import draw_siege
+
+ALL_MUTANTS = (*MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS)
 
 
 def symptoms(seed: int, breaks: Sequence[str]) -> str | None:
@@ -37,20 +42,21 @@ def symptoms(seed: int, breaks: Sequence[str]) -> str | None:
     return None
 
 
-def crowd_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
-    """The same in this seed's crowd, whose members come and go."""
+def siege_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
+    """The same in this seed's siege, where members come and go."""
     try:
-        problems, _ = run_crowd(seed)
+        outcome = run_crowd(seed, draw_siege)
     except AssertionError as error:
         return f"assertion: {error}"
-    return next((problem for problem in problems if any(word in problem for word in breaks)), None)
+    expected = [f"{guarantee} broken" for guarantee in breaks]
+    return next((problem for problem in outcome.problems if any(words in problem for words in expected)), None)
 
 
 def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
     """The first seed that catches the mutant."""
     with mutant.at_large():
         for seed in range(seeds):
-            seen = (crowd_symptoms if mutant in VIEW_MUTANTS else symptoms)(seed, mutant.breaks)
+            seen = (symptoms if mutant in MUTANTS else siege_symptoms)(seed, mutant.breaks)
             if seen is not None:
                 return {"mutant": mutant.name, "caught": True, "seed": seed, "seen": seen}
     return {"mutant": mutant.name, "caught": False, "seeds": seeds}
@@ -65,7 +71,7 @@ def main() -> int:
         print("mutants patch the plain-Python core: set ANTIPHON_PURE=1", file=sys.stderr)
         return 2
     escaped = 0
-    for mutant in (*MUTANTS, *VIEW_MUTANTS):
+    for mutant in ALL_MUTANTS:
         if not arguments.names or mutant.name in arguments.names:
             result = hunt(mutant, arguments.seeds)
             escaped += not result["caught"]

@@ -15,7 +15,7 @@ from antiphon.parts.exchange import Exchange
 from antiphon.parts.incoming import IncomingStream
 from antiphon.parts.packet import Acks, DataPacket
 from antiphon.parts.pending import PendingQueue
-from antiphon.parts.vector_clock import at_most, changes
+from antiphon.parts.vector_clock import at_most
 from antiphon.stacks.vector import causal, timestamp
 from antiphon.stacks.vector.causal import CausalOrder
 from antiphon.stacks.vector.session import ViewSession
@@ -46,58 +46,53 @@ class Mutant:
                 patcher.stop()
 
 
-def _deliverable_by_fifo_alone(self: CausalOrder, packet: DataPacket) -> bool:
+def _ready_by_fifo_alone(self: CausalOrder, packet: DataPacket) -> bool:
     self._read(packet)
-    return packet.number == self.delivered[packet.sender] + 1
+    return True
 
 
 def _at_most_somewhere(one: list[int], other: list[int]) -> bool:
     return any(a <= b for a, b in zip(one, other, strict=True))
 
 
-def _encode_without_the_last_change(changed: list[tuple[int, int]], vector: list[int]) -> bytes:
+def _encode_without_the_last_change(changed: list[tuple[int, int]], vector: list[int]) -> tuple[int, bytes]:
     if len(changed) < 2:
-        return _encode(changed, vector)
+        return _encode_vector(changed, vector)
     shorter = vector.copy()
     shorter[changed[-1][0]] = 0
-    return _encode(changed[:-1], shorter)
+    return _encode_vector(changed[:-1], shorter)
 
 
-_encode = timestamp.encode
+_encode_vector = timestamp.encode_vector
 
 
-def _deliverable_once_received(self: ViewSession, packet: DataPacket) -> bool:
+def _let_through_by_receipt(self: ViewSession, sender: int, effects: Any, now_ns: int) -> bool:
     """Takes what was acknowledged, that is received, for delivered."""
-    order = self._order
-    if packet.number != order.delivered[packet.sender] + 1:
-        return False
-    order._read(packet)
-    received = [
-        max(stream.received, delivered)
-        for stream, delivered in zip(self.exchange.incoming, order.delivered, strict=True)
-    ]
-    return packet.level < CAUSAL or at_most(order._vectors[packet.sender], received)
+
+    def is_ready(order: CausalOrder, packet: DataPacket) -> bool:
+        order._read(packet)
+        streams = zip(self.exchange.incoming, order.ready, strict=True)
+        received = [max(stream.received, ready) for stream, ready in streams]
+        return packet.level < CAUSAL or at_most(order._vectors[packet.sender], received)
+
+    with patch.object(CausalOrder, "is_ready", is_ready):
+        return _let_through(self, sender, effects, now_ns)
 
 
-def _drain_by_receipt(self: ViewSession, sender: int, effects: Any, now_ns: int) -> bool:
-    with patch.object(CausalOrder, "deliverable", lambda _, packet: _deliverable_once_received(self, packet)):
-        return _drain(self, sender, effects, now_ns)
+_let_through = ViewSession._let_through
 
 
-_drain = ViewSession._drain
-
-
-def _drain_past_gaps(self: ViewSession, sender: int, effects: Any, now_ns: int) -> bool:
-    progress = _drain(self, sender, effects, now_ns)
+def _let_through_past_gaps(self: ViewSession, sender: int, effects: Any, now_ns: int) -> bool:
+    progress = _let_through(self, sender, effects, now_ns)
     stream = self.exchange.incoming[sender]
-    if sender != self._me and stream.gap_tries > 1 and self._order.delivered[sender] + 1 not in stream.packets:
-        self._order.delivered[sender] += 1
-        stream.received = max(stream.received, self._order.delivered[sender])
+    if sender != self._me and stream.gap_tries > 1 and self._causal.ready[sender] + 1 not in stream.packets:
+        self._causal.ready[sender] += 1
+        stream.received = max(stream.received, self._causal.ready[sender])
         while stream.received + 1 in stream.packets:
             stream.received += 1
         stream._watch(now_ns)
         stream.consume()
-        return _drain(self, sender, effects, now_ns) or progress
+        return _let_through(self, sender, effects, now_ns) or progress
     return progress
 
 
@@ -123,19 +118,13 @@ def _acks_of_what_is_known(self: Exchange, first: int, count: int) -> Acks:
 _acks = Exchange._acks
 
 
-def _deliver_without_learning(self: CausalOrder, packet: DataPacket) -> None:
-    self.delivered[packet.sender] = packet.number
-    self._learn(packet.sender, packet.number)
+def _deliver_without_learning(self: CausalOrder, sender: int, number: int, level: int, vector: list[int]) -> None:
+    self.delivered[sender] = number
+    self._learn(sender, number)
 
 
 def _deliver_early_without_learning(self: CausalOrder, packet: DataPacket) -> None:
     self._learn(packet.sender, packet.number)
-
-
-def _stamp_compressed_at_every_level(self: CausalOrder, level: int) -> bytes:
-    section = timestamp.encode(changes(self._stamped, self._others()), self._others())
-    self._stamped = self._others()
-    return section
 
 
 def _asked_once(self: IncomingStream, now_ns: int, jitter_ns: int) -> None:
@@ -152,16 +141,16 @@ def _receive_fifo_like_reliable(
     _receive_data(self, sender, flags, level, data, effects, now_ns)
     for number in set(self.exchange.incoming[sender].packets) - held:
         packet = self.exchange.incoming[sender].packets[number]
-        if level == FIFO and number > self._order.delivered[sender] and not packet.delivered:
-            self._deliver_early(packet, effects)
+        if level == FIFO and number > self._causal.ready[sender] and not packet.delivered:
+            self._delivery.early(packet, [], effects)
 
 
 _receive_data = ViewSession._receive_data
 
 
-def _accept_and_forget(self: PendingQueue, payloads: list[bytes], level: int) -> int:
+def _accept_and_forget(self: PendingQueue, payloads: list[bytes], *rest: Any) -> int:
     """Says yes to everything, and keeps what there is room for."""
-    count = _accept(self, payloads, level)
+    count = _accept(self, payloads, *rest)
     self.accepted += len(payloads) - count
     return len(payloads)
 
@@ -169,20 +158,23 @@ def _accept_and_forget(self: PendingQueue, payloads: list[bytes], level: int) ->
 _accept = PendingQueue.accept
 
 
-def _stale_stamp(self: CausalOrder, level: int) -> bytes:
+def _stale_stamp(self: CausalOrder, level: int) -> tuple[int, bytes]:
     """A burst is taken to go on although something was received in between."""
-    return b"" if self.known[self._me] % 2 and level != RELIABLE else _stamp(self, level)
+    return (0, b"") if self.known[self._me] % 2 and level != RELIABLE else _stamp(self, level)
 
 
 _stamp = CausalOrder.stamp
 
+IS_DUE = (CausalOrder, "is_due", lambda *_: True)
+"""Nothing waits for its past to be delivered any more."""
+
 MUTANTS = (
-    Mutant("no delay rule", ("causal",), ((CausalOrder, "deliverable", _deliverable_by_fifo_alone),)),
+    Mutant("no delay rule", ("causal",), ((CausalOrder, "is_ready", _ready_by_fifo_alone), IS_DUE)),
     Mutant("wrong comparison", ("causal",), ((causal, "at_most", _at_most_somewhere),)),
     Mutant("duplicate not discarded", ("duplication",), ((IncomingStream, "is_duplicate", lambda _, number: False),)),
-    Mutant("compression drops a field", ("causal",), ((timestamp, "encode", _encode_without_the_last_change),)),
-    Mutant("ack taken for delivery", ("causal",), ((ViewSession, "_drain", _drain_by_receipt),)),
-    Mutant("gap skipped", ("fifo", "causal", "settled"), ((ViewSession, "_drain", _drain_past_gaps),)),
+    Mutant("compression drops a field", ("causal",), ((timestamp, "encode_vector", _encode_without_the_last_change),)),
+    Mutant("ack taken for delivery", ("causal",), ((ViewSession, "_let_through", _let_through_by_receipt), IS_DUE)),
+    Mutant("gap skipped", ("fifo", "causal", "settled"), ((ViewSession, "_let_through", _let_through_past_gaps),)),
     Mutant("holder resends the wrong packet", ("settled",), ((Exchange, "_held", _held_next_door),)),
     Mutant("stability declared too early", ("settled",), ((AckTable, "stable", _stable_somewhere),)),
     Mutant("ack of what was never received", ("settled",), ((Exchange, "_acks", _acks_of_what_is_known),)),
@@ -194,8 +186,7 @@ MUTANTS = (
             (CausalOrder, "deliver_early", _deliver_early_without_learning),
         ),
     ),
-    Mutant("reliable packets compressed", ("causal",), ((CausalOrder, "stamp", _stamp_compressed_at_every_level),)),
-    Mutant("own message never waits", ("causal",), ((CausalOrder, "own_deliverable", lambda *_: True),)),
+    Mutant("sent ahead of its own past", ("causal",), ((CausalOrder, "may_send", lambda *_: True),)),
     Mutant("stamp left out at the wrong time", ("causal",), ((CausalOrder, "stamp", _stale_stamp),)),
     Mutant("resend asked for once only", ("settled",), ((IncomingStream, "asked", _asked_once),)),
     Mutant("fifo taken for reliable", ("fifo",), ((ViewSession, "_receive_data", _receive_fifo_like_reliable),)),

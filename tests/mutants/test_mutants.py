@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.hunt import symptoms
+from tests.mutants.hunt import ALL_MUTANTS, symptoms
 from tests.mutants.mutants import MUTANTS
-from tests.mutants.view_mutants import VIEW_MUTANTS
 
 ROOT = Path(__file__).parents[2]
 
@@ -30,7 +29,7 @@ def catches() -> dict[str, dict[str, object]]:
     return {catch["mutant"]: catch for catch in map(json.loads, done.stdout.splitlines())}
 
 
-@pytest.mark.parametrize("name", [mutant.name for mutant in (*MUTANTS, *VIEW_MUTANTS)])
+@pytest.mark.parametrize("name", [mutant.name for mutant in ALL_MUTANTS])
 def test_the_mutant_is_caught(name: str, catches: dict[str, dict[str, object]]) -> None:
     assert catches[name]["caught"], f"{name} survived {catches[name]['seeds']} seeds"
 

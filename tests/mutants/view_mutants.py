@@ -1,14 +1,18 @@
-"""Changes of view broken on purpose; each must be caught in the crowds of tests/simulation/crowds.py."""
+"""Changes of view broken on purpose; hunted in the sieges of tests/simulation."""
 
 from typing import Any
 
+from antiphon.kernel.effects import Effects
 from antiphon.parts.incoming import IncomingStream
 from antiphon.parts.ranges import Ranges
-from antiphon.stacks.vector import membership
+from antiphon.stacks.vector import agreement
+from antiphon.stacks.vector.membership import Membership
 from antiphon.stacks.vector.messages import Proposal
 from antiphon.stacks.vector.rounds import Round
 from antiphon.stacks.vector.session import ViewSession
+from antiphon.stacks.vector.wishes import Wishes
 from tests.mutants.mutants import Mutant
+from tests.simulation.crowds import REST
 
 
 def _cut_of_the_coordinator(self: Round, view: Any, leavers: Any, joiners: Any) -> Proposal:
@@ -27,10 +31,39 @@ def _never_closed(self: IncomingStream, cut: Ranges, now_ns: int) -> None:
     self.known = self.received
 
 
+def _holdings_up_to_the_first_gap(self: ViewSession) -> list[Ranges]:
+    return [Ranges(held.pairs[:1] if held.pairs and held.pairs[0][0] == 1 else []) for held in _holdings(self)]
+
+
+_holdings = ViewSession.holdings
+
+
+def _finish_without_the_rest(self: ViewSession, barriers: Any, effects: Effects, now_ns: int) -> bool:
+    """What a paused application has not yet been given is dropped."""
+    return True
+
+
+def _part_at_once(self: Membership, proposal: Proposal, effects: Effects, now_ns: int) -> None:
+    self._end(self._me not in proposal.left, effects)
+
+
 VIEW_MUTANTS = (
     Mutant("cut not waited for", ("view_synchrony",), ((ViewSession, "complete", lambda self: True),)),
     Mutant("members go on during the flush", ("view_synchrony",), ((ViewSession, "freeze", lambda self: None),)),
     Mutant("cut of the coordinator alone", ("view_synchrony",), ((Round, "make_proposal", _cut_of_the_coordinator),)),
     Mutant("cut not fetched", ("view_synchrony",), ((IncomingStream, "close_at", _never_closed),)),
-    Mutant("any number is a majority", ("primary",), ((membership, "is_quorum", lambda ranks, members: True),)),
+    Mutant("any number is a majority", ("primary",), ((agreement, "is_quorum", lambda ranks, members: True),)),
+    Mutant(
+        "early packets not reported", ("view_synchrony",), ((ViewSession, "holdings", _holdings_up_to_the_first_gap),)
+    ),
+    Mutant(
+        "rest of the cut not delivered", ("view_synchrony",), ((ViewSession, "finish_cut", _finish_without_the_rest),)
+    ),
+    Mutant(
+        "accepted proposal forgotten",
+        ("view_agreement", "primary", "view_synchrony"),
+        ((Round, "accepted", lambda self: None),),
+    ),
+    Mutant("an excluded life let in again", ("fifo", "causal", "settled"), ((Wishes, "is_gone", lambda *_: False),)),
+    Mutant("leaver does not wait", (REST,), ((Membership, "_part", _part_at_once),)),
 )

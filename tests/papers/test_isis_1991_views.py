@@ -5,7 +5,7 @@ from antiphon.history.log import MemoryLog
 from antiphon.history.schema import Row
 from antiphon.kernel.levels import CAUSAL
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.simulator.crowd import Crowd
+from antiphon.simulator.crowd import Charter, Crowd
 from tests.simulation.views import view_violations
 
 SECOND_NS = 1_000 * MILLISECOND_NS
@@ -17,7 +17,8 @@ class Scene:
     def __init__(self, places: int, founders: int, *cuts: Fault) -> None:
         self.names = [f"p{number}" for number in range(1, places + 1)]
         layers: list[Fault] = [Delay(MILLISECOND_NS, 0), *cuts]
-        self.crowd = Crowd("g", self.names, founders, 0, layers, Options(), self._make_log)
+        charter = Charter("g", list(range(places)), list(range(founders)))
+        self.crowd = Crowd(self.names, [charter], 0, layers, Options(), self._make_log)
 
     @staticmethod
     def _make_log(process: str, incarnation: int) -> MemoryLog:

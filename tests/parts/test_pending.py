@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
 from antiphon.parts.pending import PendingQueue
 
@@ -61,3 +62,35 @@ def test_a_message_in_fragments_starts_again_in_a_new_view() -> None:
     stream.restart_message()
     assert [stream.next_load(5, 4).fragment for _ in range(3)] == [b"0123", b"4567", b"89"]
     assert not stream.has_pending()
+
+
+def test_runs_keep_what_they_are_for() -> None:
+    """Level, destination, barrier and place among all that the process sends."""
+    queue = PendingQueue(Options())
+    queue.accept([b"all"], 2, None, False, 5)
+    queue.accept([b"one", b"more"], 2, ProcessId("b"), False, 6)
+    queue.accept([b"now"], 4, None, True, 9)
+    assert (queue.next_ticket(), queue.next_message()) == (5, 1)
+    assert queue.take_message() == (1, b"all")
+    assert (queue.head().destination, queue.next_ticket()) == (ProcessId("b"), 6)
+    assert [queue.take_message(), queue.take_message()] == [(2, b"one"), (3, b"more")]
+    assert (queue.head().barrier, queue.head().level, queue.next_ticket()) == (True, 4, 9)
+    assert queue.take_message() == (4, b"now")
+    assert (queue.has_pending(), queue.pending_bytes, queue.next_message()) == (False, 0, 5)
+
+
+def test_a_load_does_not_reach_over_the_end_of_a_run() -> None:
+    queue = PendingQueue(Options())
+    queue.accept([b"a", b"b"], 2)
+    queue.accept([b"c"], 2, ProcessId("b"))
+    assert queue.next_load(1_000, 1_000).complete == [b"a", b"b"]
+    assert queue.head().destination == ProcessId("b")
+
+
+def test_what_fits_is_whole_and_not_begun() -> None:
+    queue = PendingQueue(Options())
+    queue.accept([b"0123456789"], 2)
+    assert queue.fits(12)
+    assert not queue.fits(11)
+    queue.next_load(5, 4)
+    assert not queue.fits(1_000)

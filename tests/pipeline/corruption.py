@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
-from antiphon.history.schema import Row
+from antiphon.history.schema import BARRIER, LEFT, LEVELS, Row
 
 Corrupt = Callable[[Random, list[Row]], list[Row]]
 
@@ -38,7 +39,8 @@ def repeat_delivery(random: Random, rows: list[Row]) -> list[Row]:
         return rows
     chosen = random.choice(log)
     number = max(1, (chosen.number or 1) + random.randint(-2, 1))
-    again = replace(chosen, number=number, count=random.randint(1, 3))
+    count = 1 if chosen.label else random.randint(1, 3)
+    again = replace(chosen, number=number, count=count)
     whole = _whole_log(rows, chosen)
     last = len(whole) - 1 if whole[-1].kind in ("stop", "crash") else len(whole)
     return _with_log(rows, whole, [*whole[:last], again, *whole[last:]])
@@ -60,7 +62,9 @@ def invent_delivery(random: Random, rows: list[Row]) -> list[Row]:
     if not log:
         return rows
     chosen = random.choice(log)
-    changes = [{"number": random.choice((900, 3, 12))}, {"sender": "stranger"}, {"sender_incarnation": 7}, {"count": 5}]
+    changes = [{"number": random.choice((900, 3, 12))}, {"sender": "stranger"}, {"sender_incarnation": 7}]
+    if chosen.label is None:
+        changes.append({"count": 5})
     return _replaced(rows, {id(chosen): replace(chosen, **random.choice(changes))})  # type: ignore[arg-type]
 
 
@@ -70,7 +74,7 @@ def change_level(random: Random, rows: list[Row]) -> list[Row]:
     if not log:
         return rows
     chosen = random.choice(log)
-    return _replaced(rows, {id(chosen): replace(chosen, level=random.choice(("reliable", "fifo", "causal", "safe")))})
+    return _replaced(rows, {id(chosen): replace(chosen, level=random.choice(LEVELS))})
 
 
 def cut_log(random: Random, rows: list[Row]) -> list[Row]:
@@ -179,11 +183,88 @@ def forget_notes(random: Random, rows: list[Row]) -> list[Row]:
     return _replaced(rows, {id(row): replace(row, label="hums") for row in spoken})
 
 
+def swap_neighbours(random: Random, rows: list[Row]) -> list[Row]:
+    """Two deliveries of a process that follow each other in a group change places, one of them agreed or safe."""
+    pairs = [
+        pair
+        for group in sorted({row.group or "" for row in rows})
+        for pair in pairwise(row for row in _log(random, rows, "deliver") if row.group == group)
+        if {row.level for row in pair} & {"agreed", "safe"}
+    ]
+    if not pairs:
+        return rows
+    one, other = random.choice(pairs)
+    return _replaced(rows, {id(one): _as(one, other), id(other): _as(other, one)})
+
+
+def drop_safe(random: Random, rows: list[Row]) -> list[Row]:
+    """A process never delivers something safe."""
+    safe = [row for row in rows if row.kind == "deliver" and row.level == "safe"]
+    if not safe:
+        return rows
+    chosen = random.choice(safe)
+    whole = _whole_log(rows, chosen)
+    return _with_log(rows, whole, [row for row in whole if row is not chosen])
+
+
+def change_barrier(random: Random, rows: list[Row]) -> list[Row]:
+    """A message is a barrier, or no longer one, to all that deliver it or to one of them."""
+    deliveries = [row for row in rows if row.kind == "deliver" and row.count == 1]
+    if not deliveries:
+        return rows
+    chosen = random.choice(deliveries)
+    alike = [row for row in deliveries if _message(row) == _message(chosen)] if random.random() < 0.8 else [chosen]
+    label = None if chosen.label == BARRIER else BARRIER
+    return _replaced(rows, {id(row): replace(row, label=label) for row in alike})
+
+
+def leave_one_group(random: Random, rows: list[Row]) -> list[Row]:
+    """A process notes somewhere that it has left one of its groups."""
+    log = _log(random, rows, None)
+    groups = sorted({row.group for row in log if row.group is not None})
+    if not groups:
+        return rows
+    last = len(log) - 1 if log[-1].kind in ("stop", "crash") else len(log)
+    place = random.randint(min(1, last), last)
+    note = Row(log[0].run, log[0].process, log[0].incarnation, 0, log[place - 1].time_ns, "note", random.choice(groups))
+    return _with_log(rows, log, [*log[:place], replace(note, label=LEFT), *log[place:]])
+
+
+def lose_message(random: Random, rows: list[Row]) -> list[Row]:
+    """A process crashes; one of its messages, and perhaps all later ones, are delivered by a few only."""
+    sends = [row for row in rows if row.kind == "send"]
+    if not sends:
+        return rows
+    sent = random.choice(sends)
+    end = [row for row in _whole_log(rows, sent) if row.kind in ("stop", "crash")]
+    rows = _replaced(rows, {id(row): replace(row, kind="crash", label="killed") for row in end})
+    lost = {
+        _message(row)
+        for row in _whole_log(rows, sent)
+        if row.kind == "send" and (row.number or 0) >= (sent.number or 0)
+    }
+    lost = lost if random.random() < 0.7 else {_message(sent)}
+    for log in {(row.process, row.incarnation): _whole_log(rows, row) for row in rows}.values():
+        if random.random() < 0.8:
+            rows = _with_log(rows, log, [row for row in log if row.kind != "deliver" or _message(row) not in lost])
+    return rows
+
+
 CORRUPTIONS: tuple[Corrupt, ...] = (
     *(swap_deliveries, move_delivery, repeat_delivery, drop_delivery, invent_delivery, change_level),
     *(cut_log, gap_in_log, lose_log, stop_early, narrow_send),
     *(change_members, change_view, exclude, skip_view, move_view, forget_notes),
+    *(swap_neighbours, drop_safe, change_barrier, leave_one_group, lose_message),
 )
+
+
+OF_ORDER: tuple[Corrupt, ...] = (swap_neighbours, swap_deliveries, drop_safe, change_barrier, stop_early, cut_log)
+OF_LOSS: tuple[Corrupt, ...] = (lose_message, drop_delivery, leave_one_group, narrow_send, change_level)
+
+
+def _message(row: Row) -> tuple[str | None, str | None, int | None, int | None]:
+    """The first message of a row."""
+    return row.group, row.sender, row.sender_incarnation, row.number
 
 
 def _whole_log(rows: list[Row], of: Row) -> list[Row]:

@@ -9,9 +9,12 @@ from antiphon.history.start import parse_start
 from antiphon.pipeline.audit import settled, views
 from antiphon.pipeline.audit.judge import PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import gather_logs
-from antiphon.pipeline.audit.order import close, make_order, never_sent
+from antiphon.pipeline.audit.look import LOOK, Sights, Wishes, look, sights_of
+from antiphon.pipeline.audit.order import never_sent
 from antiphon.pipeline.audit.pieces import Piece
+from antiphon.pipeline.audit.preparation import Placement, find_tangles, prepare
 from antiphon.pipeline.audit.summary import Summary, summaries_of, summarise
+from antiphon.pipeline.audit.total import Placed
 from antiphon.pipeline.promises import CHECKED, SETTLED, gather
 
 Counts = dict[str, tuple[int, int, int]]
@@ -54,23 +57,34 @@ def count(rows: Sequence[Row], *, piece_rows: int, promise: Sequence[str] | None
     promises = gather([(run, start["group"], parse_start(start["label"])) for run, start in starts], promise)
     sums = {guarantee: [0, 0, 0] for guarantee in CHECKED}
 
+    def look_for(wishes: Wishes) -> Sights:
+        batches = [
+            look(piece, wishes[piece.run, piece.process]) for piece in pieces if (piece.run, piece.process) in wishes
+        ]
+        return sights_of(pa.Table.from_batches(batches, LOOK))
+
     def add(guarantee: str, counts: Iterable[int]) -> None:
         sums[guarantee] = [one + other for one, other in zip(sums[guarantee], counts, strict=True)]
 
-    for run, of_run in logs.items():
-        order = make_order(run, of_run, limits[run])
-        close(order)
-        for log in of_run.values():
+    runs = prepare(logs, promises, look_for)
+    placements: list[Placement] = []
+    for name, run in runs.items():
+        for log in run.logs.values():
             for summary, known in PieceKnowledge.of_log(log):
-                for row in judge(pieces[summary["task"]], order, known, promises).to_pylist():
+                for row in judge(pieces[summary["task"]], run.order, run.positions, known, promises).to_pylist():
+                    if row["position_first"] is not None:
+                        placed = Placed(row["position_first"], row["position_end"])
+                        placements.append((name, row["group"], log.process, row["index"], placed))
                     if row["guarantee"] is not None:
                         add(row["guarantee"], (row["violations"], row["unknown"], row["checked"]))
             for guarantee in CHECKED:
-                if log.open and promises.in_run(guarantee, run):
+                if log.open and promises.in_run(guarantee, name):
                     add(guarantee, (0, 1, 0))
-        for (group, _), settlement in settled.count(order, of_run).items():
-            if promises.holds(SETTLED, run, group):
+        for (group, _), settlement in settled.count(run.order, run.logs).items():
+            if promises.holds(SETTLED, name, group):
                 add(SETTLED, settlement[:3])
-        for guarantee, of_views, _ in views.count(order, of_run, promises):
+    tangles = find_tangles(runs, placements, look_for)
+    for name, run in runs.items():
+        for guarantee, of_views, _ in views.count(run.order, run.logs, promises, tangles.get(name, {})):
             add(guarantee, of_views[:3])
     return {guarantee: (sums[guarantee][0], sums[guarantee][1], sums[guarantee][2]) for guarantee in promises.all()}

@@ -3,26 +3,26 @@
     make_rows(p="s1 d:q1 quiet", q="s1 d:q1 d:p1 quiet")
 
 `s1` sends message 1 to group g, `d:q1` delivers q's message 1, `d:q1-3` three of them as one row; `@h` behind it means
-group h, `~fifo` a level other than causal, `>q` one destination; the end is `quiet`, `crash`, `left`, `stop` (for some
-other reason) or nothing (cut short). Every process is a member of every group.
+group h, `~fifo` a level other than causal, `>q` one destination, `!` a barrier, which is safe. The end is `quiet`,
+`crash`, `left`, `stop` (for some other reason) or nothing (cut short). Every process is a member of every group.
 
-`v2:pq` is a view row of group g: view 2 with the members p and q. Messages are sent and delivered in the last such view
-of the line, or the one that `%4` names behind it; before it in view 1, of all whose line does not begin with `joins`.
-`leaves` announces that the process leaves.
+`v2:pq` is a view row: view 2 with the members p and q, of group g unless `@h` follows. Messages are sent and delivered
+in the last such view of the line, or the one that `%4` names behind it; before it in view 1, of all whose line does not
+begin with `joins`. `leaves` announces that the process leaves; `out@h` notes that it has left group h alone.
 """
 
 import re
 
 from antiphon.history.log import MemoryLog
-from antiphon.history.schema import LEFT, Row
+from antiphon.history.schema import BARRIER, LEFT, LEVELS, Row
 from tests.pipeline.histories import MESSAGE_PROMISES
 
 ALL = " ".join(MESSAGE_PROMISES)
 WORD = re.compile(
     r"(s|d:(?P<sender>[a-z]+))(?P<first>\d+)(-(?P<last>\d+))?(@(?P<group>\w+))?(~(?P<level>\w+))?(>(?P<to>\w+))?"
-    r"(%(?P<view>\d+))?"
+    r"(?P<barrier>!)?(%(?P<view>\d+))?"
 )
-VIEW = re.compile(r"v(?P<id>\d+):(?P<members>[a-z]*)")
+VIEW = re.compile(r"v(?P<id>\d+):(?P<members>[a-z]*)(@(?P<group>\w+))?")
 
 
 def make_logs(run: str = "r", members: str = "", promises: str = ALL, **lines: str) -> list[MemoryLog]:
@@ -42,26 +42,28 @@ def _make_log(
 ) -> MemoryLog:
     log = MemoryLog(run=run, process=process, merge=False)
     for group in groups:
-        log.start(0, group, "script", "static", ["reliable", "fifo", "causal"], promises)
+        log.start(0, group, "script", "static", LEVELS, promises)
         if f"{process}/1" in names:
             log.view(0, group, 1, names)
-    current = 1
+    current = dict.fromkeys(groups, 1)
     for time_ns, word in enumerate(words, start=1):
         if view := VIEW.fullmatch(word):
-            current = int(view["id"])
-            log.view(time_ns, "g", current, [f"{member}/1" for member in view["members"]])
+            group = view["group"] or "g"
+            current[group] = int(view["id"])
+            log.view(time_ns, group, current[group], [f"{member}/1" for member in view["members"]])
             continue
         match = WORD.fullmatch(word)
         if match is None:
             _note_or_end(log, time_ns, word)
             continue
-        group, level, in_view = match["group"] or "g", match["level"] or "causal", int(match["view"] or current)
+        group, label = match["group"] or "g", BARRIER if match["barrier"] else None
+        level, in_view = match["level"] or ("safe" if label else "causal"), int(match["view"] or current[group])
         first, count = int(match["first"]), int(match["last"] or match["first"]) - int(match["first"]) + 1
         if match["sender"]:
-            log.deliver(time_ns, group, in_view, match["sender"], 1, first, count, level, 8 * count)
+            log.deliver(time_ns, group, in_view, match["sender"], 1, first, count, level, 8 * count, label)
         else:
             destinations = (f"{match['to']}/1",) if match["to"] else None
-            log.send(time_ns, group, in_view, first, count, level, 8 * count, destinations)
+            log.send(time_ns, group, in_view, first, count, level, 8 * count, destinations, label)
     return log
 
 
@@ -77,5 +79,7 @@ def _note_or_end(log: MemoryLog, time_ns: int, word: str) -> None:
             log.stop(time_ns, "bored")
         case "crash":
             log.crash(time_ns, "killed")
+        case _ if word.startswith("out@"):
+            log.note(time_ns, LEFT, word.removeprefix("out@"))
         case _:
             raise ValueError(word)

@@ -10,14 +10,19 @@ from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import Row
 from antiphon.pipeline import reference
 from antiphon.pipeline.result import KEPT
-from tests.pipeline.corruption import CORRUPTIONS
+from tests.pipeline.corruption import CORRUPTIONS, OF_LOSS, OF_ORDER, Corrupt
 from tests.pipeline.histories import PROMISES, make_history, rows_of
 from tests.pipeline.inprocess import Counts, count
 
-LEVELS = (("causal",), ("reliable", "fifo", "causal"))
+LEVELS = (
+    ("causal",),
+    ("reliable", "fifo", "causal"),
+    ("agreed", "safe"),
+    ("fifo", "causal", "agreed", "safe"),
+)
 
 
-def make_rows(random: Random, corruptions: int) -> list[Row]:
+def make_rows(random: Random, corruptions: int, ways: tuple[Corrupt, ...] = CORRUPTIONS) -> list[Row]:
     """One or two runs, each spoiled in so many ways at most."""
     rows: list[Row] = []
     for run in range(random.randint(1, 2)):
@@ -32,10 +37,11 @@ def make_rows(random: Random, corruptions: int) -> list[Row]:
                 crashes=random.randint(0, 1),
                 merge=random.random() < 0.7,
                 views=random.choice((0, 2, 6)),
+                barriers=random.choice((0, 0, 2)),
             )
         )
         for _ in range(random.randint(0, corruptions)):
-            own = random.choice(CORRUPTIONS)(random, own)
+            own = random.choice(ways)(random, own)
         rows += own
     return rows
 
@@ -59,9 +65,9 @@ def test_right_histories_are_kept(seed: int) -> None:
 
 
 @settings(max_examples=120, deadline=None)
-@given(st.integers(0, 10**9), st.sampled_from([2, 5, 1000]))
-def test_both_count_the_same(seed: int, piece_rows: int) -> None:
-    rows = make_rows(Random(seed), corruptions=4)
+@given(st.integers(0, 10**9), st.sampled_from([2, 5, 1000]), st.sampled_from([CORRUPTIONS, OF_ORDER, OF_LOSS]))
+def test_both_count_the_same(seed: int, piece_rows: int, ways: tuple[Corrupt, ...]) -> None:
+    rows = make_rows(Random(seed), 4, ways)
     expected = result_of(lambda: by_reference(rows))
     assert result_of(lambda: count(rows, piece_rows=piece_rows, promise=PROMISES)) == expected
 
@@ -69,7 +75,7 @@ def test_both_count_the_same(seed: int, piece_rows: int) -> None:
 def test_the_spoiled_histories_show_every_verdict() -> None:
     """Else the test above would compare nothing with nothing."""
     seen = set()
-    for seed in range(60):
+    for seed in range(400):
         result = result_of(lambda seed=seed: by_reference(make_rows(Random(seed), corruptions=4)))  # type: ignore[misc]
         if not isinstance(result, str):
             seen |= {(guarantee, counts[0] > 0, counts[1] > 0) for guarantee, counts in result.items()}

@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.runtime.address import SocketAddress, numeric
-from antiphon.runtime.address_book import AddressBook
+from antiphon.runtime.address_book import CONTACTS, CONTACTS_MAX, AddressBook
 
 A, B, C = ProcessId("a"), ProcessId("b"), ProcessId("c")
 
@@ -61,3 +61,13 @@ def test_a_member_without_a_usable_address_is_left_out() -> None:
     book.install(View(2, (A, B, C), ("127.0.0.1:1", "nonsense", "127.0.0.1:3")))
     assert book.find(None, None) == [at(3)]
     assert book.find(B, None) == []
+
+
+def test_contacts_are_all_asked_at_one_address() -> None:
+    book = AddressBook(A, socket.AF_INET, {}, [at(1), at(2), at(1)])
+    assert book.find(None, CONTACTS) == [at(1), at(2)]
+    assert book.find(B, CONTACTS) == []  # a stranger that names this as its address is not answered everywhere
+    book.meet([at(2), at(3)])
+    assert book.find(None, CONTACTS) == [at(1), at(2), at(3)]
+    book.meet([("127.0.0.2", port) for port in range(1, CONTACTS_MAX)])
+    assert book.find(None, CONTACTS) == [at(3), *(("127.0.0.2", port) for port in range(1, CONTACTS_MAX))]

@@ -141,7 +141,7 @@ def test_a_group_that_is_over_has_its_last_words_and_no_more() -> None:
             assert notes.notes == ["accept", "note", "stall", "suspect", *[f"transmit to {[BOBS]}"] * 2]
             notes.notes.clear()
             driver.receive([b""])
-            assert notes.notes == [*["note"] * excluded, "part", f"transmit to {[BOBS]}"]
+            assert notes.notes == ["note" if excluded else "left", "part", f"transmit to {[BOBS]}"]
             notes.notes.clear()
             driver.receive([b""])
             assert notes.notes == []

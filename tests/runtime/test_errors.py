@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon.kernel.errors import ClosedError, LevelNotOfferedError, MessageTooLargeError, UsageError
+from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.options import Options
 from antiphon.runtime import AddressError, Group, Node, NodeFailedError
 from tests.runtime.cluster import cluster, read, run, stalled
@@ -106,7 +106,6 @@ def test_memberships_that_cannot_be(group: str, members: dict[str, str], why: st
     [
         ("text", "causal", UsageError, "a payload is bytes, not str"),
         (b"x", "casual", UsageError, "there is no order 'casual'; choose one of reliable"),
-        (b"x", "agreed", LevelNotOfferedError, "offers reliable, fifo, causal"),
         (b"x" * 101, "causal", MessageTooLargeError, "at most 100"),
     ],
 )

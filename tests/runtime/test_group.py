@@ -27,7 +27,7 @@ def test_first_event_is_the_view() -> None:
     run(test)
 
 
-@pytest.mark.parametrize("order", ["reliable", "fifo", "causal"])
+@pytest.mark.parametrize("order", ["reliable", "fifo", "causal", "agreed", "safe"])
 def test_every_member_gets_every_message_in_its_senders_order(order: str) -> None:
     async def test() -> None:
         async with cluster() as (nodes, groups):

@@ -19,7 +19,7 @@ def endings(directory: Path) -> dict[str, str]:
     return {observation.process: observation.ending for observation in reference.audit(directory).observations}
 
 
-@pytest.mark.parametrize("order", ["reliable", "fifo", "causal"])
+@pytest.mark.parametrize("order", ["reliable", "fifo", "causal", "agreed", "safe"])
 def test_a_quiet_run_is_kept(tmp_path: Path, order: str) -> None:
     async def test() -> None:
         async with cluster(faults=bad_network(), history=tmp_path) as (nodes, groups):
@@ -33,7 +33,8 @@ def test_a_quiet_run_is_kept(tmp_path: Path, order: str) -> None:
     run(test)
     audit = reference.audit(tmp_path)
     assert audit.verdict == "kept", audit.findings
-    assert {finding.guarantee for finding in audit.findings} == {"creation", "duplication", "fifo", "causal", "settled"}
+    promised = {"creation", "duplication", "fifo", "causal", "total", "safe", "settled"}
+    assert {finding.guarantee for finding in audit.findings} == promised
     assert [(member.sent, member.delivered, member.ending) for member in audit.observations] == [
         (200, 600, "quiet")
     ] * 3

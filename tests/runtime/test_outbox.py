@@ -5,8 +5,11 @@ import asyncio
 import pytest
 
 from antiphon.kernel.errors import ClosedError
-from antiphon.runtime.outbox import BYTES_MAX, MESSAGES_MAX, Outbox
+from antiphon.kernel.identity import ProcessId
+from antiphon.runtime.outbox import BYTES_MAX, MESSAGES_MAX, Outbox, Way
 from tests.runtime.cluster import run
+
+CAUSAL = Way(2)
 
 
 class Sink:
@@ -14,27 +17,36 @@ class Sink:
 
     def __init__(self, room: int) -> None:
         self.room = room
-        self.offers: list[tuple[int, list[bytes]]] = []
+        self.offers: list[tuple[Way, list[bytes]]] = []
         self.unblocks: list[Outbox] = []
 
-    def offer(self, payloads: list[bytes], level: int) -> int:
+    def offer(self, payloads: list[bytes], way: Way) -> int:
         count = min(self.room, len(payloads))
         self.room -= count
-        self.offers.append((level, payloads[:count]))
+        self.offers.append((way, payloads[:count]))
         while self.unblocks:
             self.unblocks.pop().unblock()
         return count
 
 
-def test_one_turn_makes_one_offer_per_run_of_a_level() -> None:
+def test_one_turn_makes_one_offer_per_run_that_goes_one_way() -> None:
     async def test() -> None:
         sink = Sink(100)
         outbox = Outbox(sink.offer)
-        for payload, level in ((b"1", 2), (b"2", 2), (b"3", 0), (b"4", 2)):
-            outbox.put([payload], level)
+        reliable, private, barrier = Way(0), Way(2, ProcessId("a")), Way(4, barrier=True)
+        for payload, way in ((b"1", CAUSAL), (b"2", CAUSAL), (b"3", reliable), (b"4", CAUSAL), (b"5", private)):
+            outbox.put([payload], way)
+        outbox.put([b"6"], Way(2, ProcessId("a")))
+        outbox.put([b"7"], barrier)
         assert sink.offers == []
         await asyncio.sleep(0)
-        assert sink.offers == [(2, [b"1", b"2"]), (0, [b"3"]), (2, [b"4"])]
+        assert sink.offers == [
+            (CAUSAL, [b"1", b"2"]),
+            (reliable, [b"3"]),
+            (CAUSAL, [b"4"]),
+            (private, [b"5", b"6"]),
+            (barrier, [b"7"]),
+        ]
         assert outbox.messages == 0
 
     run(test)
@@ -44,16 +56,16 @@ def test_what_is_not_taken_is_offered_again_in_order() -> None:
     async def test() -> None:
         sink = Sink(2)
         outbox = Outbox(sink.offer)
-        outbox.put([b"1", b"2", b"3"], 2)
+        outbox.put([b"1", b"2", b"3"], CAUSAL)
         await asyncio.sleep(0)
         assert outbox.messages == 1
-        outbox.put([b"4"], 2)
+        outbox.put([b"4"], CAUSAL)
         await asyncio.sleep(0)
         assert len(sink.offers) == 1
         sink.room = 9
         outbox.unblock()
         await asyncio.sleep(0)
-        assert sink.offers == [(2, [b"1", b"2"]), (2, [b"3", b"4"])]
+        assert sink.offers == [(CAUSAL, [b"1", b"2"]), (CAUSAL, [b"3", b"4"])]
 
     run(test)
 
@@ -63,7 +75,7 @@ def test_room_that_comes_during_the_offer_is_not_missed() -> None:
         sink = Sink(2)
         outbox = Outbox(sink.offer)
         sink.unblocks.append(outbox)
-        outbox.put([b"1", b"2", b"3"], 2)
+        outbox.put([b"1", b"2", b"3"], CAUSAL)
         sink.room = 2
         await asyncio.sleep(0)
         assert outbox.messages == 1
@@ -76,8 +88,8 @@ def test_a_full_outbox_makes_senders_wait_and_wakes_them() -> None:
     async def test() -> None:
         sink = Sink(0)
         outbox = Outbox(sink.offer)
-        assert outbox.put([b""] * (MESSAGES_MAX + 1), 2) == MESSAGES_MAX
-        assert outbox.put([b""], 2) == 0
+        assert outbox.put([b""] * (MESSAGES_MAX + 1), CAUSAL) == MESSAGES_MAX
+        assert outbox.put([b""], CAUSAL) == 0
         waiter = asyncio.create_task(outbox.wait())
         given_up = asyncio.create_task(outbox.wait())
         await asyncio.sleep(0)
@@ -85,7 +97,7 @@ def test_a_full_outbox_makes_senders_wait_and_wakes_them() -> None:
         outbox.unblock()
         given_up.cancel()
         await waiter
-        assert outbox.put([b"", b""], 2) == 1
+        assert outbox.put([b"", b""], CAUSAL) == 1
         with pytest.raises(asyncio.CancelledError):
             await given_up
 
@@ -95,8 +107,45 @@ def test_a_full_outbox_makes_senders_wait_and_wakes_them() -> None:
 def test_one_long_message_may_pass_the_limit_and_then_it_is_full() -> None:
     async def test() -> None:
         outbox = Outbox(Sink(0).offer)
-        assert outbox.put([b"x", bytes(16 * BYTES_MAX), b"y"], 2) == 2
-        assert outbox.put([b"y"], 2) == 0
+        assert outbox.put([b"x", bytes(16 * BYTES_MAX), b"y"], CAUSAL) == 2
+        assert outbox.put([b"y"], CAUSAL) == 0
+
+    run(test)
+
+
+def test_barriers_are_offered_one_by_one() -> None:
+    async def test() -> None:
+        sink = Sink(100)
+        outbox = Outbox(sink.offer)
+        barrier = Way(4, barrier=True)
+        for payload in (b"1", b"2"):
+            outbox.put([payload], barrier)
+        await asyncio.sleep(0)
+        assert sink.offers == [(barrier, [b"1"]), (barrier, [b"2"])]
+
+    run(test)
+
+
+def test_to_drain_is_to_wait_for_what_was_there() -> None:
+    async def test() -> None:
+        sink = Sink(2)
+        outbox = Outbox(sink.offer)
+        await outbox.drain()  # nothing is there
+        outbox.put([b"1", b"2", b"3"], CAUSAL)
+        draining = asyncio.create_task(outbox.drain())
+        await asyncio.sleep(0)
+        outbox.put([b"4"], CAUSAL)
+        await asyncio.sleep(0)
+        assert not draining.done()
+        sink.room = 1
+        outbox.unblock()
+        await draining
+        assert outbox.messages == 1
+        draining = asyncio.create_task(outbox.drain())
+        await asyncio.sleep(0)
+        outbox.fail(ClosedError("closed"))
+        with pytest.raises(ClosedError):
+            await draining
 
     run(test)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.runtime import Batch, Excluded, Message, ReaderError, Stalled, ViewChange
+from antiphon.runtime import Barrier, Batch, Excluded, Message, ReaderError, Stalled, ViewChange
 from antiphon.runtime.stream import TURN_MESSAGES, BatchReader, MessageReader, Stream
 from tests.runtime.cluster import run
 
@@ -25,16 +25,30 @@ class Calls:
             on_room=self._note("room"),
             on_taken=lambda batch, number, count, size: self.taken.append((number, count, size)),
             on_view=lambda change: self.calls.append(f"view {change.view.id}"),
+            on_barrier=lambda barrier: self.calls.append(f"barrier {barrier.number}"),
+            on_excluded=self._note("excluded"),
         )
 
     def _note(self, call: str) -> Callable[[], None]:
         return lambda: self.calls.append(call)
 
-    def put(self, number: int, count: int, size: int = 1) -> None:
+    def put(self, number: int, count: int, size: int = 1, private: bool = False) -> None:
         payloads = [b"x" * size] * count
+        sender = ProcessId("a")
         self.stream.put(
-            Batch(payloads=payloads, sender=ProcessId("a"), number=number, order="causal", group="g", view_id=1)
+            Batch(
+                payloads=payloads,
+                sender=sender,
+                number=number,
+                order="causal",
+                group="g",
+                view_id=1,
+                private=private,
+            )
         )
+
+    def put_barrier(self, number: int) -> None:
+        self.stream.put(Barrier(payload=b"", sender=ProcessId("a"), number=number, group="g", view_id=1))
 
     def put_view(self, id: int) -> None:
         self.stream.put(ViewChange(group="g", view=View(id, ()), joined=(), left=(), failed=()))
@@ -195,17 +209,53 @@ def test_views_are_told_as_they_are_taken(reader: type[MessageReader | BatchRead
     run(test)
 
 
+@pytest.mark.parametrize("reader", [MessageReader, BatchReader])
+def test_barriers_are_told_as_they_are_taken_and_unread_ones_count(reader: type[MessageReader | BatchReader]) -> None:
+    async def test() -> None:
+        it = Calls()
+        it.put_barrier(1)
+        it.put_barrier(2)
+        it.put_view(2)
+        assert isinstance(await anext(reader(it.stream)), Barrier)
+        assert it.calls == ["barrier 1"]
+        it.stream.end(None)
+        it.put_barrier(3)
+        assert it.calls == ["barrier 1"]  # and no view either: the application lacks what comes before it
+        assert it.stream.unread == 2
+
+    run(test)
+
+
+def test_private_messages_stay_private_in_whole_and_in_part() -> None:
+    async def test() -> None:
+        it = Calls()
+        it.put(1, 3, private=True)
+        message = await anext(MessageReader(it.stream))
+        batch = await anext(BatchReader(it.stream))
+        assert isinstance(message, Message)
+        assert isinstance(batch, Batch)
+        assert (message.private, batch.private, batch.number) == (True, True, 2)
+        it.put(4, 1)
+        message = await anext(MessageReader(it.stream))
+        assert isinstance(message, Message)
+        assert not message.private
+
+    run(test)
+
+
 def test_what_is_there_at_the_finish_is_still_read() -> None:
     async def test() -> None:
         it = Calls()
         waiting = asyncio.ensure_future(anext(MessageReader(it.stream)))
         await asyncio.sleep(0)
         it.put(1, 1)
-        it.stream.put(Excluded(group="g", view=View(1, ())))
+        it.stream.put(Excluded(group="g", view=View(1, ()), unsettled=0))
         it.stream.finish()
         assert isinstance(await waiting, Message)
         reader = MessageReader(it.stream)
+        assert it.calls == []
         assert isinstance(await anext(reader), Excluded)
+        assert it.calls == ["excluded"]  # when it is read, not before
         with pytest.raises(StopAsyncIteration):
             await anext(reader)
 

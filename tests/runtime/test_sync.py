@@ -5,8 +5,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from antiphon.kernel.domain import Domain
 from antiphon.kernel.errors import ClosedError, UsageError
-from antiphon.runtime import Message, ViewChange
+from antiphon.runtime import Barrier, Message, ViewChange
 from antiphon.runtime.sync import Group, Node
 
 LIMIT_S = 20.0
@@ -42,6 +43,22 @@ def test_threads_join_and_leave() -> None:
         assert isinstance(event, ViewChange)
         assert [member.name for member in event.left] == ["b"]
         assert [type(event) for event in second] == [ViewChange]  # what it has not read yet, and then the end
+
+
+def test_threads_send_to_one_flush_and_set_barriers() -> None:
+    with Node("a", address="127.0.0.1:0") as alice, Node("b", address="127.0.0.1:0") as bob:
+        first = alice.join("g", members={"a": alice.address}, policy="primary", domain=Domain(name="d"))
+        second = bob.join("g", contacts=[alice.address], domain=Domain(name="d"), timeout_s=LIMIT_S)
+        while not isinstance(event := first.recv(timeout_s=LIMIT_S), ViewChange) or len(event.view.members) < 2:
+            pass
+        first.send(b"for you", to=event.view.members[1], timeout_s=LIMIT_S)
+        first.flush(timeout_s=LIMIT_S)
+        first.barrier(b"now", timeout_s=LIMIT_S)
+        alice.flush("d", timeout_s=LIMIT_S)
+        events = [second.recv(timeout_s=LIMIT_S) for _ in range(4)]
+        assert [type(event) for event in events] == [ViewChange, Message, Barrier, ViewChange]
+        assert isinstance(events[1], Message)
+        assert (events[1].payload, events[1].private) == (b"for you", True)
 
 
 def test_a_timeout_takes_nothing() -> None:

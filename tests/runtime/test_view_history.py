@@ -77,6 +77,24 @@ def test_a_view_stands_in_the_history_where_the_application_reads_it(tmp_path: P
     assert seen["b"][:4] == [("view", 1), ("deliver", 1), ("deliver", 1), ("view", 2)]
 
 
+def test_who_leaves_one_group_and_stays_in_another_says_which(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with founded(history=tmp_path) as places:
+            node = places[2].node
+            group = await node.join("h", members={"c": node.address}, policy="primary")
+            assert await places[2].group.leave()
+            await group.send(b"x")
+            await group.close()
+            await everyone(places[:2], "a/1", "b/1")
+            places[2].kill()
+
+    run(test)
+    rows = [row for row in History.open(tmp_path).read_rows() if row.process == "c"]
+    notes = [(row.group, row.label) for row in rows if row.kind == "note"]
+    assert notes == [("g", "leaves"), ("g", "left"), ("g", "left")]
+    assert (rows[-1].kind, rows[-1].label) == ("stop", "killed")
+
+
 def test_views_are_recorded_though_nobody_reads_of_them(tmp_path: Path) -> None:
     async def test() -> None:
         async with founded(history=tmp_path) as places:

@@ -1,20 +1,36 @@
-"""A bounded sample of the crowds (`make crowds` runs 500 seeds), and the seeds that once found something."""
+"""A bounded sample of the crowds and sieges (`make crowds` runs 20,000), and the seeds that once found something."""
 
 import pytest
 
+from tests.simulation.crowd_draw import draw_crowd
 from tests.simulation.crowds import run_crowd
+from tests.simulation.first_crowds import draw_first_crowd
+from tests.simulation.sieges import draw_siege
 
 
-@pytest.mark.parametrize("seed", range(2000, 2030))
+@pytest.mark.parametrize("seed", range(2000, 2010))
 def test_every_promise_is_kept_while_members_come_and_go(seed: int) -> None:
-    problems, _ = run_crowd(seed)
-    assert problems == []
+    assert run_crowd(seed, draw_crowd).problems == ()
 
 
-@pytest.mark.parametrize("seed", [8, 40, 90, 741, 882, 925])
+@pytest.mark.parametrize("seed", range(2000, 2050))
+def test_every_promise_is_kept_under_siege(seed: int) -> None:
+    assert run_crowd(seed, draw_siege).problems == ()
+
+
+@pytest.mark.parametrize("seed", [2, 6, 36, 110, 168, 250, 328, 338, 381, 696, 808, 1062, 1157, 1740, 4814])
+def test_seeds_of_overlapping_groups_that_found_something(seed: int) -> None:
+    """As they are drawn now. 2: a barrier overtaken through another group. 36: a chain of three groups by weaker
+    messages. 110: a view installed by one joiner alone. 168: own messages taken for delivered. 250, 328: what not all
+    members had waited for taken for told. 338: an own private message overtaken. 381: epochs without end. 696: a
+    process that did not know it was excluded. 808: epochs and weaker messages. 4814: a cut sought where it was no
+    longer. 1740 breaks causal order by two failures where one was allowed for, and must be counted as such."""
+    assert run_crowd(seed).problems == ()
+
+
+@pytest.mark.parametrize("seed", [8, 40, 90, 276, 741, 882, 925, 1202])
 def test_seeds_that_found_something(seed: int) -> None:
     """8: a leaver went before the others knew the view. 40: a cut that named packets which only the dead had. 90: an
     excluded life let in again. 741: a deadline that nothing ended. 882: a round that nobody outbid. 925: a round that
-    waited for the dead while others were back."""
-    problems, _ = run_crowd(seed)
-    assert problems == []
+    waited for the dead while others were back. 276, 1202: weaker messages whose past was lost with the failed."""
+    assert run_crowd(seed, draw_first_crowd).problems == ()

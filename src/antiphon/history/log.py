@@ -5,7 +5,7 @@
 
 Consecutive sends, or deliveries, of one sender, group, view and level whose numbers follow each other become one row
 (`merge`): count and size add up, the time is the first one's. A row never stands for more than MERGE_SPAN_NS of time,
-so that a latency computed from rows is off by no more than that.
+so that a latency computed from rows is off by no more than that. What has a label stays a row of its own.
 """
 
 import json
@@ -55,6 +55,7 @@ class Log:
         self._number = 0
         self._count = 0
         self._level = ""
+        self._label: str | None = None
         self._destinations: tuple[str, ...] | None = None
         self._size = 0
 
@@ -86,11 +87,11 @@ class Log:
         level: str,
         size: int,
         destinations: tuple[str, ...] | None = None,
+        label: str | None = None,
     ) -> None:
         """`count` messages, numbered from `number` on, are about to leave; `size`: their payload bytes together."""
-        self._extend(
-            "send", time_ns, group, view, self.process, self.incarnation, number, count, level, destinations, size
-        )
+        sender, incarnation = self.process, self.incarnation
+        self._extend("send", time_ns, group, view, sender, incarnation, number, count, level, label, destinations, size)
 
     def receive(
         self,
@@ -105,7 +106,9 @@ class Log:
         size: int,
     ) -> None:
         """A packet with these messages came in for the first time."""
-        self._extend("receive", time_ns, group, view, sender, sender_incarnation, number, count, level, None, size)
+        self._extend(
+            "receive", time_ns, group, view, sender, sender_incarnation, number, count, level, None, None, size
+        )
 
     def deliver(
         self,
@@ -118,16 +121,20 @@ class Log:
         count: int,
         level: str,
         size: int,
+        label: str | None = None,
     ) -> None:
         """The application is handed these messages, in this order."""
-        self._extend("deliver", time_ns, group, view, sender, sender_incarnation, number, count, level, None, size)
+        self._extend(
+            "deliver", time_ns, group, view, sender, sender_incarnation, number, count, level, label, None, size
+        )
 
     def suspect(self, time_ns: int, group: str, view: int, suspected: str) -> None:
         """`suspected` ("name/incarnation") is thought to have failed."""
         self._append((time_ns, "suspect", group, view, None, None, None, None, None, None, suspected, None, None))
 
-    def note(self, time_ns: int, text: str) -> None:
-        self._append((time_ns, "note", None, None, None, None, None, None, None, None, text, None, None))
+    def note(self, time_ns: int, text: str, group: str | None = None) -> None:
+        """Anything worth knowing; LEAVES and LEFT have a meaning for the audit, for `group` where it is named."""
+        self._append((time_ns, "note", group, None, None, None, None, None, None, None, text, None, None))
 
     def crash(self, time_ns: int, why: str) -> None:
         """The process dies here: the last row of its log, written by whoever killed it."""
@@ -148,6 +155,7 @@ class Log:
         number: int,
         count: int,
         level: str,
+        label: str | None,
         destinations: tuple[str, ...] | None,
         size: int,
     ) -> None:
@@ -162,6 +170,8 @@ class Log:
             and view == self._view
             and sender_incarnation == self._sender_incarnation
             and destinations == self._destinations
+            and label is None
+            and self._label is None
             and time_ns - self._time_ns <= MERGE_SPAN_NS
         ):
             self._count += count
@@ -179,6 +189,7 @@ class Log:
         self._number = number
         self._count = count
         self._level = level
+        self._label = label
         self._destinations = destinations
         self._size = size
 
@@ -201,7 +212,7 @@ class Log:
                 self._number,
                 self._count,
                 self._level,
-                None,
+                self._label,
                 self._destinations,
                 self._size,
             )

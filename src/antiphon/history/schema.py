@@ -13,7 +13,8 @@ send      group, view, number, count, level, size; sender and sender_incarnation
 receive   group, view, sender, sender_incarnation, number, count, level, size (kept at recording level `receive` only)
 deliver   group, view, sender, sender_incarnation, number, count, level, size
 suspect   group, view, label ("name/incarnation" that is suspected)
-note      label: free text; "leaves" where the process begins to leave its groups
+note      label: free text; "leaves" where the process begins to leave its groups, or the one that `group` names;
+          "left" with group: the process is out of this group and lives on in others
 crash     label: the process dies here (written by whoever killed it, in simulation)
 stop      label: "quiet" if the run had healed and was given the time to go quiet, "left" if the process left its
           groups in good order, else why it stopped
@@ -22,6 +23,9 @@ A message is named by (run, group, sender, sender_incarnation, number). A sender
 1, 2, 3… in sending order. A send, receive or deliver row stands for `count` >= 1 consecutive messages number,
 number + 1, … of one sender at one level, in this order, with nothing in between; `size` is their payload bytes
 together.
+
+A send or deliver row with the label "barrier" is a barrier: one safe message that stands at the same place among all
+deliveries of its group, everywhere, right before the next view.
 
 `destinations` is null, or the members a message was sent to where they are fewer than the view.
 Level is one of reliable, fifo, causal, agreed, safe. Kinds, levels and names are low in variety: dictionary-encoded.
@@ -37,6 +41,7 @@ KINDS: Final = ("start", "send", "receive", "deliver", "view", "suspect", "crash
 QUIET: Final = "quiet"
 LEFT: Final = "left"
 LEAVES: Final = "leaves"
+BARRIER: Final = "barrier"
 LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe")
 """Weakest first."""
 

@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import KINDS, LEVELS, SCHEMA
+from antiphon.history.schema import BARRIER, KINDS, LEVELS, SCHEMA
 from antiphon.history.start import parse_start
 
 NUMBER_MAX: Final = 2**62
 """So that the end of a run of messages still is a 64-bit integer."""
+
+PROCESS: Final = r"^.+/\d+$"
 
 Mask = npt.NDArray[np.bool_]
 
@@ -44,7 +46,7 @@ def row_problem(table: pa.Table) -> tuple[int, str] | None:
         for name in names:
             if chosen.any() and (place := _first(chosen & _null(table, name))):
                 return place[0], f"a row of kind {of_kind!r} leaves column {name!r} null"
-    return _value_problem(table) or _sender_problem(table) or _label_problem(table)
+    return _value_problem(table) or _sender_problem(table) or _destination_problem(table) or _label_problem(table)
 
 
 def _value_problem(table: pa.Table) -> tuple[int, str] | None:
@@ -54,6 +56,9 @@ def _value_problem(table: pa.Table) -> tuple[int, str] | None:
         outside = pc.or_(pc.less(column, least), pc.greater(column, NUMBER_MAX))
         if place := _first(_true(outside)):
             return place[0], f"{name} is {column[place[0]].as_py()}, but must be at least {least} and at most 2^62"
+    barrier = _true(pc.equal(table["label"], BARRIER)) & _among(table["kind"], ("send", "deliver"))
+    if place := _first(barrier & _true(pc.not_equal(table["count"], 1))):
+        return place[0], f"a barrier is one message, but count is {table['count'][place[0]].as_py()}"
     level = table["level"]
     if place := _first(~_null(table, "level") & ~_among(level, LEVELS)):
         return place[0], f"level {level[place[0]].as_py()!r} is none of {', '.join(LEVELS)}"
@@ -67,6 +72,17 @@ def _sender_problem(table: pa.Table) -> tuple[int, str] | None:
     )
     place = _first(_among(table["kind"], ("send",)) & ~_true(own))
     return (place[0], "a send row names another sender than the process whose log it is in") if place else None
+
+
+def _destination_problem(table: pa.Table) -> tuple[int, str] | None:
+    """Destinations that are no processes."""
+    lists = table["destinations"].combine_chunks()
+    names = pc.list_flatten(lists)
+    place = _first(~_true(pc.match_substring_regex(names, PROCESS)))
+    if place is None:
+        return None
+    row = pc.list_parent_indices(lists)[place[0]].as_py()
+    return row, f"destinations must be of the form name/incarnation, not {lists[row].as_py()!r}"
 
 
 def _label_problem(table: pa.Table) -> tuple[int, str] | None:
@@ -124,7 +140,7 @@ def _among(column: pa.ChunkedArray, values: tuple[str, ...]) -> Mask:
     return _true(pc.is_in(column, pa.array(values, pa.string())))
 
 
-def _true(column: pa.ChunkedArray) -> Mask:
+def _true(column: pa.Array | pa.ChunkedArray) -> Mask:
     """Where a column is true; null counts as false."""
     result: Mask = pc.fill_null(column, False).to_numpy(zero_copy_only=False).astype(bool)
     return result

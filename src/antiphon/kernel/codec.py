@@ -29,6 +29,8 @@ DATA: Final = 1
 STATUS: Final = 2
 REQUEST: Final = 3
 MEMBERSHIP: Final = 4
+PRIVATE: Final = 5
+PRIVATE_ACK: Final = 6
 
 
 def view_tag(view: View, options: Options) -> int:

@@ -26,12 +26,27 @@ class Accepted:
 
 @final
 class Sent:
-    """`count` messages, numbered from `number` on, leave in this view. `size`: their payload bytes together."""
+    """`count` messages, numbered from `number` on, leave in this view. `size`: their payload bytes together.
 
-    __slots__ = ("count", "group", "level", "number", "size", "view_id")
+    `destinations` where they go to fewer than the view. `barrier`: it is one.
+    """
 
-    def __init__(self, group: str, view_id: int, number: int, count: int, level: int, size: int) -> None:
+    __slots__ = ("barrier", "count", "destinations", "group", "level", "number", "size", "view_id")
+
+    def __init__(
+        self,
+        group: str,
+        view_id: int,
+        number: int,
+        count: int,
+        level: int,
+        size: int,
+        destinations: tuple[ProcessId, ...] = (),
+        barrier: bool = False,
+    ) -> None:
         self.group = group
+        self.destinations = destinations
+        self.barrier = barrier
         self.view_id = view_id
         self.number = number
         self.count = count
@@ -41,19 +56,42 @@ class Sent:
 
 @final
 class Delivered:
-    """Consecutive messages of one sender, numbered from `number` on, in the promised place."""
+    """Consecutive messages of one sender, numbered from `number` on, in the promised place. `private`: sent to this
+    process alone."""
 
-    __slots__ = ("group", "level", "number", "payloads", "sender", "view_id")
+    __slots__ = ("group", "level", "number", "payloads", "private", "sender", "view_id")
 
     def __init__(
-        self, group: str, view_id: int, sender: ProcessId, number: int, level: int, payloads: list[bytes]
+        self,
+        group: str,
+        view_id: int,
+        sender: ProcessId,
+        number: int,
+        level: int,
+        payloads: list[bytes],
+        private: bool = False,
     ) -> None:
+        self.private = private
         self.group = group
         self.view_id = view_id
         self.sender = sender
         self.number = number
         self.level = level
         self.payloads = payloads
+
+
+@final
+class BarrierReached:
+    """A barrier: all members have delivered the same messages before it and none after it. A new view follows."""
+
+    __slots__ = ("group", "number", "payload", "sender", "view_id")
+
+    def __init__(self, group: str, view_id: int, sender: ProcessId, number: int, payload: bytes) -> None:
+        self.group = group
+        self.view_id = view_id
+        self.sender = sender
+        self.number = number
+        self.payload = payload
 
 
 @final
@@ -119,13 +157,15 @@ class Stalled:
 
 @final
 class Ended:
-    """This process is no longer a member: it left (`excluded` false), or the others went on without it."""
+    """This process is no longer a member: it left (`excluded` false), or the others went on without it. `last`: it left
+    and nobody goes on, so the group has ended."""
 
-    __slots__ = ("excluded", "group")
+    __slots__ = ("excluded", "group", "last")
 
-    def __init__(self, group: str, excluded: bool) -> None:
+    def __init__(self, group: str, excluded: bool, last: bool = False) -> None:
         self.group = group
         self.excluded = excluded
+        self.last = last
 
 
 @final
@@ -138,7 +178,7 @@ class Writable:
         self.group = group
 
 
-Event = Accepted | Sent | Delivered | Received | Installed | Suspected | Stalled | Ended | Writable
+Event = Accepted | Sent | Delivered | BarrierReached | Received | Installed | Suspected | Stalled | Ended | Writable
 
 
 @final

@@ -1,8 +1,12 @@
 """Everything that can happen to an engine. One of these goes into each `Engine.step`."""
 
-from typing import final
+from typing import Final, final
 
-from antiphon.kernel.identity import View
+from antiphon.kernel.domain import Domain
+from antiphon.kernel.identity import ProcessId, View
+
+MAIN: Final = Domain()
+"""The domain of groups that name none."""
 
 
 @final
@@ -11,10 +15,10 @@ class Join:
 
     With `view`: as one of the founders, which all start in this view. With `contacts`: by asking the members, or
     whoever knows them, at these addresses; `address` is where they can reach this process. `policy` is `static` (the
-    view never changes) or `primary`.
+    view never changes) or `primary`. `domain`: the groups with which it is kept in causal order.
     """
 
-    __slots__ = ("address", "contacts", "group", "policy", "stack", "view")
+    __slots__ = ("address", "contacts", "domain", "group", "policy", "stack", "view")
 
     def __init__(
         self,
@@ -25,6 +29,7 @@ class Join:
         policy: str = "static",
         address: str = "",
         contacts: tuple[str, ...] = (),
+        domain: Domain = MAIN,
     ) -> None:
         self.group = group
         self.view = view
@@ -32,6 +37,7 @@ class Join:
         self.policy = policy
         self.address = address
         self.contacts = contacts
+        self.domain = domain
 
 
 @final
@@ -46,18 +52,31 @@ class Leave:
 
 @final
 class Send:
-    """Multicast `payloads`, in this order, at one level.
+    """Multicast `payloads`, in this order, at one level; or, with a `destination`, send them to one member only, in
+    causal order with everything else.
 
     The engine takes as many as its pending queue has room for, from the front: the `Accepted` event tells how many. The
     caller keeps the rest and offers it again after a `Writable` event.
     """
 
-    __slots__ = ("group", "level", "payloads")
+    __slots__ = ("destination", "group", "level", "payloads")
 
-    def __init__(self, *, group: str, payloads: list[bytes], level: int) -> None:
+    def __init__(self, *, group: str, payloads: list[bytes], level: int, destination: ProcessId | None = None) -> None:
         self.group = group
         self.payloads = payloads
         self.level = level
+        self.destination = destination
+
+
+@final
+class Barrier:
+    """Have `payload` delivered at the same place among all deliveries, at all members; `Accepted` follows."""
+
+    __slots__ = ("group", "payload")
+
+    def __init__(self, *, group: str, payload: bytes) -> None:
+        self.group = group
+        self.payload = payload
 
 
 @final
@@ -97,4 +116,4 @@ class Resume:
         self.group = group
 
 
-Input = Join | Leave | Send | Receive | Tick | Pause | Resume
+Input = Join | Leave | Send | Barrier | Receive | Tick | Pause | Resume

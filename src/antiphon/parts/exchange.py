@@ -9,11 +9,12 @@ asks the
    sender first, then, try by try, any member that has acknowledged the packet. Whoever holds it resends the very same
    bytes.
 2. A sender with packets that are not yet stable asks for acks (status with the flag ASK), ever more slowly, until
-they are.
+they are. So does whoever waits to hear that all members hold somebody else's.
    Its own entry in its acks tells the last number, so a loss at the tail shows as a gap too.
 3. Acks ride on data where data goes out anyway; else they go alone, after some packets or some time.
 4. Status goes to all members, so everybody learns who holds what. The answer to ASK goes to the asker alone.
-5. An idle member sends a status per heartbeat interval.
+5. An idle member sends a status per heartbeat interval. Heartbeats, questions and answers are about all members; acks
+   in between only about the span of ranks where something changed.
 
 Live: while anything is missing somewhere, either a gap timer or an ask timer runs at a member that can have it
 mended, and each try has its own chance on the network. Safe: a copy is let go only when every member has acknowledged
@@ -61,15 +62,20 @@ class Exchange:
         "_ack_every",
         "_acks_fit",
         "_askers",
+        "_changed_first",
+        "_changed_last",
         "_fragment_overhead",
         "_group",
+        "_last_status",
         "_members",
         "_options",
+        "_own_told",
         "_random",
         "_status_at_ns",
         "_status_interval_ns",
         "_tag",
         "_unacked",
+        "_wants_acks",
         "duplicates",
         "incoming",
         "me",
@@ -112,6 +118,11 @@ class Exchange:
         self.unicasts: dict[int, list[bytes]] = {}
         self._askers: set[int] = set()
         self._unacked = 0
+        self._changed_first = members
+        self._changed_last = -1
+        self._own_told = 0
+        self._last_status: list[bytes] = [b""] * members
+        self._wants_acks = False
         self._ack_at_ns = NEVER
         self._status_at_ns = 0
         self._status_interval_ns = options.heartbeat_interval_ns
@@ -146,10 +157,14 @@ class Exchange:
         stream.note_stable(packet.stable)
         if packet.acks is not None:
             self._note_acks(packet.sender, packet.acks, now_ns)
-        self._owe_ack(now_ns)
+        self._owe_ack(packet.sender, now_ns)
 
     def take_status(self, data: bytes, sender: int, flags: int, now_ns: int) -> None:
         """A status packet: acks, stability, perhaps a question."""
+        if data == self._last_status[sender]:  # an idle member says the same again and again
+            if flags & ASK:
+                self._askers.add(sender)
+            return
         stable, acks = decode_status(data)
         stream = self.incoming[sender]
         if stable > stream.received:
@@ -157,6 +172,7 @@ class Exchange:
         self._check_acks(acks)
         self._note_acks(sender, acks, now_ns)
         stream.note_stable(stable)
+        self._last_status[sender] = data
         if flags & ASK:
             self._askers.add(sender)
 
@@ -205,43 +221,98 @@ class Exchange:
     def consumed(self, sender: int, now_ns: int) -> None:
         """The next packet of `sender` has been handed on; its sender's window may move."""
         self.incoming[sender].consume()
-        self._owe_ack(now_ns)
+        self._owe_ack(sender, now_ns)
 
-    def _owe_ack(self, now_ns: int) -> None:
+    def _owe_ack(self, rank: int, now_ns: int) -> None:
         self._unacked += 1
+        self._changed(rank)
         if self._ack_at_ns == NEVER:
             self._ack_at_ns = now_ns + self._options.ack_delay_ns
 
+    def _changed(self, rank: int) -> None:
+        """What I have of this member is news to the others."""
+        if rank < self._changed_first:
+            self._changed_first = rank
+        if rank > self._changed_last:
+            self._changed_last = rank
+
     def may_send(self) -> bool:
         """Whether something waits to leave and the window has room for one more packet."""
-        return self.pending.has_pending() and self.outgoing.sent < self.table.consumed() + self._options.window_packets
+        return self.pending.has_pending() and self.window_open()
 
-    def send_next(self, order: bytes, now_ns: int) -> Load:
-        """Make the next packet and put it on its way."""
+    def window_open(self) -> bool:
+        """Whether the window has room for one more packet."""
+        return self.outgoing.sent < self.table.consumed() + self._options.window_packets
+
+    def send_bare(self, order: bytes, flags: int, level: int, now_ns: int) -> None:
+        """A packet without messages, for what its order section says."""
+        out = self.outgoing
+        number = out.sent + 1
+        self._put(
+            encode_data(
+                self._group, self._tag, self.me, level, number, out.stable, self.pending.next_message(), order, None,
+                [], flags,
+            ),
+            now_ns,
+        )  # fmt: skip
+
+    def send_next(self, order: bytes, flags: int, now_ns: int) -> Load:
+        """Make the next packet and put it on its way; `flags` are the stack's."""
         out = self.outgoing
         acks: Acks | None = None
         if self._unacked and self._acks_fit:
-            acks = self._acks(0, self._members)
+            acks = self._news()
             self._acked()
-        overhead = FRAGMENT_OVERHEAD + len(order) + (0 if acks is None else acks_size(self._members))
+        overhead = FRAGMENT_OVERHEAD + len(order) + (0 if acks is None else acks_size(len(acks.received)))
         room = self._options.packet_bytes_max
         load = self.pending.next_load(room - overhead, room - self._fragment_overhead)
         number = out.sent + 1
         if load.total:
             packet = encode_fragment(
                 self._group, self._tag, self.me, load.level, number, out.stable, load.first_message, order, acks,
-                load.index, load.total, load.fragment,
+                load.index, load.total, load.fragment, flags,
             )  # fmt: skip
         else:
             packet = encode_data(
                 self._group, self._tag, self.me, load.level, number, out.stable, load.first_message, order, acks,
-                load.complete,
+                load.complete, flags,
             )  # fmt: skip
-        out.keep(packet)
-        self.table.note_sent(number)
+        self._put(packet, now_ns)
+        return load
+
+    def _put(self, packet: bytes, now_ns: int) -> None:
+        self.outgoing.keep(packet)
+        self.table.note_sent(self.outgoing.sent)
         self.multicasts.append(packet)
         self._ask_after(self._options.probe_interval_ns, now_ns)
-        return load
+
+    def hasten(self) -> None:
+        """Somebody here waits for stability: ask all members for their acks now."""
+        self._multicast_status(ask=True)
+
+    def want_acks(self, wanted: bool, now_ns: int) -> None:
+        """Whether something here waits to hear what all members hold: then ask, as for own packets."""
+        if wanted != self._wants_acks:
+            self._wants_acks = wanted
+            self._ask_after(self._options.probe_interval_ns, now_ns)
+
+    def held_by_all(self, stream: int) -> int:
+        """How far every member holds the packets of `stream`."""
+        mine = self.outgoing.sent if stream == self.me else self.incoming[stream].received
+        return self.table.received_by_others(stream, mine)
+
+    def consumed_by_all(self, stream: int) -> int:
+        """How far every member has consumed the packets of `stream`."""
+        if stream == self.me:
+            return self.table.consumed()
+        return self.table.consumed_by_others(stream, self.incoming[stream].consumed)
+
+    def is_stable(self, stream: int, number: int, copies: int) -> bool:
+        """Whether this packet is k-stable: so many members beside its sender hold it; 0: all of them."""
+        if copies == 0:
+            return self.held_by_all(stream) >= number
+        mine = 0 if stream == self.me else 1
+        return self.table.copies(stream, number) + mine >= min(copies, self._members - 1)
 
     def settle(self, now_ns: int) -> None:
         """Draw the conclusions of a step: stability, acks that are due by count, one answer to each asker."""
@@ -251,7 +322,7 @@ class Exchange:
                 self._ack_at_ns = now_ns + self._options.ack_delay_ns
             self._ask_after(self._options.probe_interval_ns, now_ns)
         if self._unacked >= self._ack_every:
-            self._multicast_status(ask=False)
+            self._multicast_news()
         elif self._askers:
             statuses = self._statuses(ask=False)
             for rank in sorted(self._askers):
@@ -260,7 +331,7 @@ class Exchange:
 
     def _ask_after(self, interval_ns: int, now_ns: int) -> None:
         """Something moved: the next status of its own accord comes after this interval."""
-        if self.outgoing.stable == self.outgoing.sent:
+        if self.outgoing.stable == self.outgoing.sent and not self._wants_acks:
             interval_ns = self._options.heartbeat_interval_ns
         self._status_interval_ns = interval_ns
         self._status_at_ns = now_ns + interval_ns
@@ -280,18 +351,17 @@ class Exchange:
             if self.incoming[rank].gap_at_ns <= now_ns:
                 self._request(rank, now_ns)
         if self._status_at_ns <= now_ns:
-            unstable = self.outgoing.stable < self.outgoing.sent
-            self._multicast_status(ask=unstable)
+            self._multicast_status(ask=self._wants_acks or self.outgoing.stable < self.outgoing.sent)
             slower = min(2 * self._status_interval_ns, self._options.heartbeat_interval_ns)
             self._ask_after(slower, now_ns)
         elif self._ack_at_ns <= now_ns:
-            self._multicast_status(ask=False)
+            self._multicast_news()
 
     def _request(self, rank: int, now_ns: int) -> None:
         stream = self.incoming[rank]
         ranges = stream.gaps()
         target = rank
-        if self.sources:
+        if self.sources and (stream.gap_tries or rank not in self.sources):
             target = self.sources[int(self._random.random() * len(self.sources))]
         elif stream.gap_tries:
             holders = self.table.holders(rank, ranges[0][0])
@@ -309,16 +379,26 @@ class Exchange:
         for rank in range(first, first + count):
             if rank == self.me:
                 received.append(self.outgoing.sent)
-                lags.append(0)
+                lags.append(self.outgoing.sent - self.table.own_consumed())
             else:
                 stream = self.incoming[rank]
                 received.append(stream.received)
                 lags.append(stream.received - stream.consumed)
         return Acks(first, received, lags)
 
+    def _news(self) -> Acks:
+        """What has changed since the others heard of it, as a span of ranks."""
+        own = self.table.own_consumed()
+        if own != self._own_told:
+            self._changed(self.me)
+        return self._acks(self._changed_first, max(0, self._changed_last - self._changed_first + 1))
+
     def _acked(self) -> None:
         self._unacked = 0
         self._ack_at_ns = NEVER
+        self._own_told = self.table.own_consumed()
+        self._changed_first = self._members
+        self._changed_last = -1
 
     def _statuses(self, ask: bool) -> list[bytes]:
         """My status, in as many packets as it takes."""
@@ -330,6 +410,15 @@ class Exchange:
                 encode_status(self._group, self._tag, self.me, self.outgoing.stable, acks, ask and first == 0)
             )
         return result
+
+    def _multicast_news(self) -> None:
+        """The short form of a status. Whoever misses it gets a full one by its next question, or with the heartbeat."""
+        news = self._news()
+        if STATUS_OVERHEAD + ACK_SIZE * len(news.received) > self._options.packet_bytes_max:
+            self._multicast_status(ask=False)
+            return
+        self.multicasts.append(encode_status(self._group, self._tag, self.me, self.outgoing.stable, news, False))
+        self._acked()
 
     def _multicast_status(self, ask: bool) -> None:
         self.multicasts.extend(self._statuses(ask))

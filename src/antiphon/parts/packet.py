@@ -24,6 +24,8 @@ from antiphon.kernel.errors import MalformedError
 ACKS: Final = 1
 FRAGMENT: Final = 2
 ASK: Final = 4
+ORDERED: Final = 8
+"""The stack's: a data packet so flagged takes part in the total order by its own place. It may carry no message."""
 
 _DATA: Final = Struct("<QQQHH")
 _DATA_SIZE: Final = 28
@@ -106,6 +108,7 @@ class DataPacket:
         "level",
         "number",
         "order",
+        "ordered",
         "sender",
         "stable",
         "stamp",
@@ -120,8 +123,9 @@ class DataPacket:
         self.first_message = 0
         self.count = 0
         self.order = b""
+        self.ordered = False
         self.stamp: list[tuple[int, int]] = []
-        """The order section as the stack read it."""
+        """The vector entries of the order section, as the stack read it."""
         self.acks: Acks | None = None
         self.fragment_index = 0
         self.fragment_total = 0
@@ -155,13 +159,13 @@ def encode_data(
     order: bytes,
     acks: Acks | None,
     payloads: list[bytes],
+    flags: int = 0,
 ) -> bytes:
-    """A data packet of whole messages."""
+    """A data packet of whole messages; `flags` are the stack's."""
     count = len(payloads)
     parts = [_DATA.pack(number, stable, first_message, count, len(order)), order]
-    flags = 0
     if acks is not None:
-        flags = ACKS
+        flags |= ACKS
         parts.append(acks.encode())
     parts.append(_lengths(count).pack(*map(len, payloads)))
     parts.extend(payloads)
@@ -181,10 +185,11 @@ def encode_fragment(
     index: int,
     total: int,
     slice: bytes,
+    flags: int = 0,
 ) -> bytes:
     """A data packet with fragment `index` of the `total` that make up one message."""
     parts = [_DATA.pack(number, stable, message, 1, len(order)), _FRAGMENT.pack(index, total), order]
-    flags = FRAGMENT
+    flags |= FRAGMENT
     if acks is not None:
         flags |= ACKS
         parts.append(acks.encode())
@@ -207,6 +212,7 @@ def decode_data(data: bytes, sender: int, flags: int, level: int) -> DataPacket:
     packet = DataPacket(data, sender, level, number, stable)
     packet.first_message = first_message
     packet.count = count
+    packet.ordered = bool(flags & ORDERED)
     position = DATA_OVERHEAD
     if flags & FRAGMENT:
         if len(data) < position + _FRAGMENT_SIZE:
@@ -224,7 +230,7 @@ def decode_data(data: bytes, sender: int, flags: int, level: int) -> DataPacket:
         packet.acks, position = _decode_acks(data, position)
     packet.body = position
     if not flags & FRAGMENT:
-        if count == 0 or len(data) < position + LENGTH_SIZE * count:
+        if (count == 0 and not flags & ORDERED) or len(data) < position + LENGTH_SIZE * count:
             raise MalformedError("length")
         payload_bytes: int = sum(_lengths(count).unpack_from(data, position))
         if position + LENGTH_SIZE * count + payload_bytes != len(data):

@@ -11,19 +11,26 @@ its own, one after the other. When pending is full the sender waits.
 from collections import deque
 from typing import final
 
+from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
 from antiphon.parts.packet import LENGTH_SIZE
 
 
 @final
-class _Run:
-    """Messages of one level that were accepted one after the other."""
+class Run:
+    """Messages of one kind that were accepted one after the other: of one level, to the view or to one process, or a
+    barrier."""
 
-    __slots__ = ("level", "payloads", "position")
+    __slots__ = ("barrier", "destination", "level", "payloads", "position", "ticket")
 
-    def __init__(self, level: int, payloads: list[bytes]) -> None:
+    def __init__(
+        self, level: int, payloads: list[bytes], destination: ProcessId | None, barrier: bool, ticket: int
+    ) -> None:
         self.level = level
         self.payloads = payloads
+        self.destination = destination
+        self.barrier = barrier
+        self.ticket = ticket
         self.position = 0
 
 
@@ -62,14 +69,22 @@ class PendingQueue:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._fragment_index = 0
-        self._runs: deque[_Run] = deque()
+        self._runs: deque[Run] = deque()
         self._was_full = False
         self._next_message = 1
         self.accepted = 0
         self.pending_bytes = 0
 
-    def accept(self, payloads: list[bytes], level: int) -> int:
-        """Take messages from the front while there is room; how many."""
+    def accept(
+        self,
+        payloads: list[bytes],
+        level: int,
+        destination: ProcessId | None = None,
+        barrier: bool = False,
+        ticket: int = 0,
+    ) -> int:
+        """Take messages from the front while there is room; how many. `ticket` tells their place among all that this
+        process sends, to whatever group."""
         count = 0
         size = 0
         room = self._options.pending_bytes_max - self.pending_bytes
@@ -81,7 +96,7 @@ class PendingQueue:
             count += 1
         if count:
             taken = payloads if count == len(payloads) else payloads[:count]
-            self._runs.append(_Run(level, list(taken)))
+            self._runs.append(Run(level, list(taken), destination, barrier, ticket))
             self.pending_bytes += size
             self.accepted += count
         return count
@@ -92,9 +107,30 @@ class PendingQueue:
     def has_pending(self) -> bool:
         return bool(self._runs)
 
-    def next_level(self) -> int:
-        """The level of the next packet."""
-        return self._runs[0].level
+    def next_message(self) -> int:
+        """The number that the next message gets."""
+        return self._next_message
+
+    def next_ticket(self) -> int:
+        """The place of the next message among all that this process sends."""
+        return self._runs[0].ticket
+
+    def head(self) -> Run:
+        """What comes next."""
+        return self._runs[0]
+
+    def fits(self, capacity: int) -> bool:
+        """Whether the next message is whole and fits into so many bytes."""
+        run = self._runs[0]
+        return not self._fragment_index and len(run.payloads[run.position]) + LENGTH_SIZE <= capacity
+
+    def take_message(self) -> tuple[int, bytes]:
+        """Take the next message, whole; its number and itself."""
+        run = self._runs[0]
+        number = self._next_message
+        message = run.payloads[run.position]
+        self._advance(run, run.position + 1, len(message) + LENGTH_SIZE)
+        return number, message
 
     def next_load(self, capacity: int, fragment_bytes: int) -> Load:
         """Take what fits into `capacity` bytes off the front; a fragment has `fragment_bytes`, but for the last one."""
@@ -115,7 +151,7 @@ class PendingQueue:
         self._advance(run, end, used)
         return Load(run.level, first_message, payloads[position:end])
 
-    def _next_fragment(self, run: _Run, size: int) -> Load:
+    def _next_fragment(self, run: Run, size: int) -> Load:
         message = run.payloads[run.position]
         total = (len(message) + size - 1) // size
         index = self._fragment_index
@@ -128,7 +164,7 @@ class PendingQueue:
             self._advance(run, run.position + 1, len(message) + LENGTH_SIZE)
         return load
 
-    def _advance(self, run: _Run, position: int, used: int) -> None:
+    def _advance(self, run: Run, position: int, used: int) -> None:
         self._next_message += position - run.position
         self.pending_bytes -= used
         run.position = position

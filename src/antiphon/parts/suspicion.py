@@ -26,7 +26,7 @@ def silence_limit_ns(longest_ns: int, options: Options) -> int:
 class Suspicion:
     """What this member thinks of the others' silence, by rank."""
 
-    __slots__ = ("_doubted_ns", "_heard_ns", "_longest_ns", "_me", "_options", "suspects")
+    __slots__ = ("_deadline_ns", "_doubted_ns", "_heard_ns", "_longest_ns", "_me", "_options", "suspects")
 
     def __init__(self, members: int, me: int, now_ns: int, options: Options) -> None:
         self._me = me
@@ -35,6 +35,8 @@ class Suspicion:
         self._longest_ns = [0] * members
         self._doubted_ns = [0] * members
         self.suspects: set[int] = set()
+        self._deadline_ns = -1
+        """As it was last worked out, which is never too late: hearing from members only puts it off."""
 
     def heard(self, rank: int, now_ns: int) -> None:
         """Something came from this member."""
@@ -42,13 +44,16 @@ class Suspicion:
         self._longest_ns[rank] = max(gap_ns, self._longest_ns[rank] - gap_ns // _FADE)
         self._heard_ns[rank] = now_ns
         self._doubted_ns[rank] = 0
-        self.suspects.discard(rank)
+        if rank in self.suspects:
+            self.suspects.discard(rank)
+            self._deadline_ns = -1
 
     def vouched(self, rank: int, now_ns: int) -> None:
         """Somebody else hears this member."""
         self._heard_ns[rank] = max(self._heard_ns[rank], now_ns - self._options.silence_ns_min // 2)
         self._doubted_ns[rank] = 0
         self.suspects.discard(rank)
+        self._deadline_ns = -1
 
     def hears(self, rank: int, now_ns: int) -> bool:
         """Whether this member was heard lately, so that I can vouch for it."""
@@ -57,6 +62,7 @@ class Suspicion:
     def due(self, now_ns: int) -> list[int]:
         """The members that must be doubted from now on. Those doubted for long enough become suspects."""
         doubted: list[int] = []
+        self._deadline_ns = -1
         for rank in range(len(self._heard_ns)):
             if rank == self._me or rank in self.suspects:
                 continue
@@ -69,7 +75,9 @@ class Suspicion:
         return doubted
 
     def deadline_ns(self, never_ns: int) -> int:
-        """When `due` has something to say next."""
+        """When `due` may have something to say next."""
+        if self._deadline_ns >= 0:
+            return self._deadline_ns
         deadline_ns = never_ns
         for rank in range(len(self._heard_ns)):
             if rank == self._me or rank in self.suspects:
@@ -79,4 +87,5 @@ class Suspicion:
             else:
                 due_ns = self._heard_ns[rank] + silence_limit_ns(self._longest_ns[rank], self._options)
             deadline_ns = min(deadline_ns, due_ns)
+        self._deadline_ns = deadline_ns
         return deadline_ns

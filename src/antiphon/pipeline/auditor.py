@@ -1,20 +1,23 @@
-"""The audit on Spark: two passes over the history, without a shuffle of its rows.
+"""The audit on Spark: two passes over the history, and a second look at a few rows, without a shuffle of its rows.
 
 1. Each piece of each log is summarised (`antiphon.pipeline.audit.summary`). From the summaries the driver puts together
-   the logs, the causal order of the messages, and what each process had delivered before each piece.
+   the logs, the causal order of the messages, and what each process had delivered before each piece. What the
+   summaries do not tell, it asks to see row by row (`antiphon.pipeline.audit.look`): one process's order of agreed and
+   safe messages per view, and who had delivered what is lost.
 2. Each piece is judged with that knowledge (`antiphon.pipeline.audit.case` and one file per guarantee). Only counts, a
    witness per broken guarantee and rounded latencies leave a piece; Spark SQL adds them up.
 
 If something was delivered that was never sent, the first pass is made again, so that it is left out of every past.
-What must hold in the end (settled), or of whole views, is decided from the summaries alone. The rules, word for word,
-are at the top of `antiphon.pipeline.reference`; both auditors give the same verdicts and counts on every history.
+What must hold in the end (settled), or of whole views, is decided from the summaries alone. Only where the second pass
+finds agreed or safe messages out of order, their deliveries are looked at all together (total). The rules, word for
+word, are at the top of `antiphon.pipeline.reference`; both auditors give the same verdicts and counts on every history.
 
-Memory: a task holds its row group; the driver holds one row per send run and one column per sender and group.
+Memory: a task holds its row group; the driver holds one row per send run and one column per sender and group, one row
+per run of agreed or safe messages, and of a group whose messages are out of order all deliveries of these.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +31,13 @@ from antiphon.history.start import parse_start
 from antiphon.pipeline.audit import settled, views
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import LogFacts, gather_logs
-from antiphon.pipeline.audit.order import Order, close, make_order, never_sent
+from antiphon.pipeline.audit.look import LOOK, Look, Sights, Wishes, look, sights_of
+from antiphon.pipeline.audit.order import never_sent
 from antiphon.pipeline.audit.pieces import Task, plan, read_pieces
+from antiphon.pipeline.audit.preparation import Placement, Run, find_tangles, prepare
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.summary import SUMMARY, Summary, summaries_of, summarise
+from antiphon.pipeline.audit.total import Placed, Tangle
 from antiphon.pipeline.explain import early_text, open_log_text
 from antiphon.pipeline.promises import CHECKED, SETTLED, Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
@@ -40,6 +46,8 @@ from antiphon.pipeline.witness import Storyteller
 
 Progress = Callable[[str], None]
 Limits = Mapping[str, Mapping[Key, int]]
+Logs = Mapping[str, Mapping[str, LogFacts]]
+"""run → process → log."""
 
 PARTITIONS_PER_CORE = 4
 
@@ -57,13 +65,16 @@ def audit(
     history = History.open(path)
     tasks = plan(history)
     tell(f"reading {history.rows:,} rows")
-    runs, summaries = _first_pass(spark, history, tasks)
+    logs, summaries = _first_pass(spark, history, tasks)
     starts = [(summary["run"], start) for summary in summaries for start in summary["starts"]]
     promises = gather([(run, start["group"], parse_start(start["label"])) for run, start in starts], promise)
     tell(f"checking {sum(summary['events'] for summary in summaries):,} events")
+    look = _looker(spark, tasks, logs)
+    runs = prepare(logs, promises, look)
     judged = _second_pass(spark, tasks, runs, promises)
     tell("adding up")
-    tallies = _tallies(judged, runs, promises, history)
+    tangles = find_tangles(runs, _placements(judged), look)
+    tallies = _tallies(judged, runs, promises, tangles, history)
     observations = _observations(judged, runs)
     judged.unpersist()
     return conclude(
@@ -76,15 +87,7 @@ def audit(
     )
 
 
-@dataclass(frozen=True)
-class Run:
-    """Everything that the driver knows of a run."""
-
-    logs: Mapping[str, LogFacts]
-    order: Order
-
-
-def _first_pass(spark: SparkSession, history: History, tasks: list[Task]) -> tuple[dict[str, Run], list[Summary]]:
+def _first_pass(spark: SparkSession, history: History, tasks: list[Task]) -> tuple[Logs, list[Summary]]:
     unfinished = history.unfinished()
     summaries = _summarise(spark, tasks, {})
     logs = gather_logs(summaries, unfinished)
@@ -92,12 +95,7 @@ def _first_pass(spark: SparkSession, history: History, tasks: list[Task]) -> tup
     if limits:
         summaries = _summarise(spark, tasks, limits)
         logs = gather_logs(summaries, unfinished)
-    runs = {}
-    for run, of_run in logs.items():
-        order = make_order(run, of_run, limits.get(run, {}))
-        close(order)
-        runs[run] = Run(of_run, order)
-    return runs, summaries
+    return logs, summaries
 
 
 def _summarise(spark: SparkSession, tasks: list[Task], limits: Limits) -> list[Summary]:
@@ -124,7 +122,7 @@ def _summaries(task: Task, place: int, limits: Limits) -> Iterator[pa.RecordBatc
 
 
 def _second_pass(spark: SparkSession, tasks: list[Task], runs: Mapping[str, Run], promises: Promises) -> DataFrame:
-    orders = {name: run.order for name, run in runs.items()}
+    orders = {name: (run.order, run.positions) for name, run in runs.items()}
     knowledge = {
         (piece["task"], name, process): known
         for name, run in runs.items()
@@ -140,7 +138,7 @@ def _second_pass(spark: SparkSession, tasks: list[Task], runs: Mapping[str, Run]
                 for piece in read_pieces(tasks[place]):
                     known = knowledge.get((place, piece.run, piece.process))
                     if known is not None:  # else it lies behind a gap
-                        yield judge(piece, orders[piece.run], known, promises)
+                        yield judge(piece, *orders[piece.run], known, promises)
 
     return _over_tasks(spark, tasks, work, JUDGED).persist()
 
@@ -156,6 +154,36 @@ def _over_tasks(
     numbers = spark.range(0, len(tasks), 1, partitions)
     return numbers.mapInArrow(work, from_arrow_schema(schema))
 
+
+def _looker(spark: SparkSession, tasks: list[Task], logs: Logs) -> Look:
+    """How single rows are seen: only tasks that may hold some are read."""
+
+    def look_for(wishes: Wishes) -> Sights:
+        chosen = sorted(
+            {
+                piece["task"]
+                for (run, process), own in wishes.items()
+                for piece in logs[run][process].pieces
+                if any(wish.first_index < piece["known_end"] and wish.end_index > piece["first_index"] for wish in own)
+            }
+        )
+        asked = dict(wishes)
+
+        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                for place in batch.column(0).to_pylist():
+                    for piece in read_pieces(tasks[chosen[place]]):
+                        if (piece.run, piece.process) in asked:
+                            yield look(piece, asked[piece.run, piece.process])
+
+        return sights_of(_over_tasks(spark, [tasks[place] for place in chosen], work, LOOK).toArrow())
+
+    return look_for
+
+
+PLACEMENTS = """
+    SELECT run, group, process, index, position_first, position_end FROM {judged} WHERE position_first IS NOT NULL
+"""
 
 FINDINGS = """
     SELECT guarantee, sum(violations) AS violations, sum(unknown) AS unknown, sum(checked) AS checked,
@@ -175,7 +203,21 @@ LATENCIES = """
 """
 
 
-def _tallies(judged: DataFrame, runs: Mapping[str, Run], promises: Promises, history: History) -> dict[str, Tally]:
+def _placements(judged: DataFrame) -> list[Placement]:
+    rows = judged.sparkSession.sql(PLACEMENTS, judged=judged).toArrow().to_pylist()
+    return [
+        (row["run"], row["group"], row["process"], row["index"], Placed(row["position_first"], row["position_end"]))
+        for row in rows
+    ]
+
+
+def _tallies(
+    judged: DataFrame,
+    runs: Mapping[str, Run],
+    promises: Promises,
+    tangles: Mapping[str, Mapping[str, Tangle]],
+    history: History,
+) -> dict[str, Tally]:
     tallies = {guarantee: Tally() for guarantee in CHECKED}
     storytellers = {name: Storyteller(history, name, run.logs, run.order) for name, run in runs.items()}
     for row in judged.sparkSession.sql(FINDINGS, judged=judged).toArrow().to_pylist():
@@ -185,7 +227,7 @@ def _tallies(judged: DataFrame, runs: Mapping[str, Run], promises: Promises, his
             tally.example = storytellers[row["witness"]["run"]].tell(row["guarantee"], row["witness"])
     for name, run in runs.items():
         _add_settled(tallies[SETTLED], run, promises, storytellers[name])
-        _add_views(tallies, run, promises, storytellers[name])
+        _add_views(tallies, run, promises, tangles.get(name, {}), storytellers[name])
         _add_open_logs(tallies, run, promises, told_run=name if len(runs) > 1 else None)
     return tallies
 
@@ -200,8 +242,14 @@ def _add_settled(tally: Tally, run: Run, promises: Promises, storyteller: Storyt
                 tally.example = storyteller.tell_settled(key, *found.witness)
 
 
-def _add_views(tallies: Mapping[str, Tally], run: Run, promises: Promises, storyteller: Storyteller) -> None:
-    for guarantee, found, group in views.count(run.order, run.logs, promises):
+def _add_views(
+    tallies: Mapping[str, Tally],
+    run: Run,
+    promises: Promises,
+    tangles: Mapping[str, Tangle],
+    storyteller: Storyteller,
+) -> None:
+    for guarantee, found, group in views.count(run.order, run.logs, promises, tangles):
         tally = tallies[guarantee]
         tally.violations += found.violations
         tally.unknown += found.unknown

@@ -19,6 +19,14 @@ class Link(NamedTuple):
     sent: Message
 
 
+class Step(NamedTuple):
+    """One step of a cycle in the order of deliveries: the process delivered `before` before `after`."""
+
+    process: str
+    before: Message
+    after: Message
+
+
 def process_name(process: str) -> str:
     """The first incarnation goes by its name alone."""
     return process.removesuffix("/1")
@@ -35,6 +43,11 @@ def creation_text(process: str, message: Message, sent: int) -> str:
     return (
         f"{process_name(process)} delivered {message_name(message, False)}, but {sender} {how_many} to {message.group}"
     )
+
+
+def destination_text(process: str, message: Message, destinations: Sequence[str]) -> str:
+    sender, meant = process_name(message.sender), _list(sorted(destinations))
+    return f"{process_name(process)} delivered {message_name(message, False)}, which {sender} sent to {meant} only"
 
 
 def duplication_text(process: str, message: Message) -> str:
@@ -56,6 +69,31 @@ def causal_text(process: str, message: Message, missing: Message, later: bool, c
         name = message_name(message, with_group)
         return f"{process_name(process)} delivered {name}, which is in its own past: {steps}"
     return f"{_wrong_order(process, message, missing, later, with_group)}, although {steps}"
+
+
+def total_text(cycle: Sequence[Step]) -> str:
+    """`cycle` leads from a message back to itself."""
+    first, *others = cycle
+    wrong = f"{process_name(first.process)} delivered {_before(first)}"
+    if len(others) == 1:
+        return f"{wrong}, {process_name(others[0].process)} after it"
+    return ", ".join([wrong, *(f"{process_name(step.process)} {_before(step)}" for step in others)])
+
+
+def safe_text(process: str, message: Message, other: str, view: int) -> str:
+    """`other` delivered the message in `view`, in which `process` is as well."""
+    return (
+        f"{process_name(process)} never delivered {message_name(message, False)}, "
+        f"although {process_name(other)} delivered it as safe in view {view}, which holds {process_name(process)}"
+    )
+
+
+def group_broadcast_text(message: Message, barrier: Message, process: str, other: str) -> str:
+    """`process` delivered the message before the barrier, `other` after it."""
+    return (
+        f"{process_name(process)} delivered {message_name(message, False)} before the barrier "
+        f"{message_name(barrier, False)}, {process_name(other)} after it"
+    )
 
 
 def settled_text(process: str, message: Message) -> str:
@@ -116,6 +154,10 @@ def broken_chain_text(group: str, view: int) -> str:
 
 def _list(members: Sequence[str]) -> str:
     return ", ".join(process_name(member) for member in members) or "nobody"
+
+
+def _before(step: Step) -> str:
+    return f"{message_name(step.before, False)} before {message_name(step.after, False)}"
 
 
 def _wrong_order(process: str, message: Message, missing: Message, later: bool, with_group: bool) -> str:

@@ -16,20 +16,23 @@ CREATION: Final = "creation"
 DUPLICATION: Final = "duplication"
 FIFO: Final = "fifo"
 CAUSAL: Final = "causal"
+TOTAL: Final = "total"
+SAFE: Final = "safe"
 VIEW_AGREEMENT: Final = "view_agreement"
 VIEW_SYNCHRONY: Final = "view_synchrony"
 VIEW_SENDING: Final = "view_sending"
 PRIMARY: Final = "primary"
 SILENCE: Final = "silence"
+GROUP_BROADCAST: Final = "group_broadcast"
 SETTLED: Final = "settled"
 
 GUARANTEES: Final = (
-    *(CREATION, DUPLICATION, FIFO, CAUSAL, "total", "total_global", "safe", VIEW_AGREEMENT, VIEW_SYNCHRONY),
-    *(VIEW_SENDING, PRIMARY, SILENCE, "group_broadcast", "label_order", SETTLED),
+    *(CREATION, DUPLICATION, FIFO, CAUSAL, TOTAL, "total_global", SAFE, VIEW_AGREEMENT, VIEW_SYNCHRONY),
+    *(VIEW_SENDING, PRIMARY, SILENCE, GROUP_BROADCAST, "label_order", SETTLED),
 )
 CHECKED: Final = (
-    *(CREATION, DUPLICATION, FIFO, CAUSAL),
-    *(VIEW_AGREEMENT, VIEW_SYNCHRONY, VIEW_SENDING, PRIMARY, SILENCE, SETTLED),
+    *(CREATION, DUPLICATION, FIFO, CAUSAL, TOTAL, SAFE),
+    *(VIEW_AGREEMENT, VIEW_SYNCHRONY, VIEW_SENDING, PRIMARY, SILENCE, GROUP_BROADCAST, SETTLED),
 )
 
 

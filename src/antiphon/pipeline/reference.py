@@ -11,21 +11,42 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   is taken to have been sent after everything that the log holds. A number beyond a complete log was never sent:
   creation is broken, and the other guarantees take no notice of it, except that it must not be delivered twice.
 * A process is owed the messages on record that were sent to a group in a view of which it is a member (by the view rows
-  of the run), if it has a view row for that group; where a send names destinations, only these are owed it.
+  of the run), if it has a view row for that group; where a send names destinations, only these are owed it, and a
+  delivery to anybody else breaks creation.
+* A process has *left* a group where its log notes "left" for it and no view row of that group follows. From there on it
+  is owed nothing in that group; settled and safe do not hold it there.
+* A process *completed* a view that it was in if its log has a later view row of the group, notes that it left the group
+  for good, or ends with stop "quiet" or "left".
 * fifo holds deliveries at level fifo and above to all that the sender sent to the group before, at any level. If
   nothing owed is missing, but a message off record that precedes it is, the delivery is unknown.
 * causal holds deliveries at level causal and above to everything in their past, at any level and in any group. If
   nothing owed is missing, but the past or the message itself is partly off record, the delivery is unknown. A message
   that is in its own past (a cycle) is violated by every delivery of it.
-* settled holds the survivors: those whose complete log ends with stop "quiet". A survivor is owed a message if its
-  sender is a survivor, or if any survivor delivered it. If neither, and the sender or any of those it was sent to is
-  open or stopped early, it is unknown. What a process that is open or stopped early has not delivered is
-  unknown, and so is what one survivor delivered off record and another member has not.
+* A message on record is *lost* if its sender crashed in the view in which it sent it, and nobody who completed that
+  view delivered it. What is delivered below causal does not wait for its past, and so may come from a past that nobody
+  has any more. So of what is lost, causal demands only what lies in the *strong* past: with a message that it delivers
+  below causal, a process gets to know that message, but not what came before it.
+* total takes the deliveries at level agreed or safe in a view of the process, of each message the process's first.
+  Those at level agreed in a view that the process did not complete take no part (they need not be what the others
+  agree on in the flush: isis-1991, footnote 4); if its log is open or stopped early, each counts as unknown. Counted
+  are the sets of messages, more than one, of which each is delivered before each other, somewhere or by a chain of
+  such steps.
+* safe holds the members of a view in which anybody delivered a message at level safe, if they have a view row for the
+  group: each must have delivered it, anywhere. Those that crashed or left are not held; of those that are open or
+  stopped early, it is unknown.
+* group_broadcast: a process delivers a barrier with the first row for it that is labelled so. All that any process
+  delivered in the group that also delivered the barrier makes a pair with it. Pairs are violated where one process
+  has the message, by its first delivery, before the barrier and another one after it.
+* settled holds the survivors of a group: those whose complete log ends with stop "quiet", and who have not left it. A
+  survivor is owed a message if its sender is a survivor, or if any survivor delivered it. If neither, and the sender or
+  any of those it was sent to is open or stopped early, it is unknown. What a process that is open or stopped early has
+  not delivered is unknown, and so is what one survivor delivered off record and another member has not.
 * A process is in the view of its last view row of the group. View ids are compared, never times.
 * view_agreement holds each view row to the members, in their ranking, that the first row with its id on record has
   (logs by name), to an id above that of the row before it in the log, and to name its own process.
 * view_sending holds each delivery of a message on record: the view that the process is in, and the view that the row
-  names, must be the one that the send row names. Off record it is unknown.
+  names, must be the one that the send row names. Off record it is unknown. What was sent to named destinations is not
+  held to it: a message from one to one is sent again in the next view if need be, as no flush cares for it.
 * view_synchrony compares those whose next view row after one with id v has the same id v'. What any of them delivered
   in v, all of them must have delivered in v, unless a send row names destinations that leave it out. Where a log makes
   the same step several times, what it delivered in them is taken together.
@@ -33,9 +54,9 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   the process is in.
 * primary: a view is an id with its members. The second one with the same id is violated. Each but the one with the
   lowest id must hold more than half of the members of the (first) view with the id below, or half with the first
-  ranked; those that ever noted "leaves", or stopped as "left", count as present. If only members with open logs
-  could still make the majority, it is unknown. If no view has the id below, it is unknown if any log of the run is
-  open, else violated.
+  ranked; those that ever noted "left" for the group, or "leaves" for it or for no group, or stopped as "left", count as
+  present. If only members with open logs could still make the majority, it is unknown. If no view has the id below, it
+  is unknown if any log of the run is open, else violated.
 * The rest of each open log counts as one unknown delivery under every guarantee.
 """
 
@@ -48,12 +69,13 @@ import pyarrow as pa
 
 from antiphon.history.log import MemoryLog
 from antiphon.history.reader import History, rows_of_table
-from antiphon.history.schema import LEVELS, QUIET, Row
+from antiphon.history.schema import LEVELS, Row
 from antiphon.history.start import parse_start
 from antiphon.pipeline.explain import (
     Message,
     causal_text,
     creation_text,
+    destination_text,
     duplication_text,
     early_text,
     fifo_text,
@@ -62,13 +84,14 @@ from antiphon.pipeline.explain import (
 )
 from antiphon.pipeline.observe import observe
 from antiphon.pipeline.promises import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, SETTLED, Promises, gather
+from antiphon.pipeline.reference_order import OrderJudge
+from antiphon.pipeline.reference_past import AT_LEAST_CAUSAL, Pasts, chain, has_weak_deliveries
 from antiphon.pipeline.reference_views import ViewJudge
-from antiphon.pipeline.reference_world import GONE, KnownLog, World, known_log
+from antiphon.pipeline.reference_world import KnownLog, World, known_log
 from antiphon.pipeline.result import Audit, Example
 from antiphon.pipeline.verdicts import Tally, conclude
 
 AT_LEAST_FIFO = frozenset(LEVELS[LEVELS.index("fifo") :])
-AT_LEAST_CAUSAL = frozenset(LEVELS[LEVELS.index("causal") :])
 
 Source: TypeAlias = Path | str | pa.Table | Iterable[Row] | Iterable[MemoryLog]
 
@@ -127,11 +150,15 @@ class _Judge:
         self._world = world
         self._promises = promises
         self._tallies = tallies
+        self._past = Pasts(world)
+        # Where nothing below causal was delivered, or nothing is lost, the strong past decides nothing.
+        self._strong = Pasts(world, strong=True) if world.lost and has_weak_deliveries(world) else self._past
 
     def judge(self) -> None:
         delivered = {log.process: self._judge_deliveries(log) for log in self._world.logs.values()}
         self._judge_settled(delivered)
         ViewJudge(self._world, self._tally, self._example).judge()
+        OrderJudge(self._world, delivered, self._tally, self._example).judge()
         self._count_open_logs()
 
     def _tally(self, guarantee: str, group: str) -> Tally | None:
@@ -166,6 +193,12 @@ class _Judge:
                 sent = self._world.sent[message.group, message.sender]
                 text = creation_text(log.process, message, sent)
                 tally.example = self._example(text, message.group, [row])
+        elif not self._world.is_meant_for(message, log.process):
+            tally.violations += 1
+            if tally.example is None:
+                send = self._world.send_row[message]
+                text = destination_text(log.process, message, send.destinations or ())
+                tally.example = self._example(text, message.group, [send, row])
         elif message not in self._world.send_row:
             tally.unknown += 1
 
@@ -183,7 +216,7 @@ class _Judge:
         if (tally := self._tally(FIFO, message.group)) is None:
             return
         tally.checked += 1
-        missing = self._world.before(message) & self._world.owed[log.process] & ~done_bits
+        missing = self._world.before(message) & self._world.owed_at(log, row.index) & ~done_bits
         if missing:
             tally.violations += 1
             if tally.example is None:
@@ -204,9 +237,10 @@ class _Judge:
             return
         tally.checked += 1
         world = self._world
-        past = world.past[message]
+        past = self._past.of(message)
         itself = past & world.bit[message]
-        missing = itself or past & world.owed[log.process] & ~done_bits
+        expected = past & ~world.lost | self._strong.of(message) & world.lost
+        missing = itself or expected & world.owed_at(log, row.index) & ~done_bits
         if missing:
             tally.violations += 1
             if tally.example is None:
@@ -216,12 +250,12 @@ class _Judge:
 
     def _causal_example(self, log: KnownLog, row: Row, message: Message, missing: int) -> Example:
         world = self._world
-        chain = world.chain(message, missing)
-        wanted = chain[0].after
+        links = chain(world, message, missing)
+        wanted = links[0].after
         later = _delivery(log, wanted)
-        text = causal_text(log.process, message, wanted, later is not None, chain)
+        text = causal_text(log.process, message, wanted, later is not None, links)
         rows = [world.send_row.get(wanted)]
-        for link in chain:
+        for link in links:
             if link.after.sender != link.sent.sender:
                 rows.append(_delivery(world.logs[link.sent.sender], link.after))
             rows.append(world.send_row.get(link.sent))
@@ -229,25 +263,31 @@ class _Judge:
 
     def _judge_settled(self, delivered: dict[str, dict[Message, Row]]) -> None:
         world = self._world
-        survivors = [log for log in world.logs.values() if log.ending == QUIET]
-        had_by_survivor = {message for log in survivors for message in delivered[log.process]}
-        early = {log.process for log in world.logs.values() if log.ending not in (QUIET, *GONE)}
+        had_by_survivor = {
+            message
+            for log in world.logs.values()
+            for message in delivered[log.process]
+            if log.is_survivor(message.group)
+        }
         for message, bit in world.bit.items():
             if (tally := self._tally(SETTLED, message.group)) is None:
                 continue
             if message not in world.send_row:
                 if message in had_by_survivor:
-                    for log in survivors:
-                        tally.unknown += _joined(log, message.group) and message not in delivered[log.process]
+                    for log in world.logs.values():
+                        if log.is_survivor(message.group) and message.group in log.last_view:
+                            tally.unknown += message not in delivered[log.process]
                 continue
-            owed = [log for log in world.logs.values() if world.owed[log.process] & bit and log.ending not in GONE]
-            surely = world.logs[message.sender].ending == QUIET or message in had_by_survivor
-            perhaps = message.sender in early or any(log.process in early for log in owed)
+            owed = [log for log in world.logs.values() if world.owed[log.process] & bit]
+            owed = [log for log in owed if not log.is_gone(message.group)]
+            sender = world.logs[message.sender]
+            surely = sender.is_survivor(message.group) or message in had_by_survivor
+            perhaps = any(log.is_early(message.group) for log in (sender, *owed))
             for log in owed:
                 tally.checked += 1
                 if message in delivered[log.process]:
                     continue
-                if log.process in early or (not surely and perhaps):
+                if log.is_early(message.group) or (not surely and perhaps):
                     tally.unknown += 1
                 elif surely:
                     tally.violations += 1
@@ -264,7 +304,7 @@ class _Judge:
                 if log.open:
                     tally.unknown += 1
                     tally.open_logs.append(open_log_text(log.process, len(log.rows), self._told_run))
-                elif guarantee == SETTLED and log.ending not in (QUIET, *GONE):
+                elif guarantee == SETTLED and log.early:
                     tally.open_logs.append(early_text(log.process, log.ending, self._told_run))
 
     def _example(self, text: str, group: str, rows: Sequence[Row | None]) -> Example:
@@ -275,7 +315,3 @@ class _Judge:
 def _delivery(log: KnownLog, message: Message) -> Row | None:
     """The row by which the process first delivered it."""
     return next((row for row, other in log.events if other == message and row.kind == "deliver"), None)
-
-
-def _joined(log: KnownLog, group: str) -> bool:
-    return any(row.kind == "view" and row.group == group for row in log.rows)

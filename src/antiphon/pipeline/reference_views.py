@@ -45,7 +45,8 @@ class ViewJudge:
         self._views: dict[str, dict[int, dict[tuple[str, ...], Row]]] = defaultdict(lambda: defaultdict(dict))
         """group → id → members → the first row that says so."""
         self._steps: dict[tuple[str, int, int], _Step] = defaultdict(_Step)
-        self._left: set[str] = set()
+        self._left: dict[str | None, set[str]] = defaultdict(set)
+        """group → who left it, or announced so; None is every group."""
 
     def judge(self) -> None:
         for log in self._world.logs.values():
@@ -76,8 +77,10 @@ class ViewJudge:
                         self._judge_sending(log, row, message, current.get(group))
                         self._judge_silence(log, row, message, current.get(group), former[group])
                         here[group].setdefault(message, row)
-            elif (row.kind, row.label) in (("note", LEAVES), ("stop", LEFT)):
-                self._left.add(log.process)
+            elif row.kind == "note" and (row.label == LEAVES or (row.label == LEFT and row.group is not None)):
+                self._left[row.group].add(log.process)
+            elif (row.kind, row.label) == ("stop", LEFT):
+                self._left[None].add(log.process)
 
     def _judge_agreement(self, log: KnownLog, row: Row, before: Row | None) -> None:
         group, view, members = row.group or "", _id(row), tuple(row.members or ())
@@ -102,8 +105,10 @@ class ViewJudge:
     def _judge_sending(self, log: KnownLog, row: Row, message: Message, current: Row | None) -> None:
         if (tally := self._tally(VIEW_SENDING, message.group)) is None:
             return
-        tally.checked += 1
         send = self._world.send_row.get(message)
+        if send is not None and send.destinations is not None:
+            return
+        tally.checked += 1
         if send is None:
             tally.unknown += 1
             return
@@ -132,7 +137,7 @@ class ViewJudge:
         together = sorted({message for delivered in step.delivered.values() for message in delivered})
         for process, arrival in step.arrival.items():
             for message in together:
-                if not self._is_meant_for(message, process):
+                if not self._world.is_meant_for(message, process):
                     continue
                 tally.checked += 1
                 if message in step.delivered[process]:
@@ -143,10 +148,6 @@ class ViewJudge:
                     text = view_synchrony_text(process, message, other, view, following)
                     rows = [step.delivered[other][message], step.arrival[other], arrival]
                     tally.example = self._example(text, group, rows)
-
-    def _is_meant_for(self, message: Message, process: str) -> bool:
-        send = self._world.send_row.get(message)
-        return send is None or send.destinations is None or process in send.destinations
 
     def _judge_primary(self, group: str, views: dict[int, dict[tuple[str, ...], Row]]) -> None:
         if (tally := self._tally(PRIMARY, group)) is None:
@@ -170,7 +171,7 @@ class ViewJudge:
                 tally.example = tally.example or self._example(broken_chain_text(group, _id(row)), group, [row])
             return
         electors, row_before = next(iter(before.items()))
-        surely = {member for member in electors if member in (row.members or ()) or member in self._left}
+        surely = self._left[group].union(self._left[None], row.members or ()).intersection(electors)
         perhaps = {member for member in electors if self._world.logs[member].open}
         if _is_majority(surely, electors):
             return

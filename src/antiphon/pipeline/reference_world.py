@@ -1,15 +1,15 @@
-"""One run as the reference auditor sees it: single messages, who is owed them, and what lies in their past.
+"""One run as the reference auditor sees it: single messages, who is owed them, and which of them are lost.
 
 A set of messages is an integer with one bit per message. The terms are those of `antiphon.pipeline.reference`.
 """
 
-from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import LEFT, QUIET, Row
-from antiphon.pipeline.explain import Link, Message
+from antiphon.pipeline.explain import Message
 
 CRASHED = "crashed"
 GONE = (CRASHED, LEFT)
@@ -26,12 +26,37 @@ class KnownLog:
     rows: list[Row]
     ending: str
     """"quiet", "left", "stopped: why", CRASHED, CUT_SHORT, or MISSING if nothing of it is on record."""
+    last_view: dict[str, Row] = field(default_factory=dict)
+    """The last view row of each group."""
+    left: dict[str, int] = field(default_factory=dict)
+    """The groups that the process left for good while it lived on, and the index of the note that says so."""
     events: list[tuple[Row, Message]] = field(default_factory=list)
     """Every single message sent or delivered, in order."""
 
     @property
     def open(self) -> bool:
         return self.ending in (CUT_SHORT, MISSING)
+
+    @property
+    def early(self) -> bool:
+        """Whether the process stopped before the run went quiet, or may have."""
+        return self.ending not in (QUIET, *GONE)
+
+    def is_gone(self, group: str) -> bool:
+        """Whether nothing more is owed to the process in the group, nor by it."""
+        return self.ending in GONE or group in self.left
+
+    def is_early(self, group: str) -> bool:
+        """Whether the process was in the group when it ended early."""
+        return self.early and group not in self.left
+
+    def is_survivor(self, group: str) -> bool:
+        return not self.is_gone(group) and self.ending == QUIET
+
+    def completes(self, group: str, index: int) -> bool:
+        """Whether the process completed the view of the group in which it was at this row."""
+        last = self.last_view.get(group)
+        return self.ending in (QUIET, LEFT) or group in self.left or (last is not None and index < last.index)
 
 
 def known_log(process: str, rows: Iterable[Row], unfinished: bool) -> KnownLog:
@@ -52,7 +77,13 @@ def known_log(process: str, rows: Iterable[Row], unfinished: bool) -> KnownLog:
         ending = CRASHED
     else:
         ending = last.label if last.label in (QUIET, LEFT) else f"stopped: {last.label}"
-    return KnownLog(process, prefix, ending)
+    log = KnownLog(process, prefix, ending, {row.group or "": row for row in prefix if row.kind == "view"})
+    for row in prefix:
+        if row.kind == "note" and row.label == LEFT and row.group is not None:
+            last_view = log.last_view.get(row.group)
+            if last_view is None or last_view.index < row.index:
+                log.left.setdefault(row.group, row.index)
+    return log
 
 
 class World:
@@ -67,15 +98,18 @@ class World:
         self.on_record = 0
         self.send_row: dict[Message, Row] = {}
         self.owed: dict[str, int] = defaultdict(int)
-        self.past: dict[Message, int] = {}
+        self.members: dict[tuple[str, int], set[str]] = defaultdict(set)
+        """(group, view id) → everybody whom a view row with this id names."""
+        self.sent_at: dict[Message, int] = {}
+        """The place of its send among the events of its sender's log."""
+        self.off_record: dict[tuple[str, str], list[Message]] = defaultdict(list)
         self._base: dict[tuple[str, str], int] = {}
-        self._sent_at: dict[Message, int] = {}
-        self._off_record: dict[tuple[str, str], list[Message]] = defaultdict(list)
+        self._in_group: dict[str, int] = defaultdict(int)
         self._read_sends()
         self._name_missing_logs()
         self._read_deliveries()
         self._settle_owed()
-        self._find_pasts()
+        self.lost = self._find_lost()
 
     def message(self, bit: int) -> Message:
         """The message of the lowest bit of a set."""
@@ -100,6 +134,7 @@ class World:
                         self.send_row[message] = row
         for key, count in self.sent.items():
             self._base[key] = len(self.bit)
+            self._in_group[key[0]] |= ((1 << count) - 1) << len(self.bit)
             for number in range(1, count + 1):
                 self.bit[Message(*key, number)] = 1 << len(self.bit)
         self.on_record = (1 << len(self.bit)) - 1
@@ -122,112 +157,63 @@ class World:
                     continue
                 for message in messages_of(row):
                     if row.kind == "send":
-                        self._sent_at[message] = len(log.events)
+                        self.sent_at[message] = len(log.events)
                     elif message not in self.bit and self.logs[message.sender].open:
                         self.bit[message] = 1 << len(self.bit)
-                        self._off_record[message.group, message.sender].append(message)
+                        self.off_record[message.group, message.sender].append(message)
                     log.events.append((row, message))
 
     def _settle_owed(self) -> None:
-        members: dict[tuple[str, int], set[str]] = defaultdict(set)
-        joined: set[tuple[str, str]] = set()
         for log in self.logs.values():
             for row in log.rows:
                 if row.kind == "view" and row.group is not None and row.view is not None:
-                    members[row.group, row.view].update(row.members or ())
-                    joined.add((row.group, log.process))
+                    self.members[row.group, row.view].update(row.members or ())
         for message, row in self.send_row.items():
             view = (message.group, row.view or 0)
-            if view not in members:
+            if view not in self.members:
                 problem = f"{message.sender} sent to {message.group} in view {row.view}, which no view row describes"
                 raise UnusableHistoryError(None, problem)
-            audience = members[view] if row.destinations is None else members[view].intersection(row.destinations)
-            for process in audience:
-                if (message.group, process) in joined or self.logs[process].ending == MISSING:
+            for process in self.members[view]:
+                if self.is_meant_for(message, process) and self.is_held(process, message.group):
                     self.owed[process] |= self.bit[message]
 
-    def _find_pasts(self) -> None:
-        """Walk all logs side by side, each waiting where it delivers what is not yet sent.
+    def is_held(self, process: str, group: str) -> bool:
+        """Whether a process that a view names has been in the group, as far as is known."""
+        log = self.logs[process]
+        return group in log.last_view or log.ending == MISSING
 
-        A cycle makes some wait for ever; then everything is swept over again and again until nothing changes.
-        """
-        walks = {log.process: _Walk(log) for log in self.logs.values()}
-        runnable = deque(walks.values())
-        waiting: dict[Message, list[_Walk]] = defaultdict(list)
-        while runnable:
-            walk = runnable.popleft()
-            for message in self._advance(walk, waiting):
-                runnable.extend(waiting.pop(message, ()))
-        while waiting:
-            before = dict(self.past)
-            for log in self.logs.values():
-                for _ in self._advance(_Walk(log), None):
-                    pass
-            if self.past == before:
-                break
+    def is_meant_for(self, message: Message, process: str) -> bool:
+        """Whether its send row, if there is one, does not name destinations that leave the process out."""
+        send = self.send_row.get(message)
+        return send is None or send.destinations is None or process in send.destinations
 
-    def _advance(self, walk: "_Walk", waiting: dict[Message, list["_Walk"]] | None) -> Iterator[Message]:
-        """Walk on and tell which messages were sent; without `waiting`, what is not yet sent counts as without past."""
-        events = walk.log.events
-        while walk.place < len(events):
-            row, message = events[walk.place]
-            bit = self.bit.get(message)
-            if row.kind == "send":
-                self.past[message] = walk.known
-                walk.known |= self.bit[message]
-                yield message
-            elif bit is not None:
-                if waiting is not None and message not in self.past:
-                    waiting[message].append(walk)
-                    return
-                walk.known |= bit | self.past.get(message, 0)
-            walk.place += 1
-        for (_, sender), messages in self._off_record.items():
-            if sender == walk.log.process:
-                known = walk.known
-                for message in sorted(messages):
-                    self.past[message] = known
-                    known |= self.bit[message]
-                    yield message
+    def owed_at(self, log: KnownLog, index: int) -> int:
+        """What the process of a log is owed at a row: nothing in the groups that it has left by then."""
+        owed = self.owed[log.process]
+        for group, left_at in log.left.items():
+            if left_at < index:
+                owed &= ~self._in_group[group]
+        return owed
 
-    def chain(self, message: Message, wanted: int) -> list[Link]:
-        """The shortest chain of steps that leads from one of the `wanted` messages to `message`, first step first."""
-        step: dict[Message, Message] = {}
-        frontier = deque([message])
-        while frontier:
-            sent = frontier.popleft()
-            for earlier in self._known_at_send(sent):
-                if earlier in step or earlier not in self.bit:
-                    continue
-                step[earlier] = sent
-                if self.bit[earlier] & wanted:
-                    return _links(step, earlier, message)
-                frontier.append(earlier)
-        raise AssertionError("what lies in the past is reached by a chain")
-
-    def _known_at_send(self, sent: Message) -> Iterator[Message]:
-        """What its sender had sent or delivered when it sent `sent`."""
-        place = self._sent_at.get(sent)
-        for _, earlier in self.logs[sent.sender].events[:place]:
-            yield earlier
-        if place is None:
-            yield from (other for other in self._off_record[sent.group, sent.sender] if other.number < sent.number)
-
-
-@dataclass
-class _Walk:
-    """How far one log has been walked, and what its process knew there."""
-
-    log: KnownLog
-    place: int = 0
-    known: int = 0
-
-
-def _links(step: dict[Message, Message], first: Message, last: Message) -> list[Link]:
-    links = [Link(first, step[first])]
-    while links[-1].sent != last:
-        links.append(Link(links[-1].sent, step[links[-1].sent]))
-    return links
+    def _find_lost(self) -> int:
+        """What a crashed process sent in its last view, and nobody who completed that view delivered."""
+        lost = 0
+        for message, row in self.send_row.items():
+            sender = self.logs[message.sender]
+            last = sender.last_view.get(message.group)
+            if sender.ending == CRASHED and last is not None and last.view == row.view:
+                lost |= self.bit[message]
+        completed: dict[str, set[tuple[str, int]]] = defaultdict(set)
+        for log in self.logs.values():
+            for row in log.rows:
+                if row.kind == "view" and log.completes(row.group or "", row.index):
+                    completed[log.process].add((row.group or "", row.view or 0))
+            for row, message in log.events:
+                bit = self.bit.get(message, 0)
+                if row.kind == "deliver" and lost & bit:
+                    sent_in = (message.group, self.send_row[message].view or 0)
+                    lost &= ~bit if sent_in in completed[log.process] else -1
+        return lost
 
 
 def messages_of(row: Row) -> Sequence[Message]:

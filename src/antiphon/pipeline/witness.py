@@ -15,6 +15,7 @@ from antiphon.pipeline.explain import (
     Message,
     causal_text,
     creation_text,
+    destination_text,
     duplication_text,
     fifo_text,
     settled_text,
@@ -34,7 +35,6 @@ class Storyteller:
         self._run = run
         self._logs = logs
         self._order = order
-        self._places = {key: place for place, key in enumerate(order.keys)}
 
     def tell(self, guarantee: str, witness: Mapping[str, Any]) -> Example:
         """Of a violating delivery, as the second pass found it."""
@@ -58,12 +58,17 @@ class Storyteller:
 
     def tell_view(self, group: str, witness: ViewWitness) -> Example:
         """Of what was decided from whole views."""
-        first = [] if witness.delivery is None else [self._delivery(*witness.delivery)]
+        first = [self._delivery(*delivery) for delivery in witness.deliveries]
         return self._example(witness.text, group, [*first, *witness.events])
 
     def _creation(self, process: str, message: Message, delivery: Event) -> Example:
-        sent = int(self._order.sent[self._places[message.group, message.sender]])
-        return self._example(creation_text(process, message, sent), message.group, [delivery])
+        place = self._order.places[message.group, message.sender]
+        sent = int(self._order.sent[place])
+        if message.number > sent:
+            return self._example(creation_text(process, message, sent), message.group, [delivery])
+        run = self._order.run_of(place, np.array([message.number]))[0]
+        text = destination_text(process, message, sorted(self._order.destinations[self._order.narrow[run]]))
+        return self._example(text, message.group, [self._send(message), delivery])
 
     def _duplication(self, process: str, message: Message, delivery: Event) -> Example:
         events = [self._delivery(process, message), delivery]
@@ -76,7 +81,7 @@ class Storyteller:
         return self._example(text, message.group, [self._send(wanted), delivery, later])
 
     def _causal(self, process: str, message: Message, delivery: Event, lacking: list[tuple[int, int]]) -> Example:
-        last = (self._places[message.group, message.sender], message.number)
+        last = (self._order.places[message.group, message.sender], message.number)
         links = chain(self._order, last, lacking, self._knew)
         wanted = links[0].after
         later = self._delivery(process, wanted) if wanted != message else None
@@ -89,7 +94,7 @@ class Storyteller:
         return self._example(text, message.group, [*events, delivery, later])
 
     def _view_sending(self, process: str, message: Message, delivery: Event, named: int) -> Example:
-        place = self._places[message.group, message.sender]
+        place = self._order.places[message.group, message.sender]
         sent_in = int(self._order.view[self._order.run_of(place, np.array([message.number]))[0]])
         stay = self._stay(message.group, delivery)
         seen = None if stay is None else stay.view
@@ -120,7 +125,7 @@ class Storyteller:
         return index is not None and (send is None or index < send[1])
 
     def _send(self, message: Message) -> Event | None:
-        place = self._places[message.group, message.sender]
+        place = self._order.places[message.group, message.sender]
         index = int(self._order.index[self._order.run_of(place, np.array([message.number]))[0]])
         return None if index == NO_ROW else (message.sender, index)
 

@@ -17,7 +17,7 @@ GUARANTEES: Final = {
     "view_sending": "A message is delivered in the view in which it was sent.",
     "primary": "Primary views form a single chain, each holding a majority of the one before.",
     "silence": "Once a process is out of the view, nothing of it is delivered any more.",
-    "group_broadcast": "A group broadcast stands at the same place among all other deliveries, at every member.",
+    "group_broadcast": "A barrier (group broadcast) stands at the same place among all other deliveries, everywhere.",
     "label_order": "Labelled messages respect the order of their labels wherever one may have caused the other.",
     "settled": "Once the run had healed and gone quiet, every survivor had everything it was owed.",
 }

@@ -1,18 +1,24 @@
 """The engine on a real network: Node and Group on asyncio over UDP."""
 
+from antiphon.runtime.discovery import FileDiscovery, NameDiscovery
+from antiphon.runtime.discovery_beacon import BeaconDiscovery
 from antiphon.runtime.errors import AddressError, ExcludedError, JoinError, NodeFailedError, ReaderError
-from antiphon.runtime.events import Batch, Excluded, Message, Stalled, ViewChange
+from antiphon.runtime.events import Barrier, Batch, Excluded, Message, Stalled, ViewChange
 from antiphon.runtime.group import Group
 from antiphon.runtime.node import Node
 
 __all__ = [
     "AddressError",
+    "Barrier",
     "Batch",
+    "BeaconDiscovery",
     "Excluded",
     "ExcludedError",
+    "FileDiscovery",
     "Group",
     "JoinError",
     "Message",
+    "NameDiscovery",
     "Node",
     "NodeFailedError",
     "ReaderError",

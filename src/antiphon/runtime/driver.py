@@ -8,19 +8,26 @@ whole and at once: everyone who waits on it gets a NodeFailedError, and the sock
 has crashed. A node that went on after that might break a promise.
 
 A group can be over before its node is: left, or gone on without this process. The engine has no way to forget it, so
-what it still says about that group, after the step that ended it, is dropped here.
+what it still says about that group, after the step that ended it, is dropped here, and it is told nothing more of it.
+
+A process that was excluded from a group is dead, in all its groups. With `next_life` the next incarnation follows it on
+the same socket, with an engine and a log of its own, and joins those groups again. It does so when the application
+has read to the end of the last one: until then, what the application is handed belongs in the former log. Messages
+that the engine has not taken by then are the next incarnation's.
 """
 
 import asyncio
 import logging
 import socket
 from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from antiphon.engine import Engine
 from antiphon.kernel.effects import (
     NEVER,
     Accepted,
+    BarrierReached,
     Delivered,
     Effects,
     Ended,
@@ -32,17 +39,23 @@ from antiphon.kernel.effects import (
     Suspected,
     Writable,
 )
-from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.errors import ClosedError
+from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Leave, Receive, Tick
 from antiphon.runtime.address import SocketAddress
-from antiphon.runtime.address_book import AddressBook
+from antiphon.runtime.address_book import CONTACTS, AddressBook
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.errors import NodeFailedError
-from antiphon.runtime.events import Batch, ViewChange
+from antiphon.runtime.events import Barrier, Batch, ViewChange
 from antiphon.runtime.tap import HistoryTap
 from antiphon.runtime.transport import Transport
+from antiphon.stacks.vector.stack import PRIMARY, Mark
 
 log: Final = logging.getLogger("antiphon")
+
+FIRST_VIEW: Final = 1
+NextLife = Callable[[], tuple[ProcessId, Engine, HistoryTap | None]]
+"""Makes what the next incarnation of a process consists of."""
 
 
 class Member(Protocol):
@@ -53,6 +66,9 @@ class Member(Protocol):
 
     def deliver(self, event: Delivered) -> None:
         """Messages for the application."""
+
+    def reach(self, event: BarrierReached) -> None:
+        """A barrier for the application."""
 
     def accept(self, event: Accepted) -> None:
         """Messages were taken by the engine."""
@@ -66,11 +82,28 @@ class Member(Protocol):
     def part(self, event: Ended) -> None:
         """This process is no longer a member; nothing more will be told but `end`."""
 
+    def lapse(self) -> None:
+        """This incarnation is over; the next will join again when `return_to` says that all was read."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the application is done with this group."""
+
     def outstanding(self) -> int:
         """What was sent here and is not yet known to be everywhere."""
 
     def end(self, error: Exception | None) -> None:
         """It is over: by `close`, or by an error."""
+
+
+class Flush:
+    """Somebody waits until all that `marks` stand for is at `k` others, or at all members."""
+
+    def __init__(self, groups: Sequence[str], marks: list[Mark], k: int, done: asyncio.Future[None]) -> None:
+        self.groups = groups
+        self.marks = marks
+        self.k = k
+        self.done = done
 
 
 class Driver:
@@ -83,6 +116,7 @@ class Driver:
         clock: Clock,
         tap: HistoryTap | None,
         family: int = socket.AF_INET,
+        next_life: NextLife | None = None,
     ) -> None:
         self.process = process
         self.engine = engine
@@ -100,45 +134,73 @@ class Driver:
         self._silenced: set[str] = set()
         self._left: set[str] = set()
         self._excluded = False
+        self._next_life = next_life
+        self._returning: dict[str, bool] = {}
+        """After an exclusion, the groups to join again, and whether the application has read all of this life there."""
+        self._retiring: set[asyncio.Future[None]] = set()
         self._followers: deque[Input] = deque()
         self._deadline_ns = NEVER
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = NEVER
         self._delivered_ns = 0
         self._settling: list[tuple[Member, asyncio.Future[None]]] = []
+        self._flushing: list[Flush] = []
 
     def receive(self, datagrams: list[bytes]) -> None:
         self.step(Receive(datagrams))
 
-    def join(self, input: Join, member: Member, addresses: dict[ProcessId, SocketAddress]) -> None:
-        """Join a group; `addresses` are those known from the start. What the engine refuses here is the caller's
-        mistake, and changes nothing."""
+    def join(
+        self,
+        input: Join,
+        member: Member,
+        addresses: dict[ProcessId, SocketAddress],
+        contacts: Sequence[SocketAddress] = (),
+    ) -> None:
+        """Join a group; `addresses` are those known from the start, `contacts` those to ask. What the engine refuses
+        here is the caller's mistake, and changes nothing."""
         now_ns = self.clock.now_ns()
         effects = self.engine.step(input, now_ns)
         self._members[input.group] = member
         self._joins[input.group] = input
-        self._books[input.group] = AddressBook(self.process, self._family, addresses)
+        self._books[input.group] = AddressBook(self.process, self._family, addresses, contacts)
         try:
             self._carry_out(effects, now_ns)
         except Exception as error:
             raise self.fail(error) from error
 
+    def meet(self, group: str, contacts: Sequence[SocketAddress]) -> None:
+        """These may know the group too."""
+        self._books[group].meet(contacts)
+
+    def found(self, group: str, engine: Engine) -> None:
+        """Nobody lets this process into `group`: begin it, alone. `engine` takes the place of the one that asked, which
+        must not have been in any group."""
+        assert list(self._joins) == [group]
+        join = self._joins[group]
+        join.view = View(FIRST_VIEW, (self.process,), (join.address,))
+        self.engine = engine
+        self.join(join, self._members[group], {}, self._books[group].contacts)
+
     def leave(self, group: str) -> None:
         """Ask the others to go on without this process."""
         if self.tap is not None and not self._stopped:
             try:
-                self.tap.leaves(self.clock.now_ns())
+                self.tap.leaves(group, self.clock.now_ns())
             except Exception as error:
                 self.fail(error)
         self.step(Leave(group))
 
     def step(self, input: Input) -> None:
-        """Put one input in and carry out what follows. After a failure or the end this does nothing."""
+        """Put one input in and carry out what follows. After a failure or the end, or for a group that is over, this
+        does nothing."""
         self._followers.append(input)
         while self._followers and not self._stopped:
+            following = self._followers.popleft()
+            if not isinstance(following, Receive | Tick | Join) and following.group in self._silenced:
+                continue
             now_ns = self.clock.now_ns()
             try:
-                self._carry_out(self.engine.step(self._followers.popleft(), now_ns), now_ns)
+                self._carry_out(self.engine.step(following, now_ns), now_ns)
             except Exception as error:
                 self.fail(error)
 
@@ -165,12 +227,25 @@ class Driver:
                 if not stopping:
                     raise failure from error
 
+    def record_barrier(self, barrier: Barrier) -> None:
+        """The application is being told of a barrier."""
+        if self.tap is not None:
+            try:
+                self.tap.barrier(barrier, self.clock.now_ns())
+            except Exception as error:
+                raise self.fail(error) from error
+
     def silence(self, group: str) -> None:
         """Take no more part in `group`: to its members, this process is dead from here on if it has not left."""
         self._silenced.add(group)
         for member, settled in self._settling:
             if member is self._members[group] and not settled.done():
                 settled.set_result(None)
+        for flush in self._flushing:
+            if group in flush.groups and not flush.done.done():
+                flush.done.set_exception(
+                    ClosedError(f"{self.process} left group {group!r}, or was excluded, before all had what it flushes")
+                )
 
     def _carry_out(self, effects: Effects, now_ns: int) -> None:
         ended: list[str] = []
@@ -178,7 +253,7 @@ class Driver:
             if event.group in self._silenced or event.group in ended:
                 continue
             if isinstance(event, Ended):
-                ended.append(event.group)
+                ended += self._members if self._can_return(event) else (event.group,)
             self._hand_over(event, now_ns)
         transport = self.transport
         assert transport is not None
@@ -192,6 +267,9 @@ class Driver:
         for member, settled in self._settling:
             if not settled.done() and member.outstanding() == 0:
                 settled.set_result(None)
+        for flush in self._flushing:
+            if not flush.done.done() and self.engine.is_stable(flush.marks, flush.k):
+                flush.done.set_result(None)
 
     def _hand_over(self, event: Event, now_ns: int) -> None:
         tap = self.tap
@@ -209,6 +287,8 @@ class Driver:
                 tap.receive(event, now_ns)
         elif isinstance(event, Installed):
             self._install(event, now_ns)
+        elif isinstance(event, BarrierReached):
+            self._members[event.group].reach(event)
         elif isinstance(event, Writable):
             self._members[event.group].unblock()
         elif isinstance(event, Suspected):
@@ -235,11 +315,92 @@ class Driver:
     def _end(self, event: Ended, now_ns: int) -> None:
         if not event.excluded:
             self._left.add(event.group)
+            if self.tap is not None:
+                self.tap.left(event.group, now_ns)
         elif event.group in self._first_views:  # else it was never in: nothing has ended
             self._excluded = True
             if self.tap is not None:
                 self.tap.note(f"excluded from group {event.group!r}", now_ns)
-        self._members[event.group].part(event)
+        if self._can_return(event):
+            self._lapse()
+        else:
+            self._members[event.group].part(event)
+
+    def _can_return(self, event: Ended) -> bool:
+        """Whether another incarnation may follow: the members of a static group would not know it."""
+        static = any(join.policy != PRIMARY for join in self._joins.values())
+        return event.excluded and self._next_life is not None and not static
+
+    def _lapse(self) -> None:
+        """This incarnation is over in all groups."""
+        self._excluded = bool(self._first_views)
+        for group, member in self._members.items():
+            if group in self._silenced:
+                continue
+            if member.is_closed:
+                member.part(Ended(group, excluded=True))
+            else:
+                self._returning[group] = False
+        for group in list(self._returning):
+            self._members[group].lapse()
+
+    def return_to(self, group: str) -> None:
+        """The application has read all of the incarnation that is over in `group`, or reads there no more."""
+        if group in self._returning:
+            self._returning[group] = True
+            if all(self._returning.values()):
+                self._loop.call_soon(self._revive)
+
+    def _revive(self) -> None:
+        """The next incarnation begins."""
+        if self._stopped or self._next_life is None or not self._returning:
+            return
+        groups, self._returning = list(self._returning), {}
+        tap, self.tap = self.tap, None
+        try:
+            if tap is not None:
+                self._record_end(tap, "not let in")
+                self._retire(tap)
+            self.process, self.engine, self.tap = self._next_life()
+        except Exception as error:
+            self.fail(error)
+            return
+        self._excluded = False
+        self._left.clear()
+        self._first_views.clear()
+        for group in groups:
+            if self._members[group].is_closed:
+                self._members[group].part(Ended(group, excluded=True))
+            else:
+                self._join_again(group)
+
+    def _join_again(self, group: str) -> None:
+        """By asking those who were members when this process last heard of the group, and its former contacts."""
+        join, book, member = self._joins[group], self._books[group], self._members[group]
+        join.view = None
+        join.contacts = (CONTACTS,)
+        self._silenced.discard(group)
+        self.join(join, member, {}, book.others + book.contacts)
+        member.unblock()
+
+    def _retire(self, tap: HistoryTap) -> None:
+        """Close the log of an incarnation that is over, in the background."""
+        closing = self._loop.run_in_executor(None, tap.close)
+        self._retiring.add(closing)
+        closing.add_done_callback(self._retired)
+
+    def _retired(self, closing: asyncio.Future[None]) -> None:
+        self._retiring.discard(closing)
+        error = closing.exception()
+        if isinstance(error, Exception):
+            self.fail(error)
+
+    async def close_logs(self) -> None:
+        """Wait until everything that was recorded is on disk."""
+        if self._retiring:
+            await asyncio.wait(self._retiring)
+        if self.tap is not None:
+            await asyncio.to_thread(self.tap.close)
 
     def _arm(self, deadline_ns: int, now_ns: int) -> None:
         # Deadlines move with almost every step, mostly to later. A timer that goes off too early costs less than one
@@ -275,6 +436,17 @@ class Driver:
                 self._settling.remove(entry)
         return self.error is None and member.outstanding() == 0
 
+    async def flush(self, groups: Sequence[str], k: int) -> None:
+        """Wait until all that was sent or delivered in `groups` until now is at `k` others, or at all members."""
+        flush = Flush(groups, self.engine.mark(list(groups)), k, self._loop.create_future())
+        if self.engine.is_stable(flush.marks, k):
+            return
+        self._flushing.append(flush)
+        try:
+            await flush.done
+        finally:
+            self._flushing.remove(flush)
+
     async def farewell(self, stay_s: float) -> None:
         """Stay until `stay_s` after the last delivery of somebody else's message."""
         until_ns = 0
@@ -304,6 +476,9 @@ class Driver:
         for _, settled in self._settling:
             if not settled.done():
                 settled.set_result(None)
+        for flush in self._flushing:
+            if not flush.done.done():
+                flush.done.set_exception(self.error or ClosedError(f"node {self.process.name!r} was closed"))
         for member in self._members.values():
             member.end(self.error)
         if self.tap is not None:
@@ -313,11 +488,14 @@ class Driver:
                 self.fail(error)
 
     def _record_end(self, tap: HistoryTap, why: str | None) -> None:
-        """The last row. Who was excluded from a group is dead to it; who has left all its groups owes nothing."""
+        """The last row. Who was excluded from a group is dead to it; who has left all its groups owes nothing. If it
+        left some, the application may have read of their last views since: so this is said again."""
         now_ns = self.clock.now_ns()
         if self.error is None and self._excluded:
             tap.crash("excluded", now_ns)
         elif self.error is None and self._left and self._left == self._first_views.keys():
             tap.leave(now_ns)
         else:
+            for group in sorted(self._left):
+                tap.left(group, now_ns)
             tap.stop(why, now_ns)

@@ -52,9 +52,14 @@ class JoinError(AntiphonError):
     """Nobody let this process into a group."""
 
     def __init__(self, group: str, process: ProcessId, contacts: Sequence[str], timeout_s: float) -> None:
+        why = (
+            f"by asking {', '.join(contacts)}: nobody there is a member, or the members have no majority, "
+            f"or know a later life of {process.name!r}"
+            if contacts
+            else "because nobody was found to ask"
+        )
         super().__init__(
-            f"{process} was not let into group {group!r} within {timeout_s:g} s by asking {', '.join(contacts)}: "
-            f"nobody there is a member, or the members have no majority, or know a later life of {process.name!r}; "
+            f"{process} was not let into group {group!r} within {timeout_s:g} s {why}; "
             f"try again with a new node, incarnation={process.incarnation + 1}"
         )
         self.group = group

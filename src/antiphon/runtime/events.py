@@ -1,7 +1,8 @@
 """What an application reads from a group: one stream of messages and view changes, in the promised order.
 
 In a group whose view can change (policy `primary`) the stream may also hold Stalled, which the next ViewChange ends,
-and Excluded, which is its last event.
+and Excluded. That is its last event, unless the node was made with `rejoin`: then the stream goes on with the
+ViewChange by which the next incarnation of this process comes in.
 """
 
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ class Message:
     group: str
     view_id: int
     """The view in which it is delivered."""
+    private: bool = False
+    """Whether it was sent to this process alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +35,20 @@ class Batch:
     sender: ProcessId
     number: int
     order: str
+    group: str
+    view_id: int
+    private: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Barrier:
+    """An event that has the same place among all deliveries at all members: with it the view ends, and the next, of the
+    same members unless some have joined, left or failed, begins."""
+
+    payload: bytes
+    sender: ProcessId
+    number: int
+    """Its place among the messages of its sender, with which it is numbered."""
     group: str
     view_id: int
 
@@ -61,14 +78,22 @@ class Stalled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Excluded:
-    """The others went on without this process, which must join again as a new incarnation. Nothing comes after this."""
+    """The others went on without this process, whose incarnation ends here.
+
+    What they deliver between this and the view in which the next incarnation comes in is missed: whoever keeps a state
+    must fetch it anew.
+    """
 
     group: str
     view: View
     """The last view that this process was in."""
+    unsettled: int = 0
+    """Messages and packets of this incarnation that some member was not known to have: the others may have delivered
+    them or not, and they are not sent again. 0: everybody has everything. What was sent after those, the next
+    incarnation sends, if there is one."""
 
 
-StreamEvent = Message | ViewChange | Stalled | Excluded
+StreamEvent = Message | ViewChange | Barrier | Stalled | Excluded
 """What a reader of single messages gets."""
-BatchEvent = Batch | ViewChange | Stalled | Excluded
+BatchEvent = Batch | ViewChange | Barrier | Stalled | Excluded
 """What a reader of batches gets."""

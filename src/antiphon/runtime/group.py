@@ -5,18 +5,20 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from antiphon.kernel.effects import Accepted, Delivered, Ended, Installed
+from antiphon.kernel.domain import Domain
+from antiphon.kernel.effects import Accepted, BarrierReached, Delivered, Ended, Installed
 from antiphon.kernel.errors import ClosedError, LevelNotOfferedError, MessageTooLargeError, UsageError
-from antiphon.kernel.identity import View
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.inputs import Barrier as BarrierInput
 from antiphon.kernel.inputs import Pause, Resume, Send
-from antiphon.kernel.levels import LEVEL_NAMES, LEVELS
+from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
 from antiphon.kernel.options import Options
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import ExcludedError
-from antiphon.runtime.events import Batch, Excluded, Stalled, ViewChange
-from antiphon.runtime.outbox import Outbox
+from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
+from antiphon.runtime.outbox import Outbox, Way
 from antiphon.runtime.stream import BatchReader, MessageReader, Stream
-from antiphon.stacks.vector.stack import LEVELS_OFFERED, PRIMARY
+from antiphon.stacks.vector.stack import BARRIER_BYTES_MAX, LEVELS_OFFERED, PRIMARY
 
 NO_VIEW: Final = View(0, ())
 """Where a process is that has asked to be let in."""
@@ -39,6 +41,7 @@ class Group:
         *,
         stack: str,
         policy: str,
+        domain: Domain,
         options: Options,
         queue_messages_max: int,
         queue_bytes_max: int,
@@ -47,6 +50,7 @@ class Group:
         self.name = name
         self.stack = stack
         self.policy = policy
+        self.domain = domain
         self.view = NO_VIEW
         self._driver = driver
         self._message_bytes_max = options.message_bytes_max
@@ -56,6 +60,7 @@ class Group:
         self._left = False
         self._excluded = False
         self._settled = True
+        self._unsettled = 0
         self._entered = asyncio.Event()
         self._over = asyncio.Event()
         self._outbox = Outbox(self._offer)
@@ -67,25 +72,60 @@ class Group:
             on_room=lambda: driver.step(Resume(name)),
             on_taken=driver.record_taken,
             on_view=driver.record_view,
+            on_barrier=driver.record_barrier,
+            on_excluded=lambda: driver.return_to(name),
         )
 
-    async def send(self, payload: bytes, *, order: str = "causal") -> None:
-        """Multicast `payload` to all members, this one included, at level `order`.
+    @property
+    def process(self) -> ProcessId:
+        """Who this process is in the group."""
+        return self._driver.process
+
+    async def send(self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None) -> None:
+        """Multicast `payload` to all members, this one included, at level `order`; or send it to the member `to` alone,
+        in causal order with everything else.
 
         Returns when the message is accepted: at once, unless the group cannot keep up; then it waits until there is
-        room. It never waits for the network.
+        room. It never waits for the network. What is sent to a member that is gone by then is lost.
         """
-        await self.send_many((payload,), order=order)
+        await self._put((payload,), self._way(order, to))
 
     async def send_many(self, payloads: Sequence[bytes], *, order: str = "causal") -> None:
         """`send` for many, in this order; cheaper than one by one. Cancelled, it has sent some from the front."""
-        level = self._level(order)
+        await self._put(payloads, self._way(order, None))
+
+    async def barrier(self, payload: bytes) -> None:
+        """Have an event, `antiphon.Barrier`, at the same place among all deliveries at all members; a new view follows.
+
+        Waits like `send`. The members agree on its place as they do on a view, so it costs as much as one, and its
+        payload is small.
+        """
+        if self.policy != PRIMARY:
+            raise UsageError(
+                f"the view of group {self.name!r} is static, and a barrier ends a view; join with `primary`"
+            )
+        if len(payload) > BARRIER_BYTES_MAX:
+            raise MessageTooLargeError(len(payload), BARRIER_BYTES_MAX)
+        await self._put((payload,), Way(SAFE, barrier=True))
+
+    async def flush(self, *, k: int = 0) -> None:
+        """Wait until all that was sent or delivered here is at every member, or at `k` members beside its sender. Then
+        no failure of so few can undo it."""
+        await self.drain()
+        await self._driver.flush([self.name], k)
+
+    async def _put(self, payloads: Sequence[bytes], way: Way) -> None:
         self._check(payloads)
-        start = self._outbox.put(payloads, level)
+        start = self._outbox.put(payloads, way)
         while start < len(payloads):
             await self._outbox.wait()
             self._check_open()
-            start += self._outbox.put(payloads[start:], level)
+            start += self._outbox.put(payloads[start:], way)
+
+    async def drain(self) -> None:
+        """Wait until the engine has taken all that was sent here. Raises if it never will."""
+        self._check_open()
+        await self._outbox.drain()
 
     def __aiter__(self) -> MessageReader:
         return MessageReader(self._stream)
@@ -117,7 +157,8 @@ class Group:
 
     async def _leave(self, linger_s: float) -> bool:
         if self.view is NO_VIEW:
-            return True  # never let in: there is nothing to leave
+            self.abandon()  # never let in, or not again: there is nothing to leave
+            return self._settled
         if not self._over.is_set():
             self._settled = await self.settle(linger_s)
         if not self._over.is_set():
@@ -176,6 +217,8 @@ class Group:
 
     def outstanding(self) -> int:
         """Messages and packets sent here that some member is not yet known to have; 0: everyone has all of mine."""
+        if self._over.is_set():
+            return self._unsettled
         return self._outbox.messages + self._driver.engine.outstanding(self.name)
 
     @property
@@ -188,12 +231,18 @@ class Group:
         """Messages that were delivered here and that the application has not read."""
         return self._stream.messages + self._stream.unread
 
-    def _level(self, order: str) -> int:
+    def _way(self, order: str, to: ProcessId | None) -> Way:
         if order not in LEVELS:
             raise UsageError(f"there is no order {order!r}; choose one of {', '.join(LEVEL_NAMES)}")
         if order not in LEVELS_OFFERED:
             raise LevelNotOfferedError(order, self.stack, LEVELS_OFFERED, ())
-        return LEVELS[order]
+        if to is None:
+            return Way(LEVELS[order])
+        if LEVELS[order] != CAUSAL:
+            raise UsageError(f"what goes to one member alone goes in causal order, not {order!r}")
+        if self.view.rank(to) < 0:
+            raise UsageError(f"{to} is not a member of group {self.name!r} now; the members are: {self.view}")
+        return Way(CAUSAL, to)
 
     def _check(self, payloads: Sequence[bytes]) -> None:
         self._check_open()
@@ -220,9 +269,12 @@ class Group:
             )
         return ClosedError(f"group {self.name!r} was closed here; nothing can be sent to it any more")
 
-    def _offer(self, payloads: list[bytes], level: int) -> int:
+    def _offer(self, payloads: list[bytes], way: Way) -> int:
         self._accepted = 0
-        self._driver.step(Send(group=self.name, payloads=payloads, level=level))
+        if way.barrier:
+            self._driver.step(BarrierInput(group=self.name, payload=payloads[0]))
+        else:
+            self._driver.step(Send(group=self.name, payloads=payloads, level=way.level, destination=way.destination))
         return self._accepted
 
     # What the driver tells.
@@ -242,6 +294,18 @@ class Group:
                 order=LEVEL_NAMES[event.level],
                 group=event.group,
                 view_id=event.view_id,
+                private=event.private,
+            )
+        )
+
+    def reach(self, event: BarrierReached) -> None:
+        self._stream.put(
+            Barrier(
+                payload=event.payload,
+                sender=event.sender,
+                number=event.number,
+                group=event.group,
+                view_id=event.view_id,
             )
         )
 
@@ -258,19 +322,38 @@ class Group:
         self._stream.put(Stalled(group=self.name, view=self.view))
 
     def part(self, event: Ended) -> None:
+        if self._over.is_set():
+            return
         self._left = not event.excluded
         self._excluded = event.excluded
         if event.excluded:
-            self._stream.put(Excluded(group=self.name, view=self.view))
+            self._stream.put(Excluded(group=self.name, view=self.view, unsettled=self.outstanding()))
         self._finish()
+
+    def lapse(self) -> None:
+        """This incarnation is over, and the next goes on in the same stream. What is in the outbox waits for it."""
+        if self.view is NO_VIEW:
+            self._driver.return_to(self.name)
+            return
+        unsettled = self._driver.engine.outstanding(self.name)
+        self._settled = unsettled == 0
+        self._stream.put(Excluded(group=self.name, view=self.view, unsettled=unsettled))
+        self.view = NO_VIEW
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing more can be sent here."""
+        return self._closed
 
     def _finish(self) -> None:
         """No longer a member. What is in the stream can still be read."""
+        self._unsettled = self.outstanding()
         self._closed = True
         self._entered.set()
         self._over.set()
         self._outbox.fail(self._closed_error())
         self._stream.finish()
+        self._driver.return_to(self.name)
 
     def end(self, error: Exception | None) -> None:
         self._closed = True
@@ -279,3 +362,4 @@ class Group:
             self._over.set()
         self._outbox.fail(error or self._closed_error())
         self._stream.end(error)
+        self._driver.return_to(self.name)

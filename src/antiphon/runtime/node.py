@@ -10,6 +10,8 @@ Where the membership may change, join with policy `primary`. A process that come
 
         group = await node.join("quotes", contacts=["127.0.0.1:7400"])
 
+Or let all name the same contacts: the first of them founds the group if nobody is there (runtime/discovery.py).
+
 A node belongs to the event loop in which it was started; any asyncio loop with `add_reader` will do, uvloop's included,
 and the choice is the application's. The options must be the same at all members of a group.
 """
@@ -24,23 +26,27 @@ from typing import Final, Self
 
 from antiphon.engine import Engine
 from antiphon.faults import Fault
+from antiphon.kernel.domain import Domain
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Join
+from antiphon.kernel.inputs import MAIN, Join
 from antiphon.kernel.options import Options
-from antiphon.runtime.address import SocketAddress, join_address, reachable, resolve, split_address
+from antiphon.runtime.address import SocketAddress, join_address, resolve, split_address
+from antiphon.runtime.address_book import CONTACTS
 from antiphon.runtime.clock import Clock
-from antiphon.runtime.driver import Driver
+from antiphon.runtime.discovery import LOOK_S, Discovery
+from antiphon.runtime.discovery_search import Search
+from antiphon.runtime.driver import FIRST_VIEW, Driver
 from antiphon.runtime.errors import JoinError
 from antiphon.runtime.faulty import FaultyTransport
-from antiphon.runtime.group import Group
+from antiphon.runtime.group import NO_VIEW, Group
 from antiphon.runtime.naming import check_name, parse_process
-from antiphon.runtime.tap import HistoryTap
+from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
 from antiphon.stacks.vector.stack import PRIMARY, STATIC
 
-FIRST_VIEW: Final = 1
 JOIN_S: Final = 10.0
+FOUND_AFTER_S: Final = 5.0
 MIB: Final = 1024 * 1024
 FAREWELL_HEARTBEATS: Final = 2
 """Whoever sent what was delivered here last may still be asking whether it arrived: a closing node stays to answer
@@ -62,6 +68,7 @@ class Node:
         queue_bytes_max: int = 32 * MIB,
         history: str | Path | None = None,
         run: str = "run",
+        rejoin: bool = False,
         faults: Sequence[Fault] = (),
         seed: int | None = None,
     ) -> None:
@@ -72,6 +79,10 @@ class Node:
         queue_messages_max  messages that wait for the application to read them, per group;
         queue_bytes_max     the same in payload bytes. At either limit senders are made to wait
         history             a directory to record into, under the name `run`
+        rejoin              come back by itself, as the next incarnation, when the others went on without this process.
+                            The application then reads Excluded, and next the ViewChange of its return. Not unless asked
+                            for: what was delivered in between is missed, so a program that keeps a state must
+                            fetch it anew at that point, and one that is not prepared for it had better end
         faults              a bad network to put under the socket, for trials; `seed` makes its chances repeatable
         """
         check_name("process", name)
@@ -88,10 +99,12 @@ class Node:
         self._queue_bytes_max = queue_bytes_max
         self._history = history
         self._run = run
+        self._rejoin = rejoin
         self._faults = faults
         self._random = Random(seed)
         self._family = 0
         self._groups: dict[str, Group] = {}
+        self._searches: dict[asyncio.Task[None], Search] = {}
         self._driver: Driver | None = None
         self._closing = False
         self._closed = asyncio.Event()
@@ -106,15 +119,29 @@ class Node:
         self._family, address = await resolve(self._address, socket.AF_UNSPEC)
         sock = bind(self._family, address)
         self._address = join_address(sock.getsockname())
-        clock = Clock()
         try:
-            tap = None if self._history is None else HistoryTap(self._history, self._run, self.process)
+            engine, tap = self._make_life()
         except BaseException:
             sock.close()
             raise
-        engine = Engine(self.process, Random(self._random.getrandbits(64)), self._options)
-        self._driver = Driver(self.process, engine, clock, tap, self._family)
+        next_life = self._next_life if self._rejoin else None
+        self._driver = Driver(self.process, engine, Clock(), tap, self._family, next_life)
         self._driver.transport = self._make_transport(sock, self._driver)
+
+    def _make_tap(self) -> HistoryTap | None:
+        return None if self._history is None else record(self._history, self._run, self.process)
+
+    def _make_life(self) -> tuple[Engine, HistoryTap | None]:
+        tap = self._make_tap()
+        return self._make_engine(), tap
+
+    def _make_engine(self) -> Engine:
+        return Engine(self.process, Random(self._random.getrandbits(64)), self._options)
+
+    def _next_life(self) -> tuple[ProcessId, Engine, HistoryTap | None]:
+        self.process = ProcessId(self.process.name, self.process.incarnation + 1)
+        engine, tap = self._make_life()
+        return self.process, engine, tap
 
     def _make_transport(self, sock: socket.socket, driver: Driver) -> Transport:
         transport: Transport = UdpTransport(sock, datagram_bytes_max=DATAGRAM_BYTES_MAX, on_datagrams=driver.receive)
@@ -127,10 +154,12 @@ class Node:
         group: str,
         *,
         members: Mapping[str, str] | None = None,
-        contacts: Sequence[str] = (),
+        contacts: Sequence[str] | Discovery = (),
         policy: str | None = None,
         stack: str = "vector",
+        domain: Domain = MAIN,
         timeout_s: float = JOIN_S,
+        found_after_s: float = FOUND_AFTER_S,
     ) -> Group:
         """Become a member of `group`: as one of its founders, who name `members`, or later, by asking `contacts`.
 
@@ -139,9 +168,13 @@ class Node:
         default, they are the members for good. With `primary` the view changes as members join, leave or fail; a
         founder that is silent from the start is soon taken to have failed.
 
-        `contacts` are addresses of members, at least one of which must answer; the policy is `primary`. Returns when
-        this process is in. Raises JoinError if it is not after `timeout_s`, and ExcludedError if the members know this
-        incarnation and have given it up: both ask for a new node, with a higher incarnation.
+        Groups of one `domain` are in causal order with each other, by its rule; see `antiphon.Domain`.
+
+        `contacts` are addresses of members, or something that finds them (runtime/discovery.py); the policy is
+        `primary`. At least one must answer. If none does for `found_after_s`, the first contact founds the group, if it
+        is in no other. Returns when this process is in. Raises JoinError if it is not after `timeout_s`, and
+        ExcludedError if the members know this incarnation and have given it up: both ask for a new node, with a higher
+        incarnation; with `rejoin` a higher one is tried at once.
         """
         self._running()
         check_name("group", group)
@@ -152,14 +185,20 @@ class Node:
                 f"Node({self.process.name!r}, incarnation={self.process.incarnation + 1}, …)"
             )
         if members is None:
-            return await self._join_later(group, contacts, stack, timeout_s)
-        return await self._found(group, members, policy or STATIC, stack)
+            return await self._join_later(group, contacts, stack, domain, timeout_s, found_after_s)
+        return await self._found(group, members, policy or STATIC, stack, domain)
 
     def _check_way_in(
-        self, group: str, members: Mapping[str, str] | None, contacts: Sequence[str], policy: str | None
+        self,
+        group: str,
+        members: Mapping[str, str] | None,
+        contacts: Sequence[str] | Discovery,
+        policy: str | None,
     ) -> None:
         if isinstance(contacts, str):
             raise UsageError(f"contacts are a list of addresses, as in contacts=[{contacts!r}]")
+        if not isinstance(contacts, Sequence) and not hasattr(contacts, "addresses"):
+            raise UsageError(f"contacts are a list of addresses or a discovery, not a {type(contacts).__name__}")
         if (members is None) == (not contacts):
             raise UsageError(f"to join group {group!r}, name either its founding members, or contacts to be let in by")
         if contacts and policy not in (None, PRIMARY):
@@ -167,7 +206,7 @@ class Node:
                 f"nobody can be let into a group whose policy is {policy!r}; with contacts it is `primary`"
             )
 
-    async def _found(self, group: str, members: Mapping[str, str], policy: str, stack: str) -> Group:
+    async def _found(self, group: str, members: Mapping[str, str], policy: str, stack: str, domain: Domain) -> Group:
         addresses = await self._resolve(members)
         if self.process not in addresses:
             raise UsageError(
@@ -176,37 +215,70 @@ class Node:
         driver = self._running()  # which may have ended while names were looked up
         texts = tuple(join_address(address) for address in addresses.values())
         own = join_address(addresses[self.process])
-        member = self._make_group(driver, group, stack, policy)
+        member = self._make_group(driver, group, stack, policy, domain)
         view = View(FIRST_VIEW, tuple(addresses), texts)
-        driver.join(Join(group=group, view=view, stack=stack, policy=policy, address=own), member, addresses)
+        join = Join(group=group, view=view, stack=stack, policy=policy, address=own, domain=domain)
+        driver.join(join, member, addresses)
         self._groups[group] = member
         return member
 
-    async def _join_later(self, group: str, contacts: Sequence[str], stack: str, timeout_s: float) -> Group:
-        resolved = [(await resolve(contact, self._family))[1] for contact in contacts]
-        driver = self._running()  # as above
-        own = reachable(self._address, self._family, resolved[0])
-        asked = tuple(join_address(address) for address in resolved if join_address(address) != own)
-        if not asked:
-            raise UsageError(f"the contacts for group {group!r} name nobody but this process; name other members")
-        member = self._make_group(driver, group, stack, PRIMARY)
-        join = Join(group=group, stack=stack, policy=PRIMARY, address=own, contacts=asked)
-        driver.join(join, member, {})
-        self._groups[group] = member
+    async def _join_later(
+        self,
+        group: str,
+        contacts: Sequence[str] | Discovery,
+        stack: str,
+        domain: Domain,
+        timeout_s: float,
+        found_after_s: float,
+    ) -> Group:
+        search = Search(contacts, self._address, self._family)
+        patience = asyncio.timeout(timeout_s)
         try:
-            if not await member.enter(timeout_s):
-                raise JoinError(group, self.process, asked, timeout_s)
+            async with patience:
+                await search.look()
+                while not search.own:
+                    await asyncio.sleep(LOOK_S)
+                    await search.look()
+                driver = self._running()  # as above
+                member = self._make_group(driver, group, stack, PRIMARY, domain)
+                join = Join(
+                    group=group, stack=stack, policy=PRIMARY, address=search.own, contacts=(CONTACTS,), domain=domain
+                )
+                driver.join(join, member, {}, search.others)
+                self._groups[group] = member
+                self._searches[asyncio.create_task(self._keep_looking(driver, member, search))] = search
+                await self._enter(driver, member, search, found_after_s)
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            raise JoinError(group, self.process, [join_address(other) for other in search.others], timeout_s) from None
+        return member
+
+    async def _enter(self, driver: Driver, member: Group, search: Search, found_after_s: float) -> None:
+        """Wait to be let in, or found the group if that falls to this process."""
+        try:
+            while not await member.enter(found_after_s):
+                if search.is_first and len(self._groups) == 1:
+                    driver.found(member.name, self._make_engine())
         except BaseException:
             member.abandon()
             raise
-        return member
 
-    def _make_group(self, driver: Driver, group: str, stack: str, policy: str) -> Group:
+    async def _keep_looking(self, driver: Driver, member: Group, search: Search) -> None:
+        """Whenever this process is outside, those who may let it in are looked for."""
+        while not member.is_over:
+            await asyncio.sleep(LOOK_S)
+            if member.view is NO_VIEW:
+                await search.look_again()
+                driver.meet(member.name, search.others)
+
+    def _make_group(self, driver: Driver, group: str, stack: str, policy: str, domain: Domain) -> Group:
         return Group(
             driver,
             group,
             stack=stack,
             policy=policy,
+            domain=domain,
             options=self._options,
             queue_messages_max=self._queue_messages_max,
             queue_bytes_max=self._queue_bytes_max,
@@ -225,13 +297,22 @@ class Node:
             addresses[process] = resolved
         return addresses
 
+    async def flush(self, domain: str = MAIN.name, *, k: int = 0) -> None:
+        """`Group.flush` for all groups of a causality domain at once: before a process turns from one domain to another
+        whose messages are to come after (isis-1991 7.3)."""
+        driver = self._running()
+        groups = [group for group in self._groups.values() if group.domain.name == domain and not group.is_over]
+        for group in groups:
+            await group.drain()
+        await driver.flush([group.name for group in groups], k)
+
     @property
     def address(self) -> str:
         """Where this node receives; with the port that it was given, if it asked for any."""
         return self._address
 
     def statistics(self) -> dict[str, int]:
-        """Counters of the engine and of the socket, since the start."""
+        """Counters of the engine, since this incarnation began, and of the socket, since the start."""
         driver = self._driver
         if driver is None or driver.transport is None:
             raise UsageError(f"node {self.process.name!r} has not been started; use it as `async with`")
@@ -265,6 +346,9 @@ class Node:
             await self._closed.wait()
             return self._settled
         self._closing = True
+        for looking, search in self._searches.items():
+            looking.cancel()
+            search.discovery.close()
         groups = list(self._groups.values())
         why: str | None = "closed"
         try:
@@ -277,8 +361,7 @@ class Node:
         finally:
             driver.stop(why)
             try:
-                if driver.tap is not None:
-                    await asyncio.to_thread(driver.tap.close)
+                await driver.close_logs()
             finally:
                 self._closed.set()
         return self._settled

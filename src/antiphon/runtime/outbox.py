@@ -8,26 +8,43 @@ so the network's pace reaches the application. What is in the outbox is accepted
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
+
+from antiphon.kernel.identity import ProcessId
 
 MESSAGES_MAX: Final = 1024
 BYTES_MAX: Final = 1024 * 1024
 """At either limit the outbox is full. One message may pass it by its own length, so that a long one can go at all."""
 
-Offer = Callable[[list[bytes], int], int]
-"""Offers payloads, at a level, to the engine, which takes so many of them from the front."""
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How messages are to go: at a level to all members or to `destination` alone, or as barriers."""
+
+    level: int
+    destination: ProcessId | None = None
+    barrier: bool = False
+
+
+Offer = Callable[[list[bytes], Way], int]
+"""Offers payloads, to go one way, to the engine, which takes so many of them from the front."""
 
 
 class Outbox:
-    """Runs of payloads, each at one level, first in first out."""
+    """Runs of payloads, each to go one way, first in first out."""
 
     def __init__(self, offer: Offer) -> None:
         self.messages = 0
+        self._taken = 0
+        """How many messages the engine has taken since the start."""
         self._bytes = 0
         self._offer = offer
         self._loop = asyncio.get_running_loop()
-        self._runs: deque[tuple[int, list[bytes]]] = deque()
+        self._runs: deque[tuple[Way, list[bytes]]] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
+        self._drains: list[tuple[int, asyncio.Future[None]]] = []
+        """Who waits until so many have been taken."""
         self._scheduled = False
         self._blocked = False
         """The engine has taken less than it was offered, and will tell when it has room."""
@@ -42,7 +59,18 @@ class Outbox:
             if waiter in self._waiters:  # cancelled; else it was taken out when it was woken
                 self._waiters.remove(waiter)
 
-    def put(self, payloads: Sequence[bytes], level: int) -> int:
+    async def drain(self) -> None:
+        """Until the engine has taken what is in here now. Raises what `fail` is given."""
+        if not self.messages:
+            return
+        entry = (self._taken + self.messages, self._loop.create_future())
+        self._drains.append(entry)
+        try:
+            await entry[1]
+        finally:
+            self._drains.remove(entry)
+
+    def put(self, payloads: Sequence[bytes], way: Way) -> int:
         """Take messages from the front while there is room; how many."""
         taken = list(payloads[: max(0, MESSAGES_MAX - self.messages)])
         size = sum(map(len, taken))
@@ -50,10 +78,10 @@ class Outbox:
             size -= len(taken.pop())
         if not taken:
             return 0
-        if self._runs and self._runs[-1][0] == level:
+        if self._runs and self._runs[-1][0] == way and not way.barrier:  # of those, one is an offer
             self._runs[-1][1].extend(taken)
         else:
-            self._runs.append((level, taken))
+            self._runs.append((way, taken))
         self.messages += len(taken)
         self._bytes += size
         if not self._blocked:
@@ -66,8 +94,8 @@ class Outbox:
         self._schedule()
 
     def fail(self, error: Exception) -> None:
-        """Everyone who waits for room gets `error`."""
-        for waiter in self._waiters:
+        """Everyone who waits gets `error`."""
+        for waiter in (*self._waiters, *(waiter for _, waiter in self._drains)):
             if not waiter.done():
                 waiter.set_exception(error)
         self._waiters.clear()
@@ -80,16 +108,20 @@ class Outbox:
     def _flush(self) -> None:
         self._scheduled = False
         while self._runs and not self._blocked:
-            level, payloads = self._runs[0]
+            way, payloads = self._runs[0]
             self._blocked = True  # and `unblock` may come within the offer, when the engine sends at once what it took
-            count = self._offer(payloads, level)
+            count = self._offer(payloads, way)
             self.messages -= count
+            self._taken += count
             self._bytes -= sum(map(len, payloads[:count]))
             if count == len(payloads):
                 self._blocked = False
                 self._runs.popleft()
             else:
-                self._runs[0] = (level, payloads[count:])
+                self._runs[0] = (way, payloads[count:])
+        for taken, waiter in self._drains:
+            if taken <= self._taken and not waiter.done():
+                waiter.set_result(None)
         if self.messages < MESSAGES_MAX and self._bytes < BYTES_MAX:
             for waiter in self._waiters:
                 if not waiter.done():

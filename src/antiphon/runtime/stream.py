@@ -14,12 +14,12 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from antiphon.runtime.errors import ReaderError
-from antiphon.runtime.events import Batch, BatchEvent, Excluded, Message, Stalled, StreamEvent, ViewChange
+from antiphon.runtime.events import Barrier, Batch, BatchEvent, Excluded, Message, Stalled, StreamEvent, ViewChange
 
 TURN_MESSAGES: Final = 1024
 """A reader that never finds the queue empty lets the rest of the event loop have a turn after so many messages."""
 
-Other = ViewChange | Stalled | Excluded
+Other = ViewChange | Barrier | Stalled | Excluded
 Taken = Callable[[Batch, int, int, int], None]
 """Told of each batch or part of one as the application is handed it: batch, first number, count, payload bytes."""
 
@@ -37,6 +37,8 @@ class Stream:
         on_room: Callable[[], None],
         on_taken: Taken,
         on_view: Callable[[ViewChange], None],
+        on_barrier: Callable[[Barrier], None],
+        on_excluded: Callable[[], None],
     ) -> None:
         self.group = group
         self.messages = 0
@@ -48,6 +50,8 @@ class Stream:
         self._on_room = on_room
         self._on_taken = on_taken
         self._on_view = on_view
+        self._on_barrier = on_barrier
+        self._on_excluded = on_excluded
         self._entries: deque[BatchEvent] = deque()
         self._position = 0
         """How many messages of the first entry have been taken already."""
@@ -63,6 +67,8 @@ class Stream:
         if self._ended:
             if isinstance(entry, Batch):
                 self.unread += len(entry.payloads)
+            elif isinstance(entry, Barrier):
+                self.unread += 1
             elif not self.unread:
                 self._take_other(entry)
             return
@@ -86,12 +92,12 @@ class Stream:
         if self._ended:
             return
         for entry in self._entries:
-            if error is not None or isinstance(entry, Batch):
+            if error is not None or isinstance(entry, Batch | Barrier):
                 break
             self._take_other(entry)
         self._ended = True
         self._error = error
-        self.unread = self.messages
+        self.unread = self.messages + sum(isinstance(entry, Barrier) for entry in self._entries)
         self.messages = 0
         self.bytes = 0
         self._entries.clear()
@@ -137,6 +143,7 @@ class Stream:
                 order=entry.order,
                 group=entry.group,
                 view_id=entry.view_id,
+                private=entry.private,
             )
             self._position = 0
         count = len(entry.payloads)
@@ -163,11 +170,16 @@ class Stream:
             order=entry.order,
             group=entry.group,
             view_id=entry.view_id,
+            private=entry.private,
         )
 
     def _take_other(self, entry: Other) -> Other:
         if isinstance(entry, ViewChange):
             self._on_view(entry)
+        elif isinstance(entry, Barrier):
+            self._on_barrier(entry)
+        elif isinstance(entry, Excluded):
+            self._on_excluded()
         return entry
 
     def _took(self, batch: Batch, number: int, count: int, size: int) -> None:

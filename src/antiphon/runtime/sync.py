@@ -10,9 +10,13 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from antiphon.kernel.domain import Domain
 from antiphon.kernel.errors import ClosedError
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.inputs import MAIN
 from antiphon.runtime import group as asynchronous_group
 from antiphon.runtime import node as asynchronous_node
+from antiphon.runtime.discovery import Discovery
 from antiphon.runtime.events import StreamEvent
 
 T = TypeVar("T")
@@ -40,14 +44,23 @@ class Node:
         group: str,
         *,
         members: Mapping[str, str] | None = None,
-        contacts: Sequence[str] = (),
+        contacts: Sequence[str] | Discovery = (),
         policy: str | None = None,
         stack: str = "vector",
+        domain: Domain = MAIN,
         timeout_s: float = asynchronous_node.JOIN_S,
+        found_after_s: float = asynchronous_node.FOUND_AFTER_S,
     ) -> "Group":
         """See `antiphon.Node.join`."""
         joining = self._node.join(
-            group, members=members, contacts=contacts, policy=policy, stack=stack, timeout_s=timeout_s
+            group,
+            members=members,
+            contacts=contacts,
+            policy=policy,
+            stack=stack,
+            domain=domain,
+            timeout_s=timeout_s,
+            found_after_s=found_after_s,
         )
         return Group(self, self.call(joining))
 
@@ -55,6 +68,10 @@ class Node:
     def address(self) -> str:
         """Where this node receives."""
         return self._node.address
+
+    def flush(self, domain: str = MAIN.name, *, k: int = 0, timeout_s: float | None = None) -> None:
+        """See `antiphon.Node.flush`."""
+        self.call(self._node.flush(domain, k=k), timeout_s)
 
     def statistics(self) -> dict[str, int]:
         """See `antiphon.Node.statistics`."""
@@ -104,9 +121,19 @@ class Group:
         self._group = group
         self._reader = aiter(group)
 
-    def send(self, payload: bytes, *, order: str = "causal", timeout_s: float | None = None) -> None:
+    def send(
+        self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None, timeout_s: float | None = None
+    ) -> None:
         """See `antiphon.Group.send`."""
-        self._node.call(self._group.send(payload, order=order), timeout_s)
+        self._node.call(self._group.send(payload, order=order, to=to), timeout_s)
+
+    def barrier(self, payload: bytes, *, timeout_s: float | None = None) -> None:
+        """See `antiphon.Group.barrier`."""
+        self._node.call(self._group.barrier(payload), timeout_s)
+
+    def flush(self, *, k: int = 0, timeout_s: float | None = None) -> None:
+        """See `antiphon.Group.flush`."""
+        self._node.call(self._group.flush(k=k), timeout_s)
 
     def send_many(self, payloads: Sequence[bytes], *, order: str = "causal") -> None:
         """See `antiphon.Group.send_many`."""

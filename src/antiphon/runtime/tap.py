@@ -2,28 +2,43 @@
 
 A send is recorded before it leaves, a delivery as the application takes the messages, and so is a view, so that it
 stands among the deliveries where the application sees it; only the first, which nothing comes before, is recorded when
-it is installed. The recorder stands on pyarrow,
-which takes longer to load than all the rest: only who records loads it.
+it is installed. The recorder stands on pyarrow, which takes longer to load than all the rest: only who records loads
+it.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from antiphon.kernel.effects import Received, Sent, Suspected
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.levels import LEVEL_NAMES
-from antiphon.runtime.events import Batch
+from antiphon.kernel.levels import LEVEL_NAMES, SAFE
+from antiphon.runtime.events import Barrier, Batch
 from antiphon.stacks.vector.stack import LEVELS_OFFERED, promises
+
+if TYPE_CHECKING:
+    from antiphon.history.log import Log
+
+
+def record(directory: str | Path, run: str, process: ProcessId) -> "HistoryTap":
+    """A tap into a log of its own for this incarnation of `process`, in `directory`."""
+    from antiphon.history.recorder import Recorder
+
+    recorder = Recorder(directory, run=run, process=process.name, incarnation=process.incarnation)
+    return HistoryTap(recorder, recorder.close)
 
 
 class HistoryTap:
-    """Writes what happens to one process into its recorder."""
+    """Writes what happens to one process into its log; `close` waits until everything is on disk."""
 
-    def __init__(self, directory: str | Path, run: str, process: ProcessId) -> None:
-        from antiphon.history.recorder import Recorder
-        from antiphon.history.schema import LEAVES
+    def __init__(self, log: "Log", close: Callable[[], None]) -> None:
+        from antiphon.history.schema import BARRIER, LEAVES, LEFT
 
+        self._barrier = BARRIER
         self._leaves = LEAVES
-        self._recorder = Recorder(directory, run=run, process=process.name, incarnation=process.incarnation)
+        self._left = LEFT
+        self._recorder = log
+        self.close = close
 
     def start(self, group: str, stack: str, policy: str, time_ns: int) -> None:
         self._recorder.start(time_ns, group, stack, policy, LEVELS_OFFERED, promises(policy))
@@ -34,16 +49,28 @@ class HistoryTap:
     def suspect(self, event: Suspected, time_ns: int) -> None:
         self._recorder.suspect(time_ns, event.group, event.view_id, repr(event.process))
 
-    def leaves(self, time_ns: int) -> None:
+    def leaves(self, group: str, time_ns: int) -> None:
         """The process announces that it leaves; the audit counts it among those that agree to the next view."""
-        self._recorder.note(time_ns, self._leaves)
+        self._recorder.note(time_ns, self._leaves, group)
+
+    def left(self, group: str, time_ns: int) -> None:
+        """The process is out of this group: nothing more is owed to it there."""
+        self._recorder.note(time_ns, self._left, group)
 
     def note(self, text: str, time_ns: int) -> None:
         self._recorder.note(time_ns, text)
 
     def send(self, event: Sent, time_ns: int) -> None:
         self._recorder.send(
-            time_ns, event.group, event.view_id, event.number, event.count, LEVEL_NAMES[event.level], event.size
+            time_ns,
+            event.group,
+            event.view_id,
+            event.number,
+            event.count,
+            LEVEL_NAMES[event.level],
+            event.size,
+            tuple(repr(process) for process in event.destinations) or None,
+            self._barrier if event.barrier else None,
         )
 
     def receive(self, event: Received, time_ns: int) -> None:
@@ -66,6 +93,22 @@ class HistoryTap:
             time_ns, batch.group, batch.view_id, sender.name, sender.incarnation, number, count, batch.order, size
         )
 
+    def barrier(self, barrier: Barrier, time_ns: int) -> None:
+        """The application is told of a barrier."""
+        sender = barrier.sender
+        self._recorder.deliver(
+            time_ns,
+            barrier.group,
+            barrier.view_id,
+            sender.name,
+            sender.incarnation,
+            barrier.number,
+            1,
+            LEVEL_NAMES[SAFE],
+            len(barrier.payload),
+            self._barrier,
+        )
+
     def stop(self, why: str | None, time_ns: int) -> None:
         """The last row. None: the run had healed and went quiet."""
         if why is None:
@@ -75,14 +118,8 @@ class HistoryTap:
 
     def leave(self, time_ns: int) -> None:
         """The last row: all groups were left in good order."""
-        from antiphon.history.schema import LEFT
-
-        self._recorder.stop(time_ns, LEFT)
+        self._recorder.stop(time_ns, self._left)
 
     def crash(self, why: str, time_ns: int) -> None:
         """The last row: to the others this process is dead."""
         self._recorder.crash(time_ns, why)
-
-    def close(self) -> None:
-        """Wait until everything is on disk."""
-        self._recorder.close()

@@ -16,6 +16,11 @@ _LEVELS: Final = (
     ("causal", "fifo"),
     ("causal", "reliable"),
     ("causal", "fifo", "reliable"),
+    ("agreed",),
+    ("agreed", "causal"),
+    ("safe", "agreed"),
+    ("safe", "causal"),
+    ("safe", "agreed", "causal", "fifo", "reliable"),
 )
 
 

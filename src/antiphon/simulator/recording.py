@@ -1,9 +1,11 @@
-"""From an engine's events to the rows of a log."""
+"""From an engine's events to the rows of a log. How a membership ends is for the crowd to record: what it means depends
+on the process's other groups."""
 
 from antiphon.history.log import Log
-from antiphon.kernel.effects import Delivered, Ended, Event, Installed, Received, Sent, Stalled, Suspected
+from antiphon.history.schema import BARRIER
+from antiphon.kernel.effects import BarrierReached, Delivered, Event, Installed, Received, Sent, Stalled, Suspected
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.kernel.levels import LEVEL_NAMES, SAFE
 from antiphon.stacks.vector import stack as vector
 
 
@@ -25,7 +27,24 @@ def record(log: Log, now_ns: int, event: Event, policy: str) -> None:
             size,
         )
     elif isinstance(event, Sent):
-        log.send(now_ns, event.group, event.view_id, event.number, event.count, LEVEL_NAMES[event.level], event.size)
+        log.send(
+            now_ns,
+            event.group,
+            event.view_id,
+            event.number,
+            event.count,
+            LEVEL_NAMES[event.level],
+            event.size,
+            tuple(repr(process) for process in event.destinations) or None,
+            BARRIER if event.barrier else None,
+        )
+    elif isinstance(event, BarrierReached):
+        sender = event.sender
+        size = len(event.payload)
+        level = LEVEL_NAMES[SAFE]
+        log.deliver(
+            now_ns, event.group, event.view_id, sender.name, sender.incarnation, event.number, 1, level, size, BARRIER
+        )
     elif isinstance(event, Received):
         log.receive(
             now_ns,
@@ -46,8 +65,3 @@ def record(log: Log, now_ns: int, event: Event, policy: str) -> None:
         log.suspect(now_ns, event.group, event.view_id, repr(event.process))
     elif isinstance(event, Stalled):
         log.note(now_ns, f"group {event.group!r} has no majority and stands still")
-    elif isinstance(event, Ended):
-        if event.excluded:
-            log.crash(now_ns, "excluded")
-        else:
-            log.stop(now_ns, "left")

@@ -54,9 +54,12 @@ def test_a_proposal_holds_all_that_anybody_holds() -> None:
 
 
 def test_the_accepted_proposal_of_the_greatest_round_is_taken_over() -> None:
-    older, newer = (Proposal(View(5, VIEW.members), [], [], [], []) for _ in range(2))
+    older, newer = (Proposal(View(5, VIEW.members), [], [], [], [4], [], 0) for _ in range(2))
     current = Round(9, 0)
     current.states = {0: state(0, []), 1: state(1, [], newer, 7), 2: state(2, [], older, 3)}
-    assert current.accepted() is newer
+    taken = current.accepted()
+    assert taken is not None
+    assert taken.view is newer.view
+    assert taken.sources == [0, 1, 2], "who held the cut at first may be gone; who accepted it has it"
     current.states = {0: state(0, [])}
     assert current.accepted() is None

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from antiphon.pipeline.audit.order import ENDLESS, NO_ROW, Order
+from antiphon.pipeline.audit.logs import ENDLESS
+from antiphon.pipeline.audit.order import NO_ROW, Order
 from antiphon.pipeline.audit.rows import Key, MessageRows
 from antiphon.pipeline.audit.stays import Presence
 from antiphon.pipeline.intervals import EMPTY, Coverage, Ints, Mask, Spans, span
@@ -53,6 +54,10 @@ class Case:
     """What the process had delivered before, by key."""
     presences: Mapping[str, Sequence[Presence]]
     """The views that the process was in, by group: the one before the piece, if any, and those that begin in it."""
+    completed_ends: Mapping[str, int]
+    """By group, the row from which on it is not on record that the process completed its view."""
+    left: Mapping[str, int]
+    """The rows from which on the process is owed nothing more, by the groups that it left."""
     place: Ints = field(init=False)
     """The key of each row, as a place in the order's keys."""
     sent: Ints = field(init=False)
@@ -64,8 +69,7 @@ class Case:
     _coverage: dict[int, Coverage] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        places = {key: place for place, key in enumerate(self.order.keys)}
-        of_key = np.array([places[key] for key in self.rows.keys], np.int64)
+        of_key = np.array([self.order.places[key] for key in self.rows.keys], np.int64)
         self.place = of_key[self.rows.key]
         self.sent = self.order.sent[self.place]
         self.open = self.order.open_keys[self.place]
@@ -82,6 +86,11 @@ class Case:
         rows = np.flatnonzero(self.place == place)
         already = self.already.get(self.order.keys[place], EMPTY)
         return Coverage(self.rows.start[rows], self.rows.end[rows], self.rows.index[rows], wanted, already)
+
+    def left_by(self, place: int, at: Ints) -> Mask:
+        """At which rows the process had left the group of a key."""
+        result: Mask = at > self.left.get(self.order.keys[place][0], ENDLESS)
+        return result
 
     def off_record(self, place: int) -> Coverage:
         """When the process had delivered all that may have been sent off record."""

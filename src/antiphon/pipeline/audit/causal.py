@@ -2,14 +2,17 @@
 
 The past of a message is one number per key (`antiphon.pipeline.audit.order`); for each key, the position by which the
 process had delivered everything owed up to that number must lie before the delivery. A message that is in its own past
-is violated by every delivery. What is not violated is unknown if something in the past is off record.
+is violated by every delivery. What is not violated is unknown if something in the past is off record. Of what is lost,
+only what is in the strong past counts (`antiphon.pipeline.audit.lost`).
 """
+
+from collections.abc import Iterator
 
 import numpy as np
 
 from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness
 from antiphon.pipeline.audit.rows import CAUSAL_RANK
-from antiphon.pipeline.intervals import Ints, Mask
+from antiphon.pipeline.intervals import Coverage, Ints, Mask, difference, intersection
 
 
 def count(case: Case) -> RowCounts:
@@ -29,28 +32,47 @@ def witness(case: Case, row: int) -> Witness:
     segments = case.segments(chosen)
     circular = _circular_end(case, segments) > segments.start
     segment = int(np.argmax(_late(case, segments) | circular))
-    number, place, index = int(segments.start[segment]), int(case.place[row]), int(case.rows.index[row])
+    number, index = int(segments.start[segment]), int(case.rows.index[row])
     if circular[segment]:
-        return Witness(number, [(place, number)])
-    past = case.order.past[segments.run[segment]].copy()
-    past[place] = case.rows.start[row] - 1
-    missing = [
-        (key, case.coverage(key).highest_missing(index, int(past[key]))) for key in np.flatnonzero(past).tolist()
-    ]
-    return Witness(number, [(key, lacking) for key, lacking in missing if lacking is not None])
+        return Witness(number, [(int(case.place[row]), number)])
+    lacking: dict[int, int] = {}
+    for place, coverage, needed in _demands(case, segments):
+        missing = coverage.highest_missing(index, int(needed[segment]))
+        if missing is not None:
+            lacking[place] = max(missing, lacking.get(place, 0))
+    return Witness(number, list(lacking.items()))
 
 
 def _late(case: Case, segments: Segments) -> Mask:
     """Which segments were delivered before something in their past."""
     at = case.rows.index[segments.row]
-    own = case.place[segments.row]
     late = np.zeros(len(at), bool)
-    for place in range(len(case.order.keys)):
-        # Of its own key, everything below the row: the numbers within the row come in order.
-        needed = np.where(own == place, case.rows.start[segments.row] - 1, case.order.past[segments.run, place])
+    for _, coverage, needed in _demands(case, segments):
         if needed.any():
-            late |= case.coverage(place).position(needed) > at
+            late |= coverage.position(needed) > at
     return late
+
+
+def _demands(case: Case, segments: Segments) -> Iterator[tuple[int, Coverage, Ints]]:
+    """Key by key: when the process had delivered what, and up to which number each segment needs it, or 0."""
+    order, run = case.order, segments.run
+    at = case.rows.index[segments.row]
+    for place in range(len(order.keys)):
+        own = case.place[segments.row] == place
+        held = ~case.left_by(place, at)
+        # Of its own key, everything below the row: the numbers within the row come in order.
+        below = np.where(held, np.where(own, case.rows.start[segments.row] - 1, order.past[run, place]), 0)
+        lost = order.lost.get(place)
+        if lost is None:
+            yield place, case.coverage(place), below
+            continue
+        owed = order.owed(case.process, place)
+        yield place, case.coverage(place), np.where(own, below, 0)
+        yield place, case.cover(place, difference(owed, lost.spans)), np.where(own, 0, below)
+        yield place, case.cover(place, intersection(owed, lost.spans)), np.where(held, lost.sent_before[run], 0)
+        for spans, teller, index in lost.told:
+            needed = np.where(held & (order.told[teller, run] > index), int(spans.ends[-1]) - 1, 0)
+            yield place, case.cover(place, intersection(owed, spans)), needed
 
 
 def _circular_end(case: Case, segments: Segments) -> Ints:

@@ -1,18 +1,36 @@
-"""creation: every delivered message was sent.
+"""creation: every delivered message was sent, and to the process that delivers it.
 
-Violated by a number beyond what the sender's complete log sent; unknown beyond the record of an open log.
+Violated by a number beyond what the sender's complete log sent, and by what names destinations that leave the process
+out; unknown beyond the record of an open log.
 """
 
 import numpy as np
 
-from antiphon.pipeline.audit.case import Case, RowCounts, Witness
+from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness
+from antiphon.pipeline.intervals import Mask
 
 
 def count(case: Case) -> RowCounts:
     rows = case.rows
     beyond = np.maximum(rows.end - np.maximum(rows.start, case.sent + 1), 0)
-    return RowCounts(np.where(case.open, 0, beyond), np.where(case.open, beyond, 0), rows.end - rows.start)
+    segments = case.segments(np.ones(len(case.place), bool))
+    astray = case.per_row(segments, np.where(_astray(case, segments), segments.end - segments.start, 0))
+    return RowCounts(np.where(case.open, 0, beyond) + astray, np.where(case.open, beyond, 0), rows.end - rows.start)
 
 
 def witness(case: Case, row: int) -> Witness:
+    """The first number that was meant for others, or else the first that was never sent."""
+    chosen = np.zeros(len(case.place), bool)
+    chosen[row] = True
+    segments = case.segments(chosen)
+    astray = _astray(case, segments)
+    if astray.any():
+        return Witness(int(segments.start[np.argmax(astray)]), [])
     return Witness(max(int(case.rows.start[row]), int(case.sent[row]) + 1), [])
+
+
+def _astray(case: Case, segments: Segments) -> Mask:
+    """Which segments were sent to destinations that leave the process out."""
+    left_out = np.array([*(case.process not in meant for meant in case.order.destinations), False])  # the last: none
+    result: Mask = left_out[case.order.narrow[segments.run]]
+    return result

@@ -6,7 +6,7 @@ What is first delivered by a row is new; the rest of the row is repetition.
 import numpy as np
 
 from antiphon.pipeline.audit.case import Case, RowCounts, Witness
-from antiphon.pipeline.audit.order import ENDLESS
+from antiphon.pipeline.audit.logs import ENDLESS
 from antiphon.pipeline.intervals import span
 
 EVERYTHING = span(1, ENDLESS)

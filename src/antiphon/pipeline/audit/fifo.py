@@ -18,7 +18,7 @@ def count(case: Case) -> RowCounts:
     for place in np.unique(case.place[held]).tolist():
         own = np.flatnonzero(held & (case.place == place))
         below, at = rows.start[own] - 1, rows.index[own]
-        violated[own] = case.coverage(place).position(below) > at
+        violated[own] = (case.coverage(place).position(below) > at) & ~case.left_by(place, at)
         if case.order.open_keys[place]:
             unknown[own] = ~violated[own] & (case.off_record(place).position(below) > at)
     messages = np.where(held, case.end - rows.start, 0)

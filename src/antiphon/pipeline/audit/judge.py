@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 import numpy as np
 import pyarrow as pa
 
-from antiphon.pipeline.audit import causal, creation, duplication, fifo, silence, view_sending
+from antiphon.pipeline.audit import causal, creation, duplication, fifo, silence, total, view_sending
 from antiphon.pipeline.audit.case import Case, RowCounts, Witness
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
@@ -17,10 +17,12 @@ from antiphon.pipeline.audit.stays import Presence, presences_of
 from antiphon.pipeline.audit.summary import Summary
 from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, union
 from antiphon.pipeline.latency import coarse
-from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO, SILENCE, VIEW_SENDING, Promises
+from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO, SILENCE, TOTAL, VIEW_SENDING, Promises
 
 Count = Callable[[Case], RowCounts]
 FindWitness = Callable[[Case, int], Witness]
+GroupPositions = Mapping[str, Mapping[int, total.Positions]]
+"""group → key, as a place in the order's keys → positions."""
 
 CHECKS: Final[Mapping[str, tuple[Count, FindWitness]]] = {
     CREATION: (creation.count, creation.witness),
@@ -48,6 +50,9 @@ JUDGED: Final = pa.schema(
         ("sender", pa.string()),
         ("number", pa.int64()),
         ("lacking", pa.list_(pa.struct([("key", pa.int64()), ("number", pa.int64())]))),
+        # …one row per group for the positions that its agreed and safe messages go through…
+        ("position_first", pa.int64()),
+        ("position_end", pa.int64()),
         # …and one row per group and rounded latency.
         ("latency_ns", pa.int64()),
         ("count", pa.int64()),
@@ -63,23 +68,28 @@ class PieceKnowledge:
     known_end: int
     already: Mapping[Key, Spans]
     presences: Mapping[str, tuple[Presence, ...]]
+    completed_ends: Mapping[str, int]
+    left: Mapping[str, int]
 
     @classmethod
     def of_log(cls, log: LogFacts) -> Iterator[tuple[Summary, Self]]:
         """For each piece of a log, in order."""
         already: dict[Key, Spans] = {}
+        completed_ends = log.completed_ends()
         for piece, presences in zip(log.pieces, presences_of(log), strict=True):
-            yield piece, cls(piece["known_end"], dict(already), presences)
+            yield piece, cls(piece["known_end"], dict(already), presences, completed_ends, log.left)
             for entry in piece["delivered"]:
                 key = (entry["group"], entry["sender"])
                 already[key] = union(already.get(key, EMPTY), (entry["starts"], entry["ends"]))
 
 
-def judge(piece: Piece, order: Order, known: PieceKnowledge, promises: Promises) -> pa.RecordBatch:
-    """Hold a piece to what was promised; rows of JUDGED."""
+def judge(
+    piece: Piece, order: Order, of_group: GroupPositions, known: PieceKnowledge, promises: Promises
+) -> pa.RecordBatch:
+    """Hold a piece to what was promised; rows of JUDGED. `of_group`: the positions of agreed and safe messages."""
     first_index = piece.table["index"][0].as_py()
     rows = message_rows(piece.table.slice(0, known.known_end - first_index), "deliver")
-    case = Case(order, piece.process, rows, known.already, known.presences)
+    case = Case(order, piece.process, rows, known.already, known.presences, known.completed_ends, known.left)
     group_of_key = np.array([group for group, _ in rows.keys], object)
     masks = {group: (group_of_key == group)[rows.key] for group in sorted({group for group, _ in rows.keys})}
     found: list[dict[str, Any]] = []
@@ -89,6 +99,9 @@ def judge(piece: Piece, order: Order, known: PieceKnowledge, promises: Promises)
             counts = count(case)
             for group, mask in held.items():
                 found.append({"group": group, "guarantee": guarantee} | _counted(case, counts, mask, witness))
+    for group in masks:
+        if promises.holds(TOTAL, piece.run, group):
+            found += [{"group": group} | entry for entry in _placed(case, group, of_group, first_index)]
     latencies = case.latencies()
     for group, mask in masks.items():
         found += [{"group": group} | entry for entry in _latencies(latencies, mask)]
@@ -106,6 +119,13 @@ def _counted(case: Case, counts: RowCounts, mask: Mask, witness: FindWitness) ->
         entry |= {"sender": case.order.keys[case.place[row]][1], "number": number}
         entry["lacking"] = [{"key": key, "number": missing} for key, missing in lacking]
     return entry
+
+
+def _placed(case: Case, group: str, of_group: GroupPositions, first_index: int) -> Iterator[dict[str, int]]:
+    """Which positions of the agreed and safe messages the piece goes through, if any."""
+    placed = total.place(case, group, of_group.get(group, {}))
+    if placed is not None:
+        yield {"index": first_index, "position_first": placed.first, "position_end": placed.end}
 
 
 def _latencies(latencies: tuple[Ints, Ints, Ints], mask: Mask) -> Iterator[dict[str, int]]:

@@ -1,8 +1,8 @@
 """What is known of each log, put together from the summaries of its pieces."""
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from antiphon.history.errors import UnusableHistoryError
@@ -14,6 +14,7 @@ GONE: Final = (CRASHED, LEFT)
 """The endings after which nothing more is owed."""
 CUT_SHORT: Final = "cut short"
 MISSING: Final = "missing"
+ENDLESS: Final = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,8 @@ class LogFacts:
     pieces: tuple[Summary, ...]
     ending: str
     """"quiet", "left", "stopped: why", CRASHED, CUT_SHORT, or MISSING if nothing of it is on record."""
+    left: Mapping[str, int] = field(default_factory=dict)
+    """The groups that the process left for good while it lived on, and the index of the note that says so."""
 
     @property
     def rows(self) -> int:
@@ -36,8 +39,25 @@ class LogFacts:
 
     @property
     def early(self) -> bool:
-        """Whether the process left before the run went quiet, or may have."""
+        """Whether the process stopped before the run went quiet, or may have."""
         return self.ending not in (QUIET, *GONE)
+
+    def is_gone(self, group: str) -> bool:
+        """Whether nothing more is owed to the process in the group, nor by it."""
+        return self.ending in GONE or group in self.left
+
+    def is_early(self, group: str) -> bool:
+        """Whether the process was in the group when it ended early."""
+        return self.early and group not in self.left
+
+    def is_survivor(self, group: str) -> bool:
+        return not self.is_gone(group) and self.ending == QUIET
+
+    def completed_ends(self) -> dict[str, int]:
+        """By group, the index from which on it is not on record that the process completed its view."""
+        last_view = {view["group"]: view["index"] for piece in self.pieces for view in piece["views"]}
+        endless = set(last_view) if self.ending in (QUIET, LEFT) else set(self.left)
+        return last_view | dict.fromkeys(endless, ENDLESS)
 
 
 def gather_logs(summaries: Iterable[Summary], unfinished: frozenset[tuple[str, str]]) -> dict[str, dict[str, LogFacts]]:
@@ -74,7 +94,18 @@ def _log_facts(process: str, pieces: list[Summary], unfinished: bool) -> LogFact
         if piece["has_gap"]:
             whole = False
             break
-    return LogFacts(process, tuple(known), _ending(known, whole))
+    return LogFacts(process, tuple(known), _ending(known, whole), _left(known))
+
+
+def _left(known: list[Summary]) -> dict[str, int]:
+    """The first note that the process left a group behind the last view row of that group."""
+    last_view = {view["group"]: view["index"] for piece in known for view in piece["views"]}
+    left: dict[str, int] = {}
+    for piece in known:
+        for note in piece["left"]:
+            if note["index"] > last_view.get(note["group"], -1):
+                left.setdefault(note["group"], note["index"])
+    return left
 
 
 def _ending(known: list[Summary], whole: bool) -> str:

@@ -17,7 +17,8 @@ Views = Mapping[int, Mapping[tuple[str, ...], Event]]
 
 
 def count(group: str, stays: GroupStays, logs: Mapping[str, LogFacts]) -> ViewCounts:
-    left = {process for process, log in logs.items() if any(piece["leaves"] for piece in log.pieces)}
+    announced = {process: {left for piece in log.pieces for left in piece["leaves"]} for process, log in logs.items()}
+    left = {process for process, groups in announced.items() if not groups.isdisjoint((group, None))}
     open_logs = {process for process, log in logs.items() if log.open}
     views = _views(stays)
     violations = unknown = checked = 0

@@ -1,17 +1,19 @@
 """Send and deliver rows as arrays: what the checks compute with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from antiphon.history.schema import LEVELS
-from antiphon.pipeline.intervals import Ints
+from antiphon.history.schema import BARRIER, LEVELS
+from antiphon.pipeline.intervals import Ints, Mask
 
 FIFO_RANK: Final = LEVELS.index("fifo")
 CAUSAL_RANK: Final = LEVELS.index("causal")
+AGREED_RANK: Final = LEVELS.index("agreed")
+SAFE_RANK: Final = LEVELS.index("safe")
 
 Key = tuple[str, str]
 """(group, sender "name/incarnation"): whose messages are numbered together."""
@@ -32,10 +34,20 @@ class MessageRows:
     level: Ints
     """The rank of the level: 0 is reliable."""
     size: Ints
+    barrier: Mask
 
     def of_key(self, place: int) -> Ints:
         """Which rows belong to a key."""
         return np.flatnonzero(self.key == place)
+
+    def of_group(self, group: str) -> Mask:
+        """Which rows belong to a group."""
+        return np.array([own == group for own, _ in self.keys], bool)[self.key]
+
+    def chosen(self, mask: Mask) -> "MessageRows":
+        """Some of the rows, with all keys."""
+        columns = {field.name: getattr(self, field.name)[mask] for field in fields(self) if field.name != "keys"}
+        return replace(self, **columns)
 
 
 def message_rows(table: pa.Table, kind: str) -> MessageRows:
@@ -57,6 +69,7 @@ def message_rows(table: pa.Table, kind: str) -> MessageRows:
         view=_ints(part["view"]),
         level=_ints(pc.index_in(part["level"], pa.array(LEVELS, pa.string()))),
         size=_ints(part["size"]),
+        barrier=pc.fill_null(pc.equal(part["label"], BARRIER), False).to_numpy().astype(bool),
     )
 
 

@@ -7,9 +7,8 @@ any survivor delivered. What else is missing is unknown as long as somebody left
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from antiphon.history.schema import QUIET
-from antiphon.pipeline.audit.logs import GONE, LogFacts
-from antiphon.pipeline.audit.order import ENDLESS, Order, delivered_by
+from antiphon.pipeline.audit.logs import ENDLESS, LogFacts
+from antiphon.pipeline.audit.order import Order, delivered_by
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.intervals import EMPTY, Spans, difference, intersection, span, union
 
@@ -33,20 +32,20 @@ def _settle(
     order: Order, place: int, logs: Mapping[str, LogFacts], delivered: Mapping[str, Mapping[Key, Spans]]
 ) -> Settlement:
     group, sender = key = order.keys[place]
-    survivors = [process for process, log in logs.items() if log.ending == QUIET]
+    survivors = [process for process, log in logs.items() if log.is_survivor(group)]
     had = union(*(delivered[process].get(key, EMPTY) for process in survivors))
-    owed = {process: order.owed(process, place) for process, log in logs.items() if log.ending not in GONE}
-    perhaps = union(*(owed[process] for process in owed if logs[process].early))
+    owed = {process: order.owed(process, place) for process, log in logs.items() if not log.is_gone(group)}
+    perhaps = union(*(owed[process] for process in owed if logs[process].is_early(group)))
     violations = unknown = 0
     witness: tuple[str, int] | None = None
     for process, spans in owed.items():
         lacking = difference(spans, delivered[process].get(key, EMPTY))
-        if logs[process].early:
+        if logs[process].is_early(group):
             unknown += lacking.size()
             continue
-        surely = lacking if logs[sender].ending == QUIET else intersection(lacking, had)
+        surely = lacking if logs[sender].is_survivor(group) else intersection(lacking, had)
         doubtful = difference(lacking, surely)
-        unknown += (doubtful if logs[sender].early else intersection(doubtful, perhaps)).size()
+        unknown += (doubtful if logs[sender].is_early(group) else intersection(doubtful, perhaps)).size()
         violations += surely.size()
         if surely.size() and witness is None:
             witness = (process, int(surely.starts[0]))

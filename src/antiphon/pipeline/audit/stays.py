@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from antiphon.pipeline.audit.logs import LogFacts
+from antiphon.pipeline.audit.rows import AGREED_RANK
 from antiphon.pipeline.explain import Message
 from antiphon.pipeline.intervals import EMPTY, Spans, union
 
@@ -21,8 +22,11 @@ class Stay:
     members: tuple[str, ...]
     index: int
     """Of the view row."""
+    completed: bool
     delivered: dict[str, Spans] = field(default_factory=dict)
     """By sender."""
+    agreed: dict[str, Spans] = field(default_factory=dict)
+    safe: dict[str, Spans] = field(default_factory=dict)
 
 
 class Presence(NamedTuple):
@@ -40,8 +44,8 @@ class ViewWitness(NamedTuple):
 
     text: str
     events: tuple[Event, ...]
-    delivery: tuple[str, Message] | None = None
-    """A process and a message: its delivery comes before the events."""
+    deliveries: tuple[tuple[str, Message], ...] = ()
+    """Processes and messages: their first deliveries come before the events."""
 
 
 class ViewCounts(NamedTuple):
@@ -60,19 +64,26 @@ GroupStays = Mapping[str, list[Stay]]
 def stays_of(log: LogFacts) -> dict[str, list[Stay]]:
     """By group. What was delivered before the first view row of its group belongs to no stay."""
     stays: dict[str, list[Stay]] = defaultdict(list)
+    completed_end = log.completed_ends()
     for piece in log.pieces:
         before = {group: len(own) for group, own in stays.items()}
         for view in piece["views"]:
-            stays[view["group"]].append(Stay(view["view"], tuple(view["members"]), view["index"]))
+            completed = view["index"] < completed_end[view["group"]]
+            stays[view["group"]].append(Stay(view["view"], tuple(view["members"]), view["index"], completed))
         changed = {view["group"] for view in piece["views"]}
         whole = [entry | {"stretch": 0} for entry in piece["delivered"] if entry["group"] not in changed]
-        for entry in (*whole, *piece["stretches"]):
+        for entry in (*whole, *piece["stretches"], *piece["ordered"]):
             place = before.get(entry["group"], 0) + entry["stretch"] - 1
             if place >= 0:
-                delivered = stays[entry["group"]][place].delivered
+                delivered = _part(stays[entry["group"]][place], entry.get("level"))
                 known = delivered.get(entry["sender"], EMPTY)
                 delivered[entry["sender"]] = union(known, (entry["starts"], entry["ends"]))
     return stays
+
+
+def _part(stay: Stay, level: int | None) -> dict[str, Spans]:
+    """Where to put down what was delivered, or what of it was agreed or safe."""
+    return stay.delivered if level is None else stay.agreed if level == AGREED_RANK else stay.safe
 
 
 def stays_by_group(logs: Mapping[str, LogFacts]) -> dict[str, dict[str, list[Stay]]]:

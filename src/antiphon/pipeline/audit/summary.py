@@ -2,13 +2,13 @@
 
 One row per piece. Of every send run it says how far the process had delivered each sender's messages by then, counted
 from the beginning of the piece: added up over the pieces of a log, that is what lies in the message's past. Of every
-sender it says which numbers were delivered; where the view changes within the piece, also stretch by stretch. So what
-leaves a piece is one line per send run, and a few intervals.
+sender it says which numbers were delivered; where the view changes within the piece, also stretch by stretch, and where
+there are barriers, between them. So what leaves a piece is one line per send run, and a few intervals.
 
 The rows of a piece count up to the first gap in its index; what lies behind it is only counted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import LEAVES, LEFT
 from antiphon.pipeline.audit.pieces import Piece
-from antiphon.pipeline.audit.rows import Key, MessageRows, message_rows
+from antiphon.pipeline.audit.rows import AGREED_RANK, CAUSAL_RANK, SAFE_RANK, Key, MessageRows, message_rows
 from antiphon.pipeline.intervals import Ints, union
 
 Summary = dict[str, Any]
@@ -27,6 +27,7 @@ Summary = dict[str, Any]
 _LONGS: Final = pa.list_(pa.int64())
 _DELIVERED: Final = (("group", pa.string()), ("sender", pa.string()), ("starts", _LONGS), ("ends", _LONGS))
 _VIEW: Final = (("group", pa.string()), ("view", pa.int64()), ("members", pa.list_(pa.string())), ("index", pa.int64()))
+_BARRIER: Final = (("group", pa.string()), ("sender", pa.string()), ("number", pa.int64()), ("index", pa.int64()))
 _GROUP_FIELDS: Final = (
     *("sent", "delivered", "delivered_bytes"),  # single messages and their bytes
     *("first_ns", "last_ns"),
@@ -47,7 +48,8 @@ SUMMARY: Final = pa.schema(
         ("early_end", pa.bool_()),  # a stop or crash row with more rows behind it
         ("starts", pa.list_(pa.struct([("group", pa.string()), ("label", pa.string())]))),
         ("views", pa.list_(pa.struct(_VIEW))),
-        ("leaves", pa.bool_()),  # the process announces that it leaves, or has left
+        ("leaves", pa.list_(pa.string())),  # the groups that the process announces to leave, or has left; null for all
+        ("left", pa.list_(pa.struct([("group", pa.string()), ("index", pa.int64())]))),  # it is out of these
         (
             "groups",
             pa.list_(pa.struct([("group", pa.string()), *((name, pa.int64()) for name in _GROUP_FIELDS)])),
@@ -56,7 +58,13 @@ SUMMARY: Final = pa.schema(
         ("delivered", pa.list_(pa.struct(_DELIVERED))),
         # The same for groups with view rows in this piece, behind so many of these.
         ("stretches", pa.list_(pa.struct([*_DELIVERED, ("stretch", pa.int64())]))),
-        # Send runs in order of index; `reach` has one entry per run and entry of `delivered`, run by run.
+        # What of it was agreed or safe, behind so many view rows of the group in this piece.
+        ("ordered", pa.list_(pa.struct([*_DELIVERED, ("stretch", pa.int64()), ("level", pa.int64())]))),
+        # Barriers, and what was delivered behind so many of them in this piece, for the groups that have some.
+        ("barriers", pa.list_(pa.struct(_BARRIER))),
+        ("between", pa.list_(pa.struct([*_DELIVERED, ("stretch", pa.int64())]))),
+        # Send runs in order of index. `reach` has one line per run, and one more for the end of the piece, of one entry
+        # per entry of `delivered`; `strong_reach` is the same for deliveries at causal and above, empty if all are.
         ("send_group", pa.list_(pa.string())),
         ("send_number", _LONGS),
         ("send_count", _LONGS),
@@ -65,6 +73,7 @@ SUMMARY: Final = pa.schema(
         ("send_view", _LONGS),
         ("send_destinations", pa.list_(pa.list_(pa.string()))),
         ("reach", _LONGS),
+        ("strong_reach", _LONGS),
         ("problem", pa.string()),  # what makes the history unusable; nothing else is set then
     ]
 )
@@ -82,6 +91,8 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
     deliveries, sends = message_rows(known, "deliver"), message_rows(known, "send")
     ends = pc.is_in(known["kind"], pa.array(["stop", "crash"])).to_numpy()
     views = known.filter(pc.equal(known["kind"], "view")).select([name for name, _ in _VIEW]).to_pylist()
+    barriers = _barriers(deliveries)
+    places = np.append(sends.index, int(index[0]) + known_rows)
     summary: Summary = {
         "run": piece.run,
         "process": piece.process,
@@ -97,9 +108,13 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "starts": known.filter(pc.equal(known["kind"], "start")).select(["group", "label"]).to_pylist(),
         "views": views,
         "leaves": _leaves(known),
+        "left": _left(known),
         "groups": _groups(known, sends, deliveries),
         "delivered": _delivered(deliveries),
-        "stretches": _stretches(deliveries, views),
+        "stretches": list(_stretches(deliveries, views)),
+        "ordered": list(_ordered(deliveries, views)),
+        "barriers": barriers,
+        "between": list(_stretches(deliveries, barriers)),
         "send_group": [sends.keys[key][0] for key in sends.key.tolist()],
         "send_number": sends.start,
         "send_count": sends.end - sends.start,
@@ -107,7 +122,8 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "send_time_ns": sends.time_ns,
         "send_view": sends.view,
         "send_destinations": known.filter(pc.equal(known["kind"], "send"))["destinations"].to_pylist(),
-        "reach": reach(deliveries, sends.index, limits).ravel(),
+        "reach": reach(deliveries, places, limits).ravel(),
+        "strong_reach": _strong_reach(deliveries, places, limits).ravel(),
         "problem": None,
     }
     arrays = [pa.array([summary[field.name]], field.type) for field in SUMMARY]
@@ -122,8 +138,9 @@ def summaries_of(table: pa.Table) -> list[Summary]:
         columns[name] = [_array(value) for value in table[name]] if numbers else table[name].to_pylist()
     summaries = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
     for summary in summaries:
-        for entry in (*(summary["delivered"] or ()), *(summary["stretches"] or ())):
-            entry |= {side: np.array(entry[side], np.int64) for side in ("starts", "ends")}
+        for name in ("delivered", "stretches", "ordered", "between"):
+            for entry in summary[name] or ():
+                entry |= {side: np.array(entry[side], np.int64) for side in ("starts", "ends")}
     return summaries
 
 
@@ -147,36 +164,72 @@ def highest_sent(starts: Ints, ends: Ints, limit: int | None) -> Ints:
     return ends - 1 if limit is None else np.where(starts <= limit, np.minimum(ends - 1, limit), 0)
 
 
+def _strong_reach(deliveries: MessageRows, at: Ints, limits: Mapping[Key, int]) -> Ints:
+    strong = deliveries.level >= CAUSAL_RANK
+    return np.empty(0, np.int64) if strong.all() else reach(deliveries.chosen(strong), at, limits)
+
+
 def _delivered(deliveries: MessageRows) -> list[dict[str, Any]]:
-    result = []
-    for place, (group, sender) in enumerate(deliveries.keys):
+    return [_entry(deliveries, place, deliveries.of_key(place)) for place in range(len(deliveries.keys))]
+
+
+def _stretches(deliveries: MessageRows, cuts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What was delivered between certain rows of the same group, for the groups that have such rows."""
+    groups = {cut["group"] for cut in cuts}
+    for place, (group, _) in enumerate(deliveries.keys):
+        if group in groups:
+            yield from _cut(deliveries, place, deliveries.of_key(place), cuts)
+
+
+def _ordered(deliveries: MessageRows, views: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """What was delivered as agreed or safe, between view rows."""
+    for place in range(len(deliveries.keys)):
         rows = deliveries.of_key(place)
-        spans = union((deliveries.start[rows], deliveries.end[rows]))
-        result.append({"group": group, "sender": sender, "starts": spans.starts, "ends": spans.ends})
+        for level in (AGREED_RANK, SAFE_RANK):
+            for entry in _cut(deliveries, place, rows[deliveries.level[rows] == level], views):
+                yield entry | {"level": level}
+
+
+def _cut(deliveries: MessageRows, place: int, rows: Ints, cuts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Some rows of a key, cut up by rows of its group."""
+    group = deliveries.keys[place][0]
+    bounds = np.array([cut["index"] for cut in cuts if cut["group"] == group], np.int64)
+    stretch = np.searchsorted(bounds, deliveries.index[rows], "right")
+    for behind in np.unique(stretch).tolist():
+        yield _entry(deliveries, place, rows[stretch == behind]) | {"stretch": behind}
+
+
+def _entry(deliveries: MessageRows, place: int, rows: Ints) -> dict[str, Any]:
+    group, sender = deliveries.keys[place]
+    spans = union((deliveries.start[rows], deliveries.end[rows]))
+    return {"group": group, "sender": sender, "starts": spans.starts, "ends": spans.ends}
+
+
+def _barriers(deliveries: MessageRows) -> list[dict[str, Any]]:
+    """One by one: there are few."""
+    result = []
+    for row in np.flatnonzero(deliveries.barrier).tolist():
+        group, sender = deliveries.keys[deliveries.key[row]]
+        number, index = int(deliveries.start[row]), int(deliveries.index[row])
+        result.append({"group": group, "sender": sender, "number": number, "index": index})
     return result
 
 
-def _stretches(deliveries: MessageRows, views: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What was delivered between view rows of the same group."""
-    result = []
-    for place, (group, sender) in enumerate(deliveries.keys):
-        changes = np.array([view["index"] for view in views if view["group"] == group], np.int64)
-        if not len(changes):
-            continue
-        rows = deliveries.of_key(place)
-        stretch = np.searchsorted(changes, deliveries.index[rows])
-        for behind in np.unique(stretch).tolist():
-            own = rows[stretch == behind]
-            spans = union((deliveries.start[own], deliveries.end[own]))
-            entry = {"group": group, "sender": sender, "starts": spans.starts, "ends": spans.ends}
-            result.append(entry | {"stretch": behind})
-    return result
+def _leaves(known: pa.Table) -> list[str | None]:
+    """Of which groups a row announces that the process leaves them, or says that it has left."""
+    rows = known.filter(pc.is_in(known["kind"], pa.array(["note", "stop"]))).select(["kind", "label", "group"])
+    return [
+        row["group"]
+        for row in rows.to_pylist()
+        if (row["kind"], row["label"]) in (("note", LEAVES), ("stop", LEFT))
+        or (row["label"] == LEFT and row["group"] is not None)
+    ]
 
 
-def _leaves(known: pa.Table) -> bool:
-    """Whether a row announces that the process leaves, or says that it has left."""
-    rows = known.filter(pc.is_in(known["kind"], pa.array(["note", "stop"]))).select(["kind", "label"]).to_pylist()
-    return any((row["kind"], row["label"]) in (("note", LEAVES), ("stop", LEFT)) for row in rows)
+def _left(known: pa.Table) -> list[dict[str, Any]]:
+    chosen = pc.and_(pc.equal(known["kind"], "note"), pc.equal(known["label"], LEFT))
+    notes = known.filter(pc.and_(chosen, pc.is_valid(known["group"])))
+    return list(notes.select(["group", "index"]).to_pylist())
 
 
 def _groups(known: pa.Table, sends: MessageRows, deliveries: MessageRows) -> list[dict[str, Any]]:

@@ -1,7 +1,8 @@
 """view_sending: a message is delivered in the view it was sent in.
 
 The view that the process is in by its view rows, and the view that the deliver row names, must both be the one that the
-send row names. What is off record is unknown.
+send row names. What is off record is unknown. What was sent to named destinations is not held to it: a message from
+one to one is sent again in the next view if need be, as no flush cares for it.
 """
 
 from typing import Final
@@ -17,7 +18,7 @@ NO_VIEW: Final = np.iinfo(np.int64).min
 
 def count(case: Case) -> RowCounts:
     segments = case.segments(np.ones(len(case.place), bool))
-    messages = segments.end - segments.start
+    messages = np.where(case.order.narrow[segments.run] < 0, segments.end - segments.start, 0)
     on_record = case.order.index[segments.run] != NO_ROW
     violations = np.where(_elsewhere(case, segments), messages, 0)
     unknown = np.where(on_record, 0, messages)
@@ -32,11 +33,11 @@ def witness(case: Case, row: int) -> Witness:
 
 
 def _elsewhere(case: Case, segments: Segments) -> Mask:
-    """Which segments are on record as sent in another view."""
+    """Which segments are on record as sent to all of another view."""
     sent_in = case.order.view[segments.run]
     seen = np.full(len(case.place), NO_VIEW)
     for _, rows, presences, which in case.presence():
         seen[rows] = np.array([*(presence.view for presence in presences), NO_VIEW])[which]
     here = (seen[segments.row] == sent_in) & (case.rows.view[segments.row] == sent_in)
-    elsewhere: Mask = (case.order.index[segments.run] != NO_ROW) & ~here
+    elsewhere: Mask = (case.order.index[segments.run] != NO_ROW) & (case.order.narrow[segments.run] < 0) & ~here
     return elsewhere

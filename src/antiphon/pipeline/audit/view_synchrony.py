@@ -105,4 +105,4 @@ def _witness(
     )
     text = view_synchrony_text(process, message, other, view, following)
     events = ((other, passages[other].arrival), (process, passages[process].arrival))
-    return ViewWitness(text, events, (other, message))
+    return ViewWitness(text, events, ((other, message),))

@@ -1,26 +1,48 @@
-"""The checks of whole views, group by group, from the summaries alone."""
+"""The checks of whole views and of whole groups, group by group, from the summaries alone.
+
+But for total: what of it is in no order was found before.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from antiphon.pipeline.audit import primary, view_agreement, view_synchrony
+from antiphon.pipeline.audit import group_broadcast, primary, safe, total, view_agreement, view_synchrony
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.stays import ViewCounts, stays_by_group
-from antiphon.pipeline.promises import PRIMARY, VIEW_AGREEMENT, VIEW_SYNCHRONY, Promises
+from antiphon.pipeline.promises import (
+    GROUP_BROADCAST,
+    PRIMARY,
+    SAFE,
+    TOTAL,
+    VIEW_AGREEMENT,
+    VIEW_SYNCHRONY,
+    Promises,
+)
 
-OF_VIEWS: Final = (VIEW_AGREEMENT, VIEW_SYNCHRONY, PRIMARY)
+OF_GROUPS: Final = (VIEW_AGREEMENT, VIEW_SYNCHRONY, PRIMARY, TOTAL, SAFE, GROUP_BROADCAST)
 
 
-def count(order: Order, logs: Mapping[str, LogFacts], promises: Promises) -> Iterator[tuple[str, ViewCounts, str]]:
-    """Guarantee, what was found, and in which group, as far as it was promised."""
-    if not any(promises.in_run(guarantee, order.run) for guarantee in OF_VIEWS):
+def count(
+    order: Order, logs: Mapping[str, LogFacts], promises: Promises, tangles: Mapping[str, total.Tangle]
+) -> Iterator[tuple[str, ViewCounts, str]]:
+    """Guarantee, what was found, and in which group, as far as it was promised. `tangles` are by group."""
+    if not any(promises.in_run(guarantee, order.run) for guarantee in OF_GROUPS):
         return
     sendings = view_synchrony.Sendings(order, logs)
     for group, stays in stays_by_group(logs).items():
+        found = {}
         if promises.holds(VIEW_AGREEMENT, order.run, group):
-            yield VIEW_AGREEMENT, view_agreement.count(group, stays), group
+            found[VIEW_AGREEMENT] = view_agreement.count(group, stays)
         if promises.holds(VIEW_SYNCHRONY, order.run, group):
-            yield VIEW_SYNCHRONY, view_synchrony.count(group, stays, sendings), group
+            found[VIEW_SYNCHRONY] = view_synchrony.count(group, stays, sendings)
         if promises.holds(PRIMARY, order.run, group):
-            yield PRIMARY, primary.count(group, stays, logs), group
+            found[PRIMARY] = primary.count(group, stays, logs)
+        if promises.holds(TOTAL, order.run, group):
+            found[TOTAL] = total.count(group, stays, logs, sendings, tangles.get(group, total.Tangle()))
+        if promises.holds(SAFE, order.run, group):
+            found[SAFE] = safe.count(group, stays, order, logs, sendings)
+        if promises.holds(GROUP_BROADCAST, order.run, group):
+            found[GROUP_BROADCAST] = group_broadcast.count(group, logs, sendings)
+        for guarantee, counts in found.items():
+            yield guarantee, counts, group

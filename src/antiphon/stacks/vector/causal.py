@@ -1,34 +1,36 @@
 """Causal order by vector time: CBCAST (isis-1991, sections 5.1 and 5.4).
 
-Promise. If m happened before m', every member delivers m before m', whatever their levels are, provided m' is `causal`.
+Promise. If m happened before m', every member delivers m before m', whatever their levels are, provided m' is `causal`
+or above.
 
 State, per member j:
-  delivered[k]  every packet of k up to here is delivered: the paper's VT(p_j)
+  ready[k]      every packet of k up to here may be delivered as far as vector time is concerned
+  delivered[k]  every packet of k up to here is delivered: the paper's VT(p_j); delivered[k] <= ready[k]
   known[k]      every packet of k up to here happened before whatever j sends next; delivered[k] <= known[k]
-Packets are stamped with `known`. At level `causal` the two vectors never part. But `fifo` and `reliable` packets are
-delivered without waiting for what happened before them; their stamps still enter `known`, so that a causal packet sent
-after them makes everybody wait for the whole of its past.
+
+`ready` runs ahead of `delivered` only where something else holds a packet back: its place in the total order
+(agreed.py), a paused application, another group. `known` runs ahead of `delivered` only by `fifo` and `reliable`
+packets, which are delivered without waiting for what happened before them; their stamps still enter `known`.
 
 The delay rule for packet m of sender i, by level:
-  reliable  deliver on arrival
-  fifo      delivered[i] = number(m) - 1
-  causal    fifo, and for all k other than i: VT(m)[k] <= delivered[k]
+  reliable          deliver on arrival
+  fifo              ready[i] = number(m) - 1
+  causal and above  fifo, and for all k other than i: VT(m)[k] <= ready[k]
 
-Own packets follow the same rule, with `known` at the time of sending for their vector. The paper's step 2 lets a
-process deliver its own messages at once; that holds while `known` and `delivered` agree, hence always if all messages
-are causal.
+The rule for sending. Packets are stamped with `known`. A packet of level `causal` or above is sent only when `known`
+does not run ahead of `delivered` (but for own packets): its sender has all that happened before it. So nothing that a
+living member sends can wait for what is lost with the failed; and, as the paper's step 2 has it, own messages are never
+delayed for their past.
 
 Compression. A stamp holds the entries that changed since i's last packet, so the vector of i is put together in i's
 packet order, which the fifo condition provides. A `reliable` packet may be delivered ahead of that order: it carries
 all entries.
 
-Safe: an entry left out of m was in an earlier packet of i, delivered before m; a causal m checks the whole vector of
-i, not only the entries it carries, because that earlier packet may have been of a level that does not wait. Live:
+Safe: an entry left out of m was in an earlier packet of i, ready before m; a causal m checks the whole vector of i,
+not only the entries it carries, because that earlier packet may have been of a level that does not wait. Live:
 everything that m waits for was sent before m, and the stream brings it; "happened before" has no cycles.
 
-Deviations: entries count packets, not messages: a packet is a burst of one sender, sent and delivered as a whole (5.4).
-The delay queue is one queue per sender, in sender order; only heads can be deliverable. Its order across senders
-matters first for ABCAST (5.2), which comes with views and flush (5.5).
+Deviation: entries count packets, not messages: a packet is a burst of one sender, sent and delivered as a whole (5.4).
 """
 
 from typing import final
@@ -43,29 +45,58 @@ from antiphon.stacks.vector import timestamp
 class CausalOrder:
     """The vectors of one member in one view, and the delay rule over them."""
 
-    __slots__ = ("_me", "_members", "_news", "_stamped", "_vectors", "_vectors_at", "delivered", "known")
+    __slots__ = (
+        "_behind",
+        "_me",
+        "_members",
+        "_news",
+        "_stamped",
+        "_vectors",
+        "_vectors_at",
+        "delivered",
+        "known",
+        "ready",
+        "version",
+    )
 
     def __init__(self, members: int, me: int) -> None:
         self._members = members
         self._me = me
+        self.ready = [0] * members
         self.delivered = [0] * members
         self.known = [0] * members
+        self.version = 0
+        """Rises whenever `known` does."""
+        self._behind = False
         self._stamped = [0] * members
         self._news = False
         self._vectors: list[list[int]] = [[0] * members for _ in range(members)]
         self._vectors_at = [0] * members
 
-    def stamp(self, level: int) -> bytes:
-        """The timestamp of the packet that goes out next."""
+    # ---- sending ---------------------------------------------------------------------------------------------------
+
+    def may_send(self, level: int) -> bool:
+        """The rule for sending."""
+        if self._behind and level >= CAUSAL:
+            for rank in range(self._members):
+                if self.known[rank] > self.delivered[rank] and rank != self._me:
+                    return False
+            self._behind = False
+        return True
+
+    def stamp(self, level: int) -> tuple[int, bytes]:
+        """The vector part of the packet that goes out next."""
         if level == RELIABLE:
-            section = timestamp.encode(changes([0] * self._members, self._others()), self._others())
+            vector = self._others()
+            part = timestamp.encode_vector(changes([0] * self._members, vector), vector)
         elif self._news:
-            section = timestamp.encode(changes(self._stamped, self._others()), self._others())
+            vector = self._others()
+            part = timestamp.encode_vector(changes(self._stamped, vector), vector)
         else:
-            return b""
-        self._stamped = self._others()
+            return 0, b""
+        self._stamped = vector
         self._news = False
-        return section
+        return part
 
     def _others(self) -> list[int]:
         """`known` without the own entry, which the packet number stands for."""
@@ -80,45 +111,64 @@ class CausalOrder:
     def sent(self, number: int) -> None:
         """An own packet went out."""
         self.known[self._me] = number
+        self.version += 1
+        self.ready[self._me] = number
 
-    def own_deliverable(self, level: int, vector: list[int]) -> bool:
-        """The delay rule for the head of the own queue."""
-        return level < CAUSAL or at_most(vector, self.delivered)
+    # ---- the delay rule --------------------------------------------------------------------------------------------
 
-    def deliver_own(self, number: int) -> None:
-        self.delivered[self._me] = number
-
-    def deliverable(self, packet: DataPacket) -> bool:
+    def is_ready(self, packet: DataPacket) -> bool:
         """The delay rule for the head of its sender's queue."""
         sender = packet.sender
-        if packet.number != self.delivered[sender] + 1:
-            return False
         self._read(packet)
-        return packet.level < CAUSAL or at_most(self._vectors[sender], self.delivered)
+        return packet.level < CAUSAL or at_most(self._vectors[sender], self.ready)
 
-    def deliver(self, packet: DataPacket) -> None:
-        """The head of its sender's queue is delivered (5.1, step 3)."""
-        sender = packet.sender
-        self.delivered[sender] = packet.number
-        if packet.level < CAUSAL and merge(self.known, self._vectors[sender]):
+    def vector(self, sender: int) -> list[int]:
+        """The vector of the packet of `sender` that was read last; a later packet changes it."""
+        return self._vectors[sender]
+
+    def is_due(self, level: int, vector: list[int]) -> bool:
+        """Whether all that happened before a packet that is ready has been delivered, so far as its level asks."""
+        return level < CAUSAL or at_most(vector, self.delivered)
+
+    def pass_on(self, packet: DataPacket) -> None:
+        """The head of its sender's queue is ready."""
+        self.ready[packet.sender] = packet.number
+
+    def deliver(self, sender: int, number: int, level: int, vector: list[int]) -> None:
+        """A packet that is ready is delivered (5.1, step 3)."""
+        self.delivered[sender] = number
+        if level < CAUSAL and merge(self.known, vector):
             self._news = True
-        self._learn(sender, packet.number)
+            self._behind = True
+            self.version += 1
+        self._learn(sender, number)
 
     def deliver_early(self, packet: DataPacket) -> None:
         """A reliable packet is delivered ahead of its sender's queue: it carries its whole vector."""
         for rank, count in packet.stamp:
             self._learn(rank, count)
         self._learn(packet.sender, packet.number)
-
-    def skip(self, packet: DataPacket) -> None:
-        """The sender's queue has come to a packet that was delivered early."""
-        self._read(packet)
-        self.delivered[packet.sender] = packet.number
+        self._behind = True
 
     def _learn(self, rank: int, count: int) -> None:
         if count > self.known[rank]:
             self.known[rank] = count
             self._news = True
+            self.version += 1
+
+    def learn(self, entries: list[tuple[int, int]]) -> None:
+        """A packet of another group tells what happened before it in this one."""
+        for rank, count in entries:
+            if count > self.known[rank]:
+                self.known[rank] = count
+                self._news = True
+                self._behind = True
+                self.version += 1
+
+    def has_delivered(self, entries: list[tuple[int, int]]) -> bool:
+        """Whether all these packets are delivered here."""
+        delivered = self.delivered
+        return all(delivered[rank] >= count for rank, count in entries if rank < self._members)
 
     def _read(self, packet: DataPacket) -> None:
         """Bring the sender's vector up to this packet, once."""

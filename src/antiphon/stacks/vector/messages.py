@@ -4,6 +4,7 @@ Everything here may be lost, doubled or late: each message says which view it is
 it is answered or no longer matters.
 """
 
+from hashlib import blake2b
 from typing import Final, final
 
 import msgspec
@@ -24,18 +25,31 @@ DONE: Final = 8
 INSTALL: Final = 9
 OUTDATED: Final = 10
 INSTALLED: Final = 11
+WISH: Final = 12
+CHUNK: Final = 13
+STALL: Final = 14
 
 Member = tuple[str, int, str]
 """Name, incarnation, address."""
 Cut = list[list[tuple[int, int]]]
-ProposalBody = tuple[int, list[Member], list[int], list[int], Cut, list[int]]
-Body = tuple[Member, int, int, int, ProposalBody | None, Cut, Member | None]
+BarrierBody = tuple[int, int, bytes]
+"""Rank of the sender, number, payload."""
+ProposalBody = tuple[int, list[Member], list[int], list[int], Cut, list[int], list[BarrierBody], int]
+Body = tuple[Member, int, int, int, ProposalBody | None, Cut, Member | None, list[BarrierBody], int]
 """Sender, view id, round, round of the proposal that the sender accepted, that proposal, holdings, the member it is
-about."""
+about, the sender's barrier, the epoch that it wants."""
+ChunkBody = tuple[int, int, int, int, bytes]
+"""Kind of the whole message, its digest, number of this chunk, chunks in all, slice."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Body)
+_CHUNK_DECODER: Final = msgspec.msgpack.Decoder(ChunkBody)
 _MEMBERS_MAX: Final = 1000
+_CHUNK_OVERHEAD: Final = HEADER_SIZE + 40
+_CHUNKS_MAX: Final = 4096
+_PARTIAL_BYTES_MAX: Final = 16 * 1024 * 1024
+_PARTIAL_MAX: Final = 32
+"""Messages of which some chunks are here; beyond that the oldest are forgotten, and will come again."""
 
 
 @final
@@ -43,9 +57,18 @@ class Proposal:
     """What may come after a view: the next view, why others are not in it, and the packets that the old view ends
     with."""
 
-    __slots__ = ("cut", "failed", "left", "sources", "view")
+    __slots__ = ("barriers", "cut", "epoch", "failed", "left", "sources", "view")
 
-    def __init__(self, view: View, left: list[int], failed: list[int], cut: list[Ranges], sources: list[int]) -> None:
+    def __init__(
+        self,
+        view: View,
+        left: list[int],
+        failed: list[int],
+        cut: list[Ranges],
+        sources: list[int],
+        barriers: list[BarrierBody],
+        epoch: int,
+    ) -> None:
         self.view = view
         self.left = left
         """Ranks in the old view of those that left, and…"""
@@ -54,17 +77,22 @@ class Proposal:
         self.cut = cut
         self.sources = sources
         """Ranks in the old view of those that hold the packets of the cut between them."""
+        self.barriers = barriers
+        """The barriers with which the old view ends, by rank of the sender."""
+        self.epoch = epoch
+        """The epoch of the next view (crossing.py)."""
 
     def body(self) -> ProposalBody:
         members = [
             (member.name, member.incarnation, address)
             for member, address in zip(self.view.members, self.view.addresses, strict=True)
         ]
-        return (self.view.id, members, self.left, self.failed, [part.pairs for part in self.cut], self.sources)
+        cut = [part.pairs for part in self.cut]
+        return (self.view.id, members, self.left, self.failed, cut, self.sources, self.barriers, self.epoch)
 
 
 def _proposal(body: ProposalBody) -> Proposal:
-    view_id, members, left, failed, cut, sources = body
+    view_id, members, left, failed, cut, sources, barriers, epoch = body
     if len(members) > _MEMBERS_MAX:
         raise MalformedError("membership")
     view = View(
@@ -72,14 +100,26 @@ def _proposal(body: ProposalBody) -> Proposal:
         tuple(ProcessId(name, incarnation) for name, incarnation, _ in members),
         tuple(address for _, _, address in members),
     )
-    return Proposal(view, left, failed, [Ranges(pairs) for pairs in cut], sources)
+    return Proposal(view, left, failed, [Ranges(pairs) for pairs in cut], sources, barriers, epoch)
 
 
 @final
 class Message:
     """One message about membership, taken apart."""
 
-    __slots__ = ("about", "accepted", "accepted_round", "address", "holdings", "kind", "round", "sender", "view_id")
+    __slots__ = (
+        "about",
+        "accepted",
+        "accepted_round",
+        "address",
+        "barriers",
+        "epoch",
+        "holdings",
+        "kind",
+        "round",
+        "sender",
+        "view_id",
+    )
 
     def __init__(
         self,
@@ -93,6 +133,8 @@ class Message:
         accepted: Proposal | None = None,
         holdings: list[Ranges] | None = None,
         about: ProcessId | None = None,
+        barriers: list[BarrierBody] | None = None,
+        epoch: int = 0,
     ) -> None:
         self.kind = kind
         self.sender = sender
@@ -103,8 +145,11 @@ class Message:
         self.accepted = accepted
         self.holdings: list[Ranges] = holdings if holdings is not None else []
         self.about = about
+        self.barriers: list[BarrierBody] = barriers if barriers is not None else []
+        self.epoch = epoch
 
-    def encode(self, group: int) -> bytes:
+    def encode(self, group: int, packet_bytes_max: int) -> list[bytes]:
+        """In one packet, or in as many as it takes."""
         about = None if self.about is None else (self.about.name, self.about.incarnation, "")
         body: Body = (
             (self.sender.name, self.sender.incarnation, self.address),
@@ -114,14 +159,70 @@ class Message:
             None if self.accepted is None else self.accepted.body(),
             [part.pairs for part in self.holdings],
             about,
+            self.barriers,
+            self.epoch,
         )
-        return seal(MEMBERSHIP, group, 0, 0, self.kind, 0, [_ENCODER.encode(body)])
+        encoded = _ENCODER.encode(body)
+        if len(encoded) + HEADER_SIZE <= packet_bytes_max:
+            return [seal(MEMBERSHIP, group, 0, 0, self.kind, 0, [encoded])]
+        return _chunks(self.kind, encoded, group, packet_bytes_max)
 
 
-def decode(kind: int, data: bytes) -> Message:
+def _chunks(kind: int, encoded: bytes, group: int, packet_bytes_max: int) -> list[bytes]:
+    """The digest names the message, so that chunks of one try make up for those that another lost."""
+    room = packet_bytes_max - _CHUNK_OVERHEAD
+    total = (len(encoded) + room - 1) // room
+    digest = int.from_bytes(blake2b(encoded, digest_size=8).digest(), "little")
+    result: list[bytes] = []
+    for index in range(total):
+        chunk: ChunkBody = (kind, digest, index, total, encoded[index * room : (index + 1) * room])
+        result.append(seal(MEMBERSHIP, group, 0, 0, CHUNK, 0, [_ENCODER.encode(chunk)]))
+    return result
+
+
+@final
+class Chunks:
+    """Puts messages together that came in chunks."""
+
+    __slots__ = ("_bytes", "_partial")
+
+    def __init__(self) -> None:
+        self._partial: dict[int, dict[int, bytes]] = {}
+        self._bytes = 0
+
+    def take(self, kind: int, data: bytes) -> Message | None:
+        """A packet about membership; the message, when it is whole. Raises MalformedError."""
+        if kind != CHUNK:
+            return decode(kind, data[HEADER_SIZE:])
+        try:
+            kind, digest, index, total, slice = _CHUNK_DECODER.decode(data[HEADER_SIZE:])
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise MalformedError("membership") from error
+        if not 0 <= index < total <= _CHUNKS_MAX:
+            raise MalformedError("membership")
+        parts = self._partial.setdefault(digest, {})
+        if index not in parts:
+            parts[index] = slice
+            self._bytes += len(slice)
+        while len(self._partial) > _PARTIAL_MAX or self._bytes > _PARTIAL_BYTES_MAX:
+            self._drop(next(iter(self._partial)))
+        if len(parts) < total:
+            return None
+        self._drop(digest)
+        whole = b"".join([parts.get(place, b"") for place in range(total)])
+        if int.from_bytes(blake2b(whole, digest_size=8).digest(), "little") != digest:
+            raise MalformedError("membership")
+        return decode(kind, whole)
+
+    def _drop(self, digest: int) -> None:
+        for slice in self._partial.pop(digest, {}).values():
+            self._bytes -= len(slice)
+
+
+def decode(kind: int, encoded: bytes) -> Message:
     """Take a message apart. Raises MalformedError."""
     try:
-        sender, view_id, round, accepted_round, accepted, holdings, about = _DECODER.decode(data[HEADER_SIZE:])
+        sender, view_id, round, accepted_round, accepted, holdings, about, barriers, epoch = _DECODER.decode(encoded)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise MalformedError("membership") from error
     return Message(
@@ -134,4 +235,6 @@ def decode(kind: int, data: bytes) -> Message:
         accepted=None if accepted is None else _proposal(accepted),
         holdings=[Ranges(pairs) for pairs in holdings],
         about=None if about is None else ProcessId(about[0], about[1]),
+        barriers=barriers,
+        epoch=epoch,
     )

@@ -4,7 +4,7 @@ from typing import Final, final
 
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.parts.ranges import Ranges
-from antiphon.stacks.vector.messages import Message, Proposal
+from antiphon.stacks.vector.messages import BarrierBody, Message, Proposal
 
 _STEP: Final = 1 << 16
 
@@ -42,12 +42,23 @@ class Round:
             if state.accepted is not None and state.accepted_round > best:
                 best = state.accepted_round
                 proposal = state.accepted
-        return proposal
+        if proposal is None:
+            return None
+        # Of those that held the cut when it was proposed some may be gone; whoever accepted it has all of it.
+        return Proposal(
+            proposal.view, proposal.left, proposal.failed, proposal.cut, sorted(self.states), proposal.barriers,
+            proposal.epoch,
+        )  # fmt: skip
 
     def make_proposal(self, view: View, leavers: set[ProcessId], joiners: dict[ProcessId, str]) -> Proposal:
         """Those that answered, without those that leave, then those that join; and all that anybody holds."""
         cut = [Ranges([]) for _ in view.members]
-        for state in self.states.values():
+        barriers: list[BarrierBody] = []
+        epoch = 0
+        for sender in sorted(self.states):
+            state = self.states[sender]
+            barriers.extend((sender, number, payload) for _, number, payload in state.barriers[:1])
+            epoch = max(epoch, state.epoch)
             for rank, held in enumerate(state.holdings):
                 cut[rank] = cut[rank].union(held)
         members: list[ProcessId] = []
@@ -62,9 +73,11 @@ class Round:
             else:
                 members.append(member)
                 addresses.append(self.states[rank].address)
+        lives = {member.name for member in members}
         for process, address in joiners.items():
-            if view.rank(process) < 0:
+            # Of two lives of one process the later has to wait: the earlier is as good as gone, but it has answered.
+            if view.rank(process) < 0 and process.name not in lives:
                 members.append(process)
                 addresses.append(address)
         after = View(view.id + 1, tuple(members), tuple(addresses))
-        return Proposal(after, left, failed, cut, sorted(self.states))
+        return Proposal(after, left, failed, cut, sorted(self.states), barriers, epoch)

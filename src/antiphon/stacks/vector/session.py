@@ -1,47 +1,39 @@
 """One view of one group, as one member lives through it: packets in, order, delivery.
 
-    PendingQueue ──▶ stamp (CausalOrder) ──▶ packet ──▶ network
-    network ──▶ Exchange (loss recovery, acks, stability) ──▶ CausalOrder (hold-back) ──▶ Assembly ──▶ application
+    PendingQueue ──▶ stamp (CausalOrder, AgreedOrder, Crossing) ──▶ packet ──▶ network
+    network ──▶ Exchange (loss recovery, acks, stability) ──▶ CausalOrder (ready) ──▶ Delivery ──▶ application
 
 Vector times and packet numbers restart with each view (isis-1991, section 5.5), so everything here does.
 
 The end of a view. `freeze` ends intake and sending: from then on the session holds what it says it holds. `close_at`
 takes the cut, the packets that somebody in the next view holds; the session takes in those and no others, from
-whoever has them, and when they are all there hands on what the delay rule allows. What is left then is an orphan: it
-happened after something that was lost with the members that had it.
+whoever has them, and when they are all there `finish_cut` hands on what is no orphan. An orphan happened after
+something that was lost with the members that had it, and its sender is gone too.
 """
 
 from collections import deque
 from random import Random
 from typing import final
 
-from antiphon.kernel.codec import DATA, REQUEST, STATUS, view_tag
-from antiphon.kernel.effects import Delivered, Effects, Received, Sent, Transmit
+from antiphon.kernel.codec import DATA, PRIVATE, PRIVATE_ACK, REQUEST, STATUS, view_tag
+from antiphon.kernel.effects import BarrierReached, Delivered, Effects, Received, Sent, Transmit
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, View, wire_id
-from antiphon.kernel.levels import CAUSAL, RELIABLE
+from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, RELIABLE, SAFE
 from antiphon.kernel.options import Options
 from antiphon.parts.exchange import Exchange
-from antiphon.parts.fragments import Assembly
-from antiphon.parts.packet import FRAGMENT_OVERHEAD, DataPacket, acks_size
-from antiphon.parts.pending import PendingQueue
+from antiphon.parts.packet import FRAGMENT_OVERHEAD, ORDERED, DataPacket, acks_size
+from antiphon.parts.pending import PendingQueue, Run
 from antiphon.parts.ranges import Ranges
+from antiphon.parts.vector_clock import changes
 from antiphon.stacks.vector import timestamp
+from antiphon.stacks.vector.agreed import RUNS_MAX, AgreedOrder
 from antiphon.stacks.vector.causal import CausalOrder
-
-
-@final
-class _OwnPacket:
-    """An own packet that is out, but may not be delivered here yet."""
-
-    __slots__ = ("first_message", "level", "messages", "number", "vector")
-
-    def __init__(self, number: int, level: int, first_message: int, messages: list[bytes], vector: list[int]) -> None:
-        self.number = number
-        self.level = level
-        self.first_message = first_message
-        self.messages = messages
-        self.vector = vector
+from antiphon.stacks.vector.crossing import Crossing, GroupTime
+from antiphon.stacks.vector.delivery import Delivery
+from antiphon.stacks.vector.messages import BarrierBody
+from antiphon.stacks.vector.private import Letter, PrivateLane
+from antiphon.stacks.vector.timestamp import ForeignTime, OrderSection, Placement
 
 
 def members_max(options: Options) -> int:
@@ -56,28 +48,45 @@ class ViewSession:
     """One member in one view."""
 
     __slots__ = (
-        "_assemblies",
+        "_agreed",
         "_blocked",
+        "_causal",
+        "_crossing",
         "_cut",
-        "_finished",
+        "_delivery",
+        "_foreign",
         "_frozen",
+        "_group_id",
+        "_letters_seen",
         "_me",
+        "_messages",
         "_options",
-        "_order",
-        "_own",
-        "_paused",
+        "_private",
+        "_to_carry",
+        "barrier",
+        "epoch_wish",
         "exchange",
         "group",
-        "spoiled",
         "tag",
+        "time",
         "view",
     )
 
     def __init__(
-        self, group: str, process: ProcessId, view: View, pending: PendingQueue, random: Random, options: Options
+        self,
+        group: str,
+        process: ProcessId,
+        view: View,
+        pending: PendingQueue,
+        crossing: Crossing,
+        letters_seen: dict[ProcessId, int],
+        random: Random,
+        options: Options,
+        epoch: int = 0,
     ) -> None:
         members = len(view.members)
         self.group = group
+        self._group_id = wire_id(group)
         self.tag = view_tag(view, options)
         self.view = view
         self._me = view.rank(process)
@@ -91,36 +100,52 @@ class ViewSession:
                 f"a group of {members} members needs a packet_bytes_max of at least {packet_bytes_min} bytes, "
                 f"not {options.packet_bytes_max}"
             )
-        self.exchange = Exchange(wire_id(group), self.tag, members, self._me, order_bytes_max, pending, random, options)
-        self._order = CausalOrder(members, self._me)
-        self._assemblies: list[Assembly] = [Assembly(options.message_bytes_max) for _ in range(members)]
+        self.exchange = Exchange(
+            self._group_id, self.tag, members, self._me, order_bytes_max, pending, random, options
+        )  # fmt: skip
+        self._causal = CausalOrder(members, self._me)
+        self._agreed = AgreedOrder(members, self._me)
+        self._crossing = crossing
+        self.time = GroupTime(view.id, epoch, self.exchange, self._causal, self._agreed)
+        self._private = PrivateLane(self._group_id, self.tag, members, self._me, options)
+        self._delivery = Delivery(
+            group, self._group_id, view, self.exchange, self._causal, self._agreed, crossing, self.time,
+            self._private, options,
+        )  # fmt: skip
+        self._letters_seen = letters_seen
+        self._foreign: dict[tuple[int, int], list[ForeignTime]] = {}
+        """Times of other groups on packets that are not ready yet."""
+        self._to_carry: list[ForeignTime] = []
+        """Times of other groups that the next packets must bring."""
+        self._messages: deque[tuple[int, int]] = deque()
+        """Own packets that are not stable, each with the last message that is out with it."""
         self._blocked: list[int] = []
-        self._own: deque[_OwnPacket] = deque()
-        self._paused = False
         self._frozen = False
-        self._finished = False
         self._cut: list[Ranges] | None = None
-        self.spoiled = 0
+        self.barrier: tuple[int, bytes] | None = None
+        """The own barrier that this view must end with: number and payload."""
+        self.epoch_wish = 0
+        """The epoch that a message which waits here wants the group to be in."""
 
     # ---- the application's pace ------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        self._paused = True
+        self._delivery.paused = True
 
     def resume(self, effects: Effects, now_ns: int) -> None:
         """Hand on what has gathered meanwhile."""
-        if self._paused:
-            self._paused = False
+        if self._delivery.paused:
+            self._delivery.paused = False
             self._hand_on_all(effects, now_ns)
 
     def _hand_on_all(self, effects: Effects, now_ns: int) -> None:
         for rank, stream in enumerate(self.exchange.incoming):
             for number in sorted(stream.packets):
                 packet = stream.packets[number]
-                if number > stream.consumed and packet.level == RELIABLE and not packet.delivered:
-                    self._deliver_early(packet, effects)
-            if stream.consumed < stream.received or rank == self._me:
-                self._advance(rank, effects, now_ns)
+                if number > self._causal.ready[rank] and packet.level == RELIABLE and not packet.delivered:
+                    self._delivery.early(packet, self._foreign.get((rank, number), []), effects)
+            self._advance(rank, effects, now_ns)
+        self._delivery.drain(effects, now_ns)
 
     # ---- the network's side ----------------------------------------------------------------------------------------
 
@@ -138,43 +163,87 @@ class ViewSession:
             self.exchange.take_status(data, sender, flags, now_ns)
         elif kind == REQUEST:
             self.exchange.take_request(data, sender)
+        elif kind == PRIVATE:
+            self._receive_private(data, sender, effects, now_ns)
+        elif kind == PRIVATE_ACK:
+            self._private.take_ack(data, sender, now_ns)
+            if self._private.to < 0 and self._crossing.busy_group == self._group_id:
+                self._crossing.busy_group = 0
         else:
             raise MalformedError("kind")
 
     def _receive_data(self, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int) -> None:
-        if level > CAUSAL:
+        if level > SAFE:
             raise MalformedError("level")
         packet = self.exchange.open_data(data, sender, flags, level)
         if packet is None:
             return
-        if self._frozen and (self._cut is None or not self._cut[sender].has(packet.number)):
+        number = packet.number
+        if self._frozen and (self._cut is None or not self._cut[sender].has(number)):
             raise MalformedError("late")
+        foreign: list[ForeignTime] = []
+        placement: Placement | None = None
         if packet.order:
-            packet.stamp = timestamp.decode(packet.order, len(self.view.members))
+            section = OrderSection(packet.order, len(self.view.members))
+            packet.stamp = section.vector
             self._check_stamp(packet)
+            if section.token is not None:
+                placement = section.token
+                self._check_placement(placement)
+            foreign = section.foreign
+        if placement is not None or packet.ordered:
+            self._agreed.take(packet, placement)
         self.exchange.add_data(packet, now_ns)
+        if foreign:
+            self._foreign[sender, number] = foreign
         if self._options.record_receives:
             self._report_receive(packet, effects)
-        if self._paused:
-            return
-        if level == RELIABLE and packet.number != self._order.delivered[sender] + 1:
-            self._deliver_early(packet, effects)
-        elif packet.number == self._order.delivered[sender] + 1:
+        stream = self.exchange.incoming[sender]
+        read = self._agreed.read(sender, stream.received)
+        paused = self._delivery.paused
+        if (
+            level == RELIABLE
+            and not paused
+            and (number != self._causal.ready[sender] + 1 or self._delivery.waits(sender))
+        ):
+            self._delivery.early(packet, foreign, effects)
+        if number == self._causal.ready[sender] + 1:
             self._advance(sender, effects, now_ns)
+        if read or self._delivery.count:
+            self._delivery.drain(effects, now_ns)
 
     def _check_stamp(self, packet: DataPacket) -> None:
         """A stamp counts packets that exist: none that I have not sent, none beyond a sender's window."""
         for rank, count in packet.stamp:
-            if rank == self._me:
-                genuine = count <= self.exchange.outgoing.sent
-            else:
-                genuine = self.exchange.incoming[rank].plausible(count)
-            if not genuine or (rank == packet.sender and count != 0):
+            if not self._exists(rank, count) or (rank == packet.sender and count != 0):
                 raise MalformedError("timestamp")
+
+    def _check_placement(self, placement: Placement) -> None:
+        """Places are given to packets that exist and have none yet."""
+        for rank, first, count in placement.runs:
+            if not self._exists(rank, first + count - 1) or first <= self._causal.delivered[rank]:
+                raise MalformedError("token")
+
+    def _exists(self, rank: int, number: int) -> bool:
+        if rank == self._me:
+            return number <= self.exchange.outgoing.sent
+        return self.exchange.incoming[rank].plausible(number)
+
+    def _receive_private(self, data: bytes, sender: int, effects: Effects, now_ns: int) -> None:
+        letter = self._private.take(data, sender, self._delivery.letters(sender))
+        if letter is None:
+            return
+        process = self.view.members[sender]
+        if letter.number <= self._letters_seen.get(process, 0):
+            self._private.acknowledge(sender, letter.serial)  # it came in an earlier view
+            return
+        self._letters_seen[process] = letter.number
+        self._delivery.offer_private(letter)
+        self._delivery.drain(effects, now_ns)
 
     def _report_receive(self, packet: DataPacket, effects: Effects) -> None:
         count = packet.count
-        if packet.fragment_total and packet.fragment_index + 1 < packet.fragment_total:
+        if not count or (packet.fragment_total and packet.fragment_index + 1 < packet.fragment_total):
             return
         sender = self.view.members[packet.sender]
         size = len(packet.data) - packet.body
@@ -182,11 +251,9 @@ class ViewSession:
             Received(self.group, self.view.id, sender, packet.first_message, count, packet.level, size)
         )
 
-    # ---- delivery --------------------------------------------------------------------------------------------------
-
     def _advance(self, sender: int, effects: Effects, now_ns: int) -> None:
-        """Deliver from the head of a sender's queue, and from the queues that this frees."""
-        if not self._drain(sender, effects, now_ns):
+        """Let through what is ready at the head of a sender's queue, and at those that this frees."""
+        if not self._let_through(sender, effects, now_ns):
             return
         progress = bool(self._blocked)
         while progress:
@@ -194,106 +261,108 @@ class ViewSession:
             waiting = self._blocked
             self._blocked = []
             for rank in waiting:
-                if self._drain(rank, effects, now_ns):
+                if self._let_through(rank, effects, now_ns):
                     progress = True
 
-    def _drain(self, sender: int, effects: Effects, now_ns: int) -> bool:
-        """Deliver what is deliverable of one sender; whether anything was."""
+    def _let_through(self, sender: int, effects: Effects, now_ns: int) -> bool:
+        """Let through what is ready of one sender; whether anything was."""
         if sender == self._me:
-            return self._drain_own(effects)
+            return False
         packets = self.exchange.incoming[sender].packets
-        order = self._order
-        start = order.delivered[sender]
+        causal = self._causal
+        start = causal.ready[sender]
         while True:
-            packet = packets.get(order.delivered[sender] + 1)
+            number = causal.ready[sender] + 1
+            packet = packets.get(number)
             if packet is None:
                 break
-            if packet.delivered:
-                order.skip(packet)
-            elif order.deliverable(packet):
-                order.deliver(packet)
-                self._hand_on(packet, effects)
-            else:
+            if not packet.delivered and not causal.is_ready(packet):
                 if sender not in self._blocked:
                     self._blocked.append(sender)
                 break
-            self.exchange.consumed(sender, now_ns)
-        return order.delivered[sender] != start
-
-    def _drain_own(self, effects: Effects) -> bool:
-        """The same for own packets."""
-        start = self._order.delivered[self._me]
-        while self._own:
-            packet = self._own[0]
-            if not self._order.own_deliverable(packet.level, packet.vector):
-                if self._me not in self._blocked:
-                    self._blocked.append(self._me)
-                break
-            self._own.popleft()
-            self._deliver_own(packet.number, packet.level, packet.first_message, packet.messages, effects)
-        return self._order.delivered[self._me] != start
-
-    def _deliver_own(
-        self, number: int, level: int, first_message: int, messages: list[bytes], effects: Effects
-    ) -> None:
-        self._order.deliver_own(number)
-        self.exchange.table.note_consumed(number)
-        if messages:
-            self._deliver(self._me, first_message, level, messages, effects)
-
-    def _deliver_early(self, packet: DataPacket, effects: Effects) -> None:
-        """A reliable packet waits for nothing; but fragments are put together in their sender's order."""
-        if not packet.fragment_total:
-            self._order.deliver_early(packet)
-            packet.delivered = True
-            self._hand_on(packet, effects)
-
-    def _hand_on(self, packet: DataPacket, effects: Effects) -> None:
-        sender = packet.sender
-        assembly = self._assemblies[sender]
-        if not packet.fragment_total:
-            if assembly.is_open() and packet.level != RELIABLE:
-                assembly.clear()
-                self.spoiled += 1
-            self._deliver(sender, packet.first_message, packet.level, packet.messages(), effects)
-        elif not assembly.add(packet.first_message, packet.fragment_index, packet.fragment_total, packet.fragment()):
-            self.spoiled += 1
-        elif assembly.complete():
-            self._deliver(sender, packet.first_message, packet.level, [assembly.take()], effects)
-
-    def _deliver(self, sender: int, number: int, level: int, payloads: list[bytes], effects: Effects) -> None:
-        """Events of one step that continue one another become one."""
-        process = self.view.members[sender]
-        if effects.events:
-            last = effects.events[-1]
-            if (
-                isinstance(last, Delivered)
-                and last.sender is process
-                and last.level == level
-                and last.number + len(last.payloads) == number
-                and last.group is self.group
-            ):
-                last.payloads.extend(payloads)
-                return
-        effects.events.append(Delivered(self.group, self.view.id, process, number, level, payloads))
+            if packet.delivered:
+                causal.is_ready(packet)  # its vector is read, whatever it says
+            causal.pass_on(packet)
+            foreign = self._foreign.pop((sender, number), None) if self._foreign else None
+            self._delivery.offer(packet, foreign or [], effects, now_ns)
+        return causal.ready[sender] != start
 
     # ---- the end of a step -----------------------------------------------------------------------------------------
 
     def finish(self, effects: Effects, now_ns: int) -> None:
-        """Send what may leave."""
+        """Deliver what acks have made safe, send what may leave."""
         exchange = self.exchange
         exchange.settle(now_ns)
-        while not self._paused and not self._frozen and exchange.may_send():
-            self._send_next(effects, now_ns)
+        while self._messages and self._messages[0][0] <= exchange.outgoing.stable:
+            self._messages.popleft()
+        if self._delivery.count:
+            self._delivery.drain(effects, now_ns)
+        while self._may_start() and self._send_next(exchange.pending.head(), effects, now_ns):
+            pass
+        while self._agreed.untold() and not self._frozen and exchange.window_open():
+            self._send_bare(now_ns)
         if len(self.view.members) == 1:
             exchange.settle(now_ns)
+        if self._delivery.count:
+            self._delivery.drain(effects, now_ns)
+        exchange.want_acks(self._delivery.waits_for_all(), now_ns)
 
-    def _send_next(self, effects: Effects, now_ns: int) -> None:
+    def _may_start(self) -> bool:
+        """Whether something waits to leave and this view still takes it."""
+        open = not self._delivery.paused and not self._frozen and self.barrier is None
+        return open and self.exchange.pending.has_pending()
+
+    def waits(self) -> bool:
+        """Whether anything is held back here."""
+        return bool(self._delivery.count) or self._delivery.has_letters()
+
+    def nudge(self, effects: Effects, now_ns: int) -> bool:
+        """Something changed in another group of the domain; whether that changes anything here."""
+        events = len(effects.events)
+        if self._delivery.count or self._delivery.has_letters():
+            self._delivery.drain(effects, now_ns)
+        if self.exchange.pending.has_pending() and not self._frozen:
+            self.finish(effects, now_ns)
+        return len(effects.events) != events
+
+    def _send_next(self, run: Run, effects: Effects, now_ns: int) -> bool:
+        """Send what comes next, if it may leave; whether it did."""
+        if run.barrier:
+            return self._take_barrier(run, effects, now_ns)
+        if run.destination is not None:
+            return self._send_private(run, run.destination, effects, now_ns)
+        if not self.exchange.window_open() or not self._may_send(run, now_ns):
+            return False
+        self._send_packet(run.level, effects, now_ns)
+        return True
+
+    def _may_send(self, run: Run, now_ns: int) -> bool:
+        if not self._causal.may_send(run.level):
+            return False
+        private = run.destination is not None
+        if not self._crossing.may_send(self._group_id, run.level, run.ticket, now_ns, private):
+            return False
+        self.epoch_wish = self._crossing.epoch_wanted(self._group_id, True)
+        return not self.epoch_wish
+
+    def _send_packet(self, level: int, effects: Effects, now_ns: int) -> None:
         exchange = self.exchange
-        load = exchange.send_next(self._order.stamp(exchange.pending.next_level()), now_ns)
-        number = exchange.outgoing.sent
-        vector = self._order.stamped()
-        self._order.sent(number)
+        causal = self._causal
+        self._to_carry.extend(self._crossing.times(self._group_id))
+        if (self._to_carry or self._agreed.untold()) and not self._fits():
+            self._send_bare(now_ns)
+            return
+        in_place = level >= AGREED and self._agreed.holder == self._me  # what went before may have passed the token on
+        number = exchange.outgoing.sent + 1
+        placement = self._agreed.placement(number, in_place)
+        order = timestamp.encode(causal.stamp(level), placement, self._to_carry)
+        self._to_carry = []
+        load = exchange.send_next(order, ORDERED if in_place else 0, now_ns)
+        causal.sent(number)
+        if in_place:
+            self._agreed.sent(number)
+        elif level >= AGREED:
+            self._agreed.ready(self._me, number)
         if load.complete:
             size = 0
             for message in load.complete:
@@ -301,11 +370,95 @@ class ViewSession:
             effects.events.append(
                 Sent(self.group, self.view.id, load.first_message, len(load.complete), load.level, size)
             )
-        if not self._own and self._order.own_deliverable(load.level, vector):
-            self._deliver_own(number, load.level, load.first_message, load.complete, effects)
-        else:
-            self._own.append(_OwnPacket(number, load.level, load.first_message, load.complete, vector))
-            self._drain_own(effects)
+            self._messages.append((number, load.first_message + len(load.complete) - 1))
+        self._delivery.offer_own(number, level, causal.stamped(), load.first_message, load.complete, effects)
+
+    def _fits(self) -> bool:
+        """Whether what a packet has to carry beside its vector leaves room for the next message, whole."""
+        extra = sum(time.size() for time in self._to_carry) + self._agreed.untold_bytes()
+        members = len(self.view.members)
+        overhead = FRAGMENT_OVERHEAD + timestamp.size_max(members) + acks_size(members) + 2 + extra
+        if self._agreed.untold() > RUNS_MAX:  # a packet that takes a place itself must tell all those before it
+            return False
+        return self.exchange.pending.fits(self._options.packet_bytes_max - overhead)
+
+    def _send_bare(self, now_ns: int) -> None:
+        """Placements, and times of other groups, in a packet of their own."""
+        room = self._options.packet_bytes_max // 2
+        carried: list[ForeignTime] = []
+        size = 0
+        while self._to_carry and (not carried or size + self._to_carry[0].size() <= room):
+            size += self._to_carry[0].size()
+            carried.append(self._to_carry.pop(0))
+        number = self.exchange.outgoing.sent + 1
+        order = timestamp.encode((0, b""), self._agreed.placement(number, False), carried)
+        self.exchange.send_bare(order, ORDERED, FIFO, now_ns)
+        self._causal.sent(number)
+        self._delivery.offer_bare(number)
+
+    def _take_barrier(self, run: Run, effects: Effects, now_ns: int) -> bool:
+        """Nothing of mine, in any group of the domain, comes between a barrier and the end of the view."""
+        if not self._may_send(run, now_ns):
+            return False
+        self._to_carry.extend(self._crossing.times(self._group_id))
+        while self._to_carry:
+            if not self.exchange.window_open():
+                return False
+            self._send_bare(now_ns)
+        number, payload = self.exchange.pending.take_message()
+        self.barrier = (number, payload)
+        self._crossing.busy_group = self._group_id
+        effects.events.append(Sent(self.group, self.view.id, number, 1, SAFE, len(payload), (), True))
+        return False
+
+    # ---- private messages ------------------------------------------------------------------------------------------
+
+    def _send_private(self, run: Run, destination: ProcessId, effects: Effects, now_ns: int) -> bool:
+        rank = self.view.rank(destination)
+        mine = self._private.to >= 0
+        if rank == self._me and not self._delivery.takes_own_letter():
+            return False
+        if rank >= 0 and rank != self._me and not self._private.has_room(rank):
+            return False
+        if not mine and not self._may_send(run, now_ns):
+            return False
+        number, payload = self.exchange.pending.take_message()
+        effects.events.append(
+            Sent(self.group, self.view.id, number, 1, CAUSAL, len(payload), (destination,))
+        )  # fmt: skip
+        if rank == self._me:
+            effects.events.append(Delivered(self.group, self.view.id, destination, number, CAUSAL, [payload], True))
+        elif rank >= 0:
+            self._post(rank, Letter(destination, number, payload), now_ns)
+        return True
+
+    def _post(self, rank: int, letter: Letter, now_ns: int) -> None:
+        self._crossing.busy_group = self._group_id
+        vector = self._causal.known.copy()
+        empty = [0] * len(vector)
+        part = timestamp.encode_vector(changes(empty, vector), vector)
+        order = timestamp.encode(part, None, self._crossing.all_times(self._group_id)) or b"\x00"
+        self._private.send(rank, letter, order, now_ns)
+
+    def post_again(self, letters: list[Letter], now_ns: int) -> None:
+        """Private messages that the view before left unacknowledged."""
+        for letter in letters:
+            rank = self.view.rank(letter.destination)
+            if rank >= 0:
+                self._post(rank, letter, now_ns)
+
+    def unacknowledged(self) -> list[Letter]:
+        return list(self._private.letters)
+
+    # ---- time and transmission -------------------------------------------------------------------------------------
+
+    def deadline_ns(self) -> int:
+        return min(self.exchange.deadline_ns(), self._private.resend_at_ns)
+
+    def tick(self, now_ns: int) -> None:
+        if self.exchange.deadline_ns() <= now_ns:
+            self.exchange.tick(now_ns)
+        self._private.tick(now_ns)
 
     def collect(self, effects: Effects) -> None:
         """What is to be transmitted."""
@@ -318,11 +471,42 @@ class ViewSession:
             for rank, packets in exchange.unicasts.items():
                 effects.transmits.append(Transmit(self.group, self.view.members[rank], packets))
             exchange.unicasts = {}
+        if self._private.unicasts:
+            for rank, packet in self._private.unicasts:
+                effects.transmits.append(Transmit(self.group, self.view.members[rank], [packet]))
+            self._private.unicasts = []
 
     def outstanding(self) -> int:
         """Own packets not yet stable or not yet delivered here."""
         out = self.exchange.outgoing
-        return max(out.sent - out.stable, len(self._own))
+        own = out.sent - self._causal.delivered[self._me]
+        barrier = 0 if self.barrier is None else 1
+        return max(out.sent - out.stable, own) + len(self._private.letters) + barrier
+
+    def held(self) -> int:
+        """Packets and private messages that are held back here."""
+        return self._delivery.held()
+
+    def is_stable(self, known: list[int], copies: int) -> bool:
+        """Whether these packets, by rank, are k-stable."""
+        return all(self.exchange.is_stable(rank, count, copies) for rank, count in enumerate(known) if count)
+
+    def are_own_stable(self, message: int, copies: int) -> bool:
+        """Whether own messages of this view up to this number are k-stable."""
+        if self.barrier is not None and self.barrier[0] <= message:
+            return False
+        if any(letter.number <= message for letter in self._private.letters):
+            return False
+        packet = 0
+        for number, last_message in self._messages:
+            if last_message > message:
+                break
+            packet = number
+        return self.exchange.is_stable(self._me, packet, copies)
+
+    def known(self) -> list[int]:
+        """What happened here before whatever is sent next."""
+        return self._causal.known.copy()
 
     # ---- the end of the view ---------------------------------------------------------------------------------------
 
@@ -352,15 +536,13 @@ class ViewSession:
                 if not last < first <= end:
                     return False
                 last = end
-            sent = self.exchange.outgoing.sent
-            if last > sent if rank == self._me else not self.exchange.incoming[rank].plausible(last):
+            if not self._exists(rank, last):
                 return False
         return True
 
     def close_at(self, cut: list[Ranges], sources: list[int], now_ns: int) -> None:
         """The view ends with these packets; the members with ranks `sources` hold them between them."""
         self._frozen = True
-        self._finished = False
         self._cut = cut
         for rank, stream in enumerate(self.exchange.incoming):
             if rank != self._me:
@@ -375,16 +557,19 @@ class ViewSession:
         """Whether the cut is known."""
         return self._cut is not None
 
-    def finish_cut(self, effects: Effects, now_ns: int) -> bool:
-        """The whole cut is here: hand on what the delay rule allows, whether the application is ready or not, since the
-        others wait for it. True once per cut."""
-        if self._finished:
-            return False
-        self._finished = True
-        paused = self._paused
-        self._paused = False
+    def finish_cut(self, barriers: list[BarrierBody], effects: Effects, now_ns: int) -> bool:
+        """The whole cut is here, and all agree on it: hand on what is no orphan, whether the application is ready or
+        not, since the others wait for it; then the barriers. False while other groups have to come first."""
+        self._delivery.closing = True
+        self._agreed.close()
         self._hand_on_all(effects, now_ns)
-        self._paused = paused
+        if not self._delivery.complete([rank for rank, _, _ in barriers], effects, now_ns):
+            return False
+        for rank, number, payload in barriers:
+            sender = self.view.members[rank]
+            effects.events.append(BarrierReached(self.group, self.view.id, sender, number, payload))
+            if rank != self._me:
+                self._crossing.heard_in.add(self._group_id)
         return True
 
     def statistics(self) -> dict[str, int]:
@@ -399,5 +584,5 @@ class ViewSession:
             "duplicates": exchange.duplicates,
             "requests": exchange.requests,
             "resends": exchange.resends,
-            "messages_spoiled": self.spoiled,
+            "messages_spoiled": self._delivery.spoiled,
         }

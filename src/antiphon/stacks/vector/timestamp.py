@@ -1,57 +1,173 @@
-"""Vector timestamps on the wire, compressed (isis-1991, section 5.4).
+"""The order section of a data packet: vector time (isis-1991, 5.4), places in the total order (5.2), times of other
+groups (6.1).
 
-A timestamp carries the entries that changed since the sender's last packet; the sender's own entry is its packet
-number and never travels. Nothing changed, as in a burst: no bytes at all. Naming entries costs ten bytes each, a full
-vector eight per member, so the shorter of the two is sent:
+    parts u8 | vector | token | foreign         each only if its bit is set; nothing to say: no bytes at all
 
-    0 u8 | (rank u16, count u64) per changed entry        1 u8 | count u64 per member
+vector   SPARSE  entries u16 | (rank u16, count u64) each        FULL  count u64 per member
+         The entries that changed since the sender's last packet; its own entry is its packet number and never travels.
+         Nothing changed, as in a burst: nothing travels. The shorter of the two forms is sent.
+token    term u32 | next holder u16 | runs u16 | (rank u16, first u64, packets u16) each
+         The sender holds the token for the `term`-th time that it changed hands: these packets come next in the total
+         order. After them the token goes to `next holder`, unless that is KEEP.
+foreign  groups u16 | (group u64, view u64, entries u16, (rank u16, count u64) each) each
+         What came before in other groups of the causality domain. No entries: just the view.
 """
 
 from struct import Struct
-from typing import Final
+from typing import Final, final
 
 from antiphon.kernel.errors import MalformedError
 
-_SPARSE: Final = b"\x00"
-_FULL: Final = b"\x01"
+SPARSE: Final = 1
+FULL: Final = 2
+TOKEN: Final = 4
+FOREIGN: Final = 8
+KEEP: Final = 0xFFFF
+
 _ENTRY: Final = Struct("<HQ")
 _ENTRY_SIZE: Final = 10
 _COUNT_SIZE: Final = 8
+_SIZE: Final = Struct("<H")
+_TOKEN: Final = Struct("<IHH")
+_TOKEN_SIZE: Final = 8
+_RUN: Final = Struct("<HQH")
+RUN_SIZE: Final = 12
+RUN_MAX: Final = 0xFFFF
+_GROUP: Final = Struct("<QQH")
+_GROUP_SIZE: Final = 18
+
+
+@final
+class Placement:
+    """What a packet says about the total order: runs of packets (rank, first, count), and who orders from here on."""
+
+    __slots__ = ("next_holder", "runs", "term")
+
+    def __init__(self, term: int, runs: list[tuple[int, int, int]], next_holder: int = KEEP) -> None:
+        self.term = term
+        self.runs = runs
+        self.next_holder = next_holder
+
+    def encode(self) -> bytes:
+        parts = [_TOKEN.pack(self.term, self.next_holder, len(self.runs))]
+        for rank, first, count in self.runs:
+            parts.append(_RUN.pack(rank, first, count))
+        return b"".join(parts)
+
+
+@final
+class ForeignTime:
+    """What came before in another group: packets of that group's view, by rank there."""
+
+    __slots__ = ("entries", "group", "view_id")
+
+    def __init__(self, group: int, view_id: int, entries: list[tuple[int, int]]) -> None:
+        self.group = group
+        self.view_id = view_id
+        self.entries = entries
+
+    def encode(self) -> bytes:
+        parts = [_GROUP.pack(self.group, self.view_id, len(self.entries))]
+        for rank, count in self.entries:
+            parts.append(_ENTRY.pack(rank, count))
+        return b"".join(parts)
+
+    def size(self) -> int:
+        return _GROUP_SIZE + _ENTRY_SIZE * len(self.entries)
 
 
 def size_max(members: int) -> int:
-    """The longest timestamp in a view of so many members."""
-    return 1 + _COUNT_SIZE * members
+    """The longest vector in a view of so many members."""
+    return 1 + _SIZE.size + _COUNT_SIZE * members
 
 
-def encode(changed: list[tuple[int, int]], vector: list[int]) -> bytes:
-    """The timestamp that turns the receiver's last vector of this sender into `vector`."""
+def encode_vector(changed: list[tuple[int, int]], vector: list[int]) -> tuple[int, bytes]:
+    """The part that turns the receiver's last vector of this sender into `vector`, and its bit."""
     if not changed:
-        return b""
+        return 0, b""
     members = len(vector)
-    if _ENTRY_SIZE * len(changed) <= _COUNT_SIZE * members:
-        entries = [_SPARSE]
+    if _SIZE.size + _ENTRY_SIZE * len(changed) <= _COUNT_SIZE * members:
+        parts = [_SIZE.pack(len(changed))]
         for rank, count in changed:
-            entries.append(_ENTRY.pack(rank, count))
-        return b"".join(entries)
-    return _FULL + Struct(f"<{members}Q").pack(*vector)
+            parts.append(_ENTRY.pack(rank, count))
+        return SPARSE, b"".join(parts)
+    return FULL, Struct(f"<{members}Q").pack(*vector)
 
 
-def decode(section: bytes, members: int) -> list[tuple[int, int]]:
-    """The entries that a timestamp sets. Raises MalformedError."""
-    if not section:
-        return []
-    size = len(section) - 1
-    if section[:1] == _FULL:
-        if size != _COUNT_SIZE * members:
+def encode(vector: tuple[int, bytes], token: Placement | None, foreign: list[ForeignTime]) -> bytes:
+    """The whole section."""
+    bits, part = vector
+    if not bits and token is None and not foreign:
+        return b""
+    parts = [part]
+    if token is not None:
+        bits |= TOKEN
+        parts.append(token.encode())
+    if foreign:
+        bits |= FOREIGN
+        parts.append(_SIZE.pack(len(foreign)))
+        for time in foreign:
+            parts.append(time.encode())
+    parts.insert(0, bytes((bits,)))
+    return b"".join(parts)
+
+
+@final
+class OrderSection:
+    """A section, taken apart. Raises MalformedError where it does not add up."""
+
+    __slots__ = ("_data", "_position", "foreign", "token", "vector")
+
+    def __init__(self, data: bytes, members: int) -> None:
+        self._data = data
+        self._position = 1
+        self.vector: list[tuple[int, int]] = []
+        self.token: Placement | None = None
+        self.foreign: list[ForeignTime] = []
+        bits = data[0] if data else 0xFF
+        if bits & ~(SPARSE | FULL | TOKEN | FOREIGN):
             raise MalformedError("timestamp")
-        return list(enumerate(Struct(f"<{members}Q").unpack_from(section, 1)))
-    if section[:1] != _SPARSE or size % _ENTRY_SIZE:
-        raise MalformedError("timestamp")
-    entries: list[tuple[int, int]] = []
-    for position in range(1, len(section), _ENTRY_SIZE):
-        rank, count = _ENTRY.unpack_from(section, position)
-        if rank >= members:
+        if bits & FULL:
+            counts = self._take(Struct(f"<{members}Q"))
+            for rank in range(members):
+                self.vector.append((rank, counts[rank]))
+        elif bits & SPARSE:
+            self.vector = self._entries(self._take(_SIZE)[0])
+            for rank, _ in self.vector:
+                if rank >= members:
+                    raise MalformedError("timestamp")
+        if bits & TOKEN:
+            self.token = self._placement(members)
+        if bits & FOREIGN:
+            for _ in range(self._take(_SIZE)[0]):
+                group, view_id, entries = self._take(_GROUP)
+                self.foreign.append(ForeignTime(group, view_id, self._entries(entries)))
+        if self._position != len(data):
             raise MalformedError("timestamp")
-        entries.append((int(rank), int(count)))
-    return entries
+
+    def _take(self, format: Struct) -> tuple[int, ...]:
+        end = self._position + format.size
+        if end > len(self._data):
+            raise MalformedError("timestamp")
+        values: tuple[int, ...] = format.unpack_from(self._data, self._position)
+        self._position = end
+        return values
+
+    def _entries(self, count: int) -> list[tuple[int, int]]:
+        entries: list[tuple[int, int]] = []
+        for _ in range(count):
+            rank, number = self._take(_ENTRY)
+            entries.append((rank, number))
+        return entries
+
+    def _placement(self, members: int) -> Placement:
+        term, next_holder, count = self._take(_TOKEN)
+        runs: list[tuple[int, int, int]] = []
+        for _ in range(count):
+            rank, first, packets = self._take(_RUN)
+            if rank >= members or not first or not packets:
+                raise MalformedError("token")
+            runs.append((rank, first, packets))
+        if next_holder >= members and next_holder != KEEP:
+            raise MalformedError("token")
+        return Placement(term, runs, next_holder)

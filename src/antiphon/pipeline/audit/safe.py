@@ -1,0 +1,73 @@
+"""safe: a safe message delivered in view v is delivered by every member of v that does not crash.
+
+Decided from what was delivered as safe in each view, and by each process at all. Who crashed or left is not held; of
+those who are open or stopped early, it is unknown.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+import numpy as np
+
+from antiphon.pipeline.audit.logs import LogFacts
+from antiphon.pipeline.audit.order import Order, delivered_by
+from antiphon.pipeline.audit.stays import GroupStays, ViewCounts, ViewWitness
+from antiphon.pipeline.audit.view_synchrony import Sendings
+from antiphon.pipeline.explain import Message, safe_text
+from antiphon.pipeline.intervals import EMPTY, Spans, difference, union
+
+
+def count(group: str, stays: GroupStays, order: Order, logs: Mapping[str, LogFacts], sendings: Sendings) -> ViewCounts:
+    in_view = _delivered_in(group, stays, sendings)
+    members = _members(stays)
+    violations = unknown = checked = 0
+    witness: ViewWitness | None = None
+    for process, log in logs.items():
+        if log.is_gone(group) or not ((group, process) in order.joined or process in order.missing):
+            continue
+        delivered = delivered_by(log)
+        for sender, by_view in sorted(in_view.items()):
+            parts = [spans for view, spans in by_view.items() if process in members[view]]
+            wanted = sendings.meant_for((group, sender), union(*parts), process)
+            lacking = difference(wanted, delivered.get((group, sender), EMPTY))
+            checked += wanted.size()
+            if log.is_early(group):
+                unknown += lacking.size()
+                continue
+            violations += lacking.size()
+            if lacking.size() and witness is None:
+                message = Message(group, sender, int(lacking.starts[0]))
+                witness = _witness(process, message, log.rows - 1, stays, members)
+    return ViewCounts(violations, unknown, checked, witness)
+
+
+def _delivered_in(group: str, stays: GroupStays, sendings: Sendings) -> dict[str, dict[int, Spans]]:
+    """By sender and view: what anybody delivered there as safe."""
+    result: dict[str, dict[int, Spans]] = defaultdict(dict)
+    for own in stays.values():
+        for stay in own:
+            for sender, spans in stay.safe.items():
+                existing = sendings.existing((group, sender), spans)
+                result[sender][stay.view] = union(result[sender].get(stay.view, EMPTY), existing)
+    return result
+
+
+def _members(stays: GroupStays) -> dict[int, set[str]]:
+    members: dict[int, set[str]] = defaultdict(set)
+    for own in stays.values():
+        for stay in own:
+            members[stay.view].update(stay.members)
+    return members
+
+
+def _witness(
+    process: str, message: Message, end: int, stays: GroupStays, members: Mapping[int, set[str]]
+) -> ViewWitness:
+    number = np.array([message.number])
+    other, view = next(
+        (name, stay.view)
+        for name, own in stays.items()
+        for stay in own
+        if process in members[stay.view] and stay.safe.get(message.sender, EMPTY).holds(number)[0]
+    )
+    return ViewWitness(safe_text(process, message, other, view), ((process, end),), ((other, message),))

@@ -1,0 +1,238 @@
+"""total: the union of all members' delivery orders of a group's agreed and safe messages has no cycle.
+
+Where all is well it is proved without a graph. Of each view one process is the *model*: the one that delivered most
+there. Its deliveries, view after view, give each message a position. If the positions rise along every log, they are an
+order that all logs keep, and there is no cycle. Each piece is checked by itself; the driver then only compares where
+one piece ends with where the next one begins.
+
+Where this proves nothing, because positions fall, or a message has none, the driver asks to see all agreed and safe
+deliveries of the group, cuts them up so that every log delivers each block in one go or not at all, and looks for
+knots of blocks. Only broken histories, and odd ones, cost that.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from antiphon.pipeline.audit.case import Case
+from antiphon.pipeline.audit.logs import LogFacts
+from antiphon.pipeline.audit.look import Seen, Wish
+from antiphon.pipeline.audit.order import Order
+from antiphon.pipeline.audit.rows import AGREED_RANK, SAFE_RANK
+from antiphon.pipeline.audit.stays import GroupStays, Stay, ViewCounts, ViewWitness
+from antiphon.pipeline.audit.view_synchrony import Sendings
+from antiphon.pipeline.cycle import cycle_through, find_knots
+from antiphon.pipeline.explain import Message, total_text
+from antiphon.pipeline.intervals import Ints, Mask, Spans, span, union
+
+
+class Positions(NamedTuple):
+    """The messages of one key, by number: those in [start, end) are one behind the other from a position on."""
+
+    start: Ints
+    end: Ints
+    position: Ints
+
+
+class Placed(NamedTuple):
+    """Which positions a piece of a log goes through."""
+
+    first: int
+    end: int
+
+
+UNPLACED: Final = Placed(0, -1)
+"""Of a piece along which positions do not rise, or that delivers what has none."""
+
+
+class Tangle(NamedTuple):
+    """How many sets of messages of a group are in no order, and what shows it."""
+
+    knots: int = 0
+    witness: ViewWitness | None = None
+
+
+class Model(NamedTuple):
+    """Whose deliveries give the order of a view, and where in its log; up to `completed_end` those that are agreed."""
+
+    process: str
+    first_index: int
+    end_index: int
+    completed_end: int
+
+
+def count(
+    group: str, stays: GroupStays, logs: Mapping[str, LogFacts], sendings: Sendings, tangle: Tangle
+) -> ViewCounts:
+    """All counts of a group. What takes part and what is unknown is told by the stays."""
+    taking_part: dict[str, list[Spans]] = defaultdict(list)
+    unknown = 0
+    for process, own in stays.items():
+        for stay in own:
+            for sender, spans in _taking_part(stay):
+                taking_part[sender].append(sendings.existing((group, sender), spans))
+            if not stay.completed and logs[process].is_early(group):
+                unknown += sum(sendings.existing((group, key), spans).size() for key, spans in stay.agreed.items())
+    checked = sum(union(*spans).size() for spans in taking_part.values())
+    return ViewCounts(tangle.knots, unknown, checked, tangle.witness)
+
+
+def _taking_part(stay: Stay) -> Iterator[tuple[str, Spans]]:
+    yield from stay.safe.items()
+    if stay.completed:
+        yield from stay.agreed.items()
+
+
+def models(stays: GroupStays, logs: Mapping[str, LogFacts]) -> list[Model]:
+    """One for each view in which anything takes part, by view id."""
+    best: dict[int, tuple[int, Model]] = {}
+    for process, own in stays.items():
+        ends = [*(stay.index for stay in own[1:]), logs[process].rows]
+        for stay, end in zip(own, ends, strict=True):
+            size = sum(spans.size() for _, spans in _taking_part(stay))
+            if size > best.get(stay.view, (0,))[0]:
+                model = Model(process, stay.index, end, end if stay.completed else stay.index)
+                best[stay.view] = (size, model)
+    return [model for _, (_, model) in sorted(best.items())]
+
+
+def model_wishes(group: str, models: Iterable[Model]) -> Iterator[tuple[str, Wish]]:
+    """What takes part of the models' deliveries. Who is the model of many views in a row is asked only once."""
+    parts: dict[tuple[str, int], list[Spans]] = defaultdict(list)
+    for model in models:
+        parts[model.process, SAFE_RANK].append(span(model.first_index, model.end_index))
+        parts[model.process, AGREED_RANK].append(span(model.first_index, model.completed_end))
+    for (process, level), spans in parts.items():
+        for first, end in zip(*(side.tolist() for side in union(*spans)), strict=True):
+            yield process, Wish(group, first, end, level=level)
+
+
+def all_wishes(group: str, logs: Mapping[str, LogFacts]) -> Iterator[tuple[str, Wish]]:
+    """What takes part of anybody's deliveries."""
+    for process, log in logs.items():
+        first_view = min(
+            (view["index"] for piece in log.pieces for view in piece["views"] if view["group"] == group),
+            default=log.rows,
+        )
+        completed_end = min(log.rows, log.completed_ends().get(group, 0))
+        yield process, Wish(group, first_view, log.rows, level=SAFE_RANK)
+        yield process, Wish(group, first_view, completed_end, level=AGREED_RANK)
+
+
+def positions(order: Order, models: Iterable[Model], seen: Mapping[str, Seen]) -> dict[int, Positions] | None:
+    """By key, as a place in the order's keys; None if the models themselves have something twice."""
+    parts = [
+        _existing(order, seen[model.process].between(model.first_index, model.end_index))
+        for model in models
+        if model.process in seen
+    ]
+    if not parts:
+        return {}
+    key, start, end = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    position = np.cumsum(end - start) - (end - start)
+    result: dict[int, Positions] = {}
+    for place in np.unique(key).tolist():
+        rows = np.flatnonzero(key == place)
+        rows = rows[np.argsort(start[rows])]
+        if (end[rows][:-1] > start[rows][1:]).any():
+            return None
+        result[place] = Positions(start[rows], end[rows], position[rows])
+    return result
+
+
+def _existing(order: Order, seen: Seen) -> tuple[Ints, Ints, Ints]:
+    """Key, start and end of rows, in order, without what was never sent."""
+    key = np.array([order.places[name] for name in seen.keys], np.int64)[seen.key]
+    end = np.where(order.open_keys[key], seen.end, np.minimum(seen.end, order.sent[key] + 1))
+    sent = end > seen.start
+    return key[sent], seen.start[sent], end[sent]
+
+
+def place(case: Case, group: str, of_key: Mapping[int, Positions]) -> Placed | None:
+    """Whether positions rise along the deliveries of a piece that take part; None if there are no such."""
+    rows = np.flatnonzero(_takes_part(case, group))
+    if not len(rows):
+        return None
+    lengths = int((case.end[rows] - case.rows.start[rows]).sum())
+    parts: list[tuple[Ints, Ints, Ints]] = []
+    for key in np.unique(case.place[rows]).tolist():
+        if key not in of_key:
+            return UNPLACED
+        parts.append(_place_rows(case, rows[case.place[rows] == key], of_key[key]))
+    row, first, end = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    along = np.lexsort((np.concatenate([np.arange(len(part[0])) for part in parts]), row))
+    first, end = first[along], end[along]
+    if int((end - first).sum()) != lengths or (first[1:] < end[:-1]).any():
+        return UNPLACED
+    return Placed(int(first[0]), int(end[-1]))
+
+
+def _takes_part(case: Case, group: str) -> Mask:
+    rows = case.rows
+    mask = rows.of_group(group) & (case.end > rows.start)
+    completed = rows.index < case.completed_ends.get(group, 0)
+    mask &= (rows.level == SAFE_RANK) | ((rows.level == AGREED_RANK) & completed)
+    for _, own, _, which in case.presence():
+        mask[own] &= which >= 0
+    result: Mask = mask
+    return result
+
+
+def _place_rows(case: Case, rows: Ints, known: Positions) -> tuple[Ints, Ints, Ints]:
+    """Rows of one key, cut up where the model's rows begin and end: row, and positions [first, end) of each part."""
+    start, end = case.rows.start[rows], case.end[rows]
+    low = np.maximum(np.searchsorted(known.start, start, "right") - 1, 0)
+    count = np.searchsorted(known.start, end, "left") - low
+    row, part = np.repeat(rows, count), np.repeat(low, count)
+    part += np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    begin = np.maximum(np.repeat(start, count), known.start[part])
+    size = np.maximum(np.minimum(np.repeat(end, count), known.end[part]) - begin, 0)
+    first = known.position[part] + begin - known.start[part]
+    return row[size > 0], first[size > 0], (first + size)[size > 0]
+
+
+def rises(pieces: Iterable[tuple[str, int, Placed]]) -> bool:
+    """Whether positions rise along all logs; a piece is told by its process, its first row, and its positions."""
+    ordered = sorted(pieces)
+    if any(placed.end < placed.first for _, _, placed in ordered):
+        return False
+    return all(
+        one[0] != other[0] or one[2].end <= other[2].first  # the next piece of the same log
+        for one, other in pairwise(ordered)
+    )
+
+
+def tangle(order: Order, group: str, seen: Mapping[str, Seen]) -> Tangle:
+    """What is in no order, from all deliveries of a group that take part."""
+    rows = {process: _existing(order, own) for process, own in seen.items()}
+    bounds: dict[int, Ints] = {}
+    for key in sorted({int(key) for keys, _, _ in rows.values() for key in np.unique(keys)}):
+        cuts = [part[keys == key] for keys, *parts in rows.values() for part in parts]
+        bounds[key] = np.unique(np.concatenate(cuts))
+    offsets = dict(zip(bounds, np.cumsum([0, *(len(cuts) for cuts in bounds.values())]).tolist(), strict=False))
+    sequences = {process: _blocks(own, bounds, offsets) for process, own in rows.items()}
+    knots = find_knots(sequences.values())
+    if not knots:
+        return Tangle()
+    names = [Message(group, order.keys[key][1], int(cut)) for key, cuts in bounds.items() for cut in cuts]
+    knot = min(knots, key=min)
+    told = {process: [names[block] for block in own if block in knot] for process, own in sequences.items()}
+    cycle = cycle_through(names[min(knot)], told)
+    deliveries = tuple((step.process, message) for step in cycle for message in (step.before, step.after))
+    return Tangle(len(knots), ViewWitness(total_text(cycle), (), deliveries))
+
+
+def _blocks(rows: tuple[Ints, Ints, Ints], bounds: Mapping[int, Ints], offsets: Mapping[int, int]) -> list[int]:
+    """The blocks that a log delivers, in order, each where it is first delivered."""
+    key, start, end = rows
+    low, high = np.zeros(len(key), np.int64), np.zeros(len(key), np.int64)
+    for place, cuts in bounds.items():
+        own = key == place
+        low[own] = offsets[place] + np.searchsorted(cuts, start[own])
+        high[own] = offsets[place] + np.searchsorted(cuts, end[own])
+    count = high - low
+    blocks = np.repeat(low, count) + np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    return list(dict.fromkeys(blocks.tolist()))

@@ -1,0 +1,78 @@
+"""Cycles in the order of deliveries: which messages are tied up in one, and the shortest way to tell it.
+
+Both auditors judge and explain `total` with these two.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+from antiphon.pipeline.explain import Message, Step
+
+Node = TypeVar("Node", bound=Hashable)
+
+
+def find_knots(sequences: Iterable[Iterable[Node]]) -> list[set[Node]]:
+    """The strongly connected sets of more than one: each is before all the others, somewhere or by a chain of steps.
+
+    Tarjan's algorithm, with its own stack in place of recursion.
+    """
+    following: dict[Node, set[Node]] = defaultdict(set)
+    for own in sequences:
+        for before, after in pairwise(own):
+            following[before].add(after)
+    ahead = {before: iter(afters) for before, afters in following.items()}
+    number: dict[Node, int] = {}
+    lowest: dict[Node, int] = {}
+    stack: list[Node] = []
+    unfinished: set[Node] = set()
+    knots: list[set[Node]] = []
+    for root in ahead:
+        path: list[Node] = [] if root in number else [root]
+        while path:
+            node = path[-1]
+            if node not in number:
+                number[node] = lowest[node] = len(number)
+                stack.append(node)
+                unfinished.add(node)
+            fresh = next((after for after in ahead.get(node, iter(())) if after not in number), None)
+            if fresh is not None:
+                path.append(fresh)
+                continue
+            path.pop()
+            near = [lowest[after] for after in following.get(node, ()) if after in unfinished]
+            lowest[node] = min([lowest[node], *near])
+            if lowest[node] == number[node]:
+                knot = {node}
+                while (tied := stack.pop()) != node:
+                    knot.add(tied)
+                unfinished -= knot
+                if len(knot) > 1:
+                    knots.append(knot)
+    return knots
+
+
+def cycle_through(first: Message, sequences: Mapping[str, Sequence[Message]]) -> list[Step]:
+    """The shortest cycle through a message that lies on one; `sequences`: who delivered what in which order.
+
+    Breadth first: from a message to all that some process delivered after it. What a process delivered after a place
+    that was reached before has been reached already, so each sequence is gone through once, from its end.
+    """
+    places = {process: {message: at for at, message in enumerate(own)} for process, own in sequences.items()}
+    reached = {process: len(own) for process, own in sequences.items()}
+    steps: dict[Message, Step] = {}
+    frontier = deque([first])
+    while first not in steps:
+        message = frontier.popleft()
+        for process, own in sequences.items():
+            after = places[process].get(message, len(own)) + 1
+            for other in own[after : reached[process]]:
+                if other not in steps:
+                    steps[other] = Step(process, message, other)
+                    frontier.append(other)
+            reached[process] = min(reached[process], after)
+    cycle = [steps[first]]
+    while cycle[0].before != first:
+        cycle.insert(0, steps[cycle[0].before])
+    return cycle

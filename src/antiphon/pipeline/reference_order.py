@@ -1,0 +1,147 @@
+"""The guarantees about one order for all, for the reference auditor: total, safe and group_broadcast.
+
+Its rules are at the top of `antiphon.pipeline.reference`.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from antiphon.history.schema import BARRIER, Row
+from antiphon.pipeline.cycle import cycle_through, find_knots
+from antiphon.pipeline.explain import Message, group_broadcast_text, safe_text, total_text
+from antiphon.pipeline.promises import GROUP_BROADCAST, SAFE, TOTAL
+from antiphon.pipeline.reference_views import FindTally, MakeExample
+from antiphon.pipeline.reference_world import World, messages_of
+
+Firsts = dict[Message, Row]
+"""Messages in the order in which a process first delivered them, each with its row."""
+
+
+class _Delivery(NamedTuple):
+    """One single message that a process delivered in a view."""
+
+    process: str
+    message: Message
+    row: Row
+    view: int
+
+
+class _Marked(NamedTuple):
+    """A barrier at one process: what it had delivered of the group before it, and what it delivered after it."""
+
+    before: set[Message]
+    after: set[Message]
+
+
+class OrderJudge:
+    """Holds one run to what it promised about order among all members. `tally` says where to count, if at all."""
+
+    def __init__(self, world: World, delivered: Mapping[str, Firsts], tally: FindTally, example: MakeExample) -> None:
+        self._world = world
+        self._delivered = delivered
+        self._tally = tally
+        self._example = example
+
+    def judge(self) -> None:
+        deliveries = self._deliveries()
+        for group in sorted({group for log in self._world.logs.values() for group in log.last_view}):
+            self._judge_total(group, deliveries[group])
+            self._judge_safe(group, [each for each in deliveries[group] if each.row.level == "safe"])
+            self._judge_broadcast(group)
+
+    def _deliveries(self) -> dict[str, list[_Delivery]]:
+        """What was delivered as agreed or safe in views, by group."""
+        result: dict[str, list[_Delivery]] = defaultdict(list)
+        for log in self._world.logs.values():
+            views: dict[str, int] = {}
+            for row in log.rows:
+                group = row.group or ""
+                if row.kind == "view":
+                    views[group] = row.view or 0
+                elif row.kind == "deliver" and row.level in ("agreed", "safe") and group in views:
+                    messages = [message for message in messages_of(row) if message in self._world.bit]
+                    result[group] += [_Delivery(log.process, message, row, views[group]) for message in messages]
+        return result
+
+    def _judge_total(self, group: str, deliveries: list[_Delivery]) -> None:
+        if (tally := self._tally(TOTAL, group)) is None:
+            return
+        sequences: dict[str, Firsts] = defaultdict(dict)
+        doubtful: set[tuple[str, Message]] = set()
+        for process, message, row, _ in deliveries:
+            log = self._world.logs[process]
+            if row.level == "safe" or log.completes(group, row.index):
+                sequences[process].setdefault(message, row)
+            elif log.is_early(group):
+                doubtful.add((process, message))
+        tally.checked += len({message for own in sequences.values() for message in own})
+        tally.unknown += len(doubtful)
+        knots = find_knots(sequences.values())
+        tally.violations += len(knots)
+        if knots and tally.example is None:
+            knot = min(knots, key=min)
+            cycle = cycle_through(
+                min(knot),
+                {process: [message for message in own if message in knot] for process, own in sequences.items()},
+            )
+            rows = [sequences[step.process][message] for step in cycle for message in (step.before, step.after)]
+            tally.example = self._example(total_text(cycle), group, rows)
+
+    def _judge_safe(self, group: str, deliveries: list[_Delivery]) -> None:
+        if (tally := self._tally(SAFE, group)) is None:
+            return
+        wanted: dict[str, dict[Message, _Delivery]] = defaultdict(dict)
+        for each in deliveries:
+            for member in self._world.members[group, each.view]:
+                if self._world.is_meant_for(each.message, member):
+                    wanted[member].setdefault(each.message, each)
+        for process, log in self._world.logs.items():
+            if log.is_gone(group) or not self._world.is_held(process, group):
+                continue
+            for message, each in sorted(wanted[process].items()):
+                tally.checked += 1
+                if message in self._delivered[process]:
+                    continue
+                if log.is_early(group):
+                    tally.unknown += 1
+                    continue
+                tally.violations += 1
+                if tally.example is None:
+                    text = safe_text(process, message, each.process, each.view)
+                    tally.example = self._example(text, group, [each.row, log.rows[-1]])
+
+    def _judge_broadcast(self, group: str) -> None:
+        if (tally := self._tally(GROUP_BROADCAST, group)) is None:
+            return
+        barriers: dict[Message, dict[str, _Marked]] = defaultdict(dict)
+        for process in self._world.logs:
+            for barrier, marked in self._marked(process, group).items():
+                barriers[barrier][process] = marked
+        for barrier, by_process in sorted(barriers.items()):
+            before = {message for marked in by_process.values() for message in marked.before}
+            after = {message for marked in by_process.values() for message in marked.after}
+            tally.checked += len(before | after)
+            tally.violations += len(before & after)
+            if before & after and tally.example is None:
+                message = min(before & after)
+                one = next(process for process, marked in by_process.items() if message in marked.before)
+                other = next(process for process, marked in by_process.items() if message in marked.after)
+                rows = [self._delivered[process][each] for process in (one, other) for each in (message, barrier)]
+                text = group_broadcast_text(message, barrier, one, other)
+                tally.example = self._example(text, group, [*rows[:2], *rows[:1:-1]])
+
+    def _marked(self, process: str, group: str) -> dict[Message, _Marked]:
+        """Each barrier that a process delivered, by its first row that says so."""
+        places: dict[Message, int] = {}
+        barriers: dict[Message, int] = {}
+        for place, (row, message) in enumerate(self._world.logs[process].events):
+            if row.kind == "deliver" and message.group == group and message in self._world.bit:
+                places.setdefault(message, place)
+                if row.label == BARRIER:
+                    barriers.setdefault(message, place)
+        result = {}
+        for barrier, at in barriers.items():
+            before = {message for message, place in places.items() if place < at} - {barrier}
+            result[barrier] = _Marked(before, places.keys() - before - {barrier})
+        return result

@@ -1,0 +1,286 @@
+"""Agreement on what comes after a view (isis-1991, section 5.5): one proposal, that is the next view, and the cut, the
+packets with which the old view ends. The oldest member that is not suspected coordinates:
+
+  FLUSH(r)       coordinator → members    stop, and tell me what you hold
+  STATE(r)       member → coordinator     my holdings, and the proposal that I have accepted, if any
+  PROPOSE(r, p)  coordinator → members    p: the next view, and the union of all holdings
+  DONE(r)        member → coordinator     I accept p and hold its whole cut
+  INSTALL(p)     coordinator → everybody  p it is
+
+Rounds. r is greater than any round the coordinator has seen, and names it; members answer to the greatest round only.
+A coordinator that comes later takes over, where a STATE shows one, the accepted proposal with the greatest round;
+else it makes its own.
+
+Safe: a proposal is installed when a majority of the view has accepted it (half counts if it holds the oldest), and a
+round goes on to propose only with the states of such a majority. Any two of these share a member, so a later round
+finds the proposal that may have been installed. Hence one chain of views. Whoever is in the next view gave its
+holdings to the round that made it, or has installed the view; it takes in nothing but the cut afterwards: all deliver
+the same. What remained to be delivered is delivered when p is decided, not before: so a `safe` message that one member
+delivers is delivered by all that go on.
+
+Live: each question is asked again until it is answered or the one asked is suspected; a suspected coordinator is
+followed by the next oldest.
+"""
+
+from typing import Final
+
+from antiphon.kernel.effects import NEVER, Effects, Stalled
+from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.options import Options
+from antiphon.parts.suspicion import Suspicion
+from antiphon.stacks.vector import messages
+from antiphon.stacks.vector.messages import Message, Proposal
+from antiphon.stacks.vector.post import Post
+from antiphon.stacks.vector.rounds import Round, is_quorum, round_after
+from antiphon.stacks.vector.session import ViewSession, members_max
+from antiphon.stacks.vector.wishes import Wishes
+
+JOINING: Final = 0
+NORMAL: Final = 1
+FLUSHING: Final = 2
+CLOSING: Final = 3
+PARTING: Final = 4
+OUT: Final = 5
+
+
+class Agreement:
+    """One member's part in the agreement. Who is in a group, and why that changes, is for Membership, which this is the
+    lower half of."""
+
+    def __init__(self, group: str, group_id: int, process: ProcessId, address: str, options: Options) -> None:
+        self._group = group
+        self._process = process
+        self._options = options
+        self._post = Post(group, group_id, process, address, options)
+        self._wishes = Wishes()
+        self._change_at_ns = NEVER
+        self.phase = JOINING
+        self.decided: Proposal | None = None
+        self._view = View(0, ())
+        self._session: ViewSession | None = None
+        self._me = -1
+        self._suspicion = Suspicion(0, 0, 0, options)
+        self._round: Round | None = None
+        self._promised = 0
+        self._outbid = 0
+        self._proposed_round = 0
+        self._proposed: Proposal | None = None
+        self._accepted_round = 0
+        self._accepted: Proposal | None = None
+        self._coordinator: ProcessId | None = None
+        self._stalled = False
+
+    def _begin(self, view: View, session: ViewSession, now_ns: int) -> None:
+        """A view is installed: nothing is agreed on yet about the one after it."""
+        self._view = view
+        self._post.view_id = view.id
+        self._session = session
+        self._me = view.rank(self._process)
+        self._suspicion = Suspicion(len(view.members), self._me, now_ns, self._options)
+        self._round = None
+        self._promised = 0
+        self._outbid = 0
+        self._proposed_round = 0
+        self._proposed = None
+        self._accepted_round = 0
+        self._accepted = None
+        self._coordinator = None
+        self._stalled = False
+        self._change_at_ns = NEVER
+        self.decided = None
+        self.phase = NORMAL
+
+    def _decide(self, proposal: Proposal, effects: Effects, now_ns: int) -> None:
+        """This proposal is what comes after the view."""
+        raise NotImplementedError
+
+    def is_stalled(self) -> bool:
+        """Whether the view has no majority that this process can reach."""
+        return self._stalled
+
+    # ---- as a member -----------------------------------------------------------------------------------------------
+
+    def _receive_flush(self, message: Message, effects: Effects) -> None:
+        if self.phase == CLOSING:
+            return
+        if message.round < self._promised:
+            # It has to outbid the round that I am in, whose coordinator may be gone.
+            self._post.tell(message.sender, self._post.message(messages.STATE, round=self._promised), effects)
+            return
+        self._promise(message.round, message.sender)
+        self._post.tell(message.sender, self._state(message.round), effects)
+
+    def _promise(self, round: int, coordinator: ProcessId) -> None:
+        """Take part in this round and no earlier one."""
+        if self._round is not None and self._round.number < round:
+            self._round = None
+        self._promised = round
+        self._coordinator = coordinator
+        self.phase = FLUSHING
+        assert self._session is not None
+        self._session.freeze()
+
+    def _state(self, round: int) -> Message:
+        assert self._session is not None
+        barrier = self._session.barrier
+        return self._post.message(
+            messages.STATE,
+            round=round,
+            accepted_round=self._accepted_round,
+            accepted=self._accepted,
+            holdings=self._session.holdings(),
+            barriers=[] if barrier is None else [(self._me, *barrier)],
+            epoch=max(self._session.time.epoch, self._session.epoch_wish),
+        )
+
+    def _receive_state(self, message: Message, rank: int, effects: Effects, now_ns: int) -> None:
+        current = self._round
+        if current is not None and message.round > current.number:
+            self._outbid = max(self._outbid, message.round)
+        if current is None or current.number != message.round or current.proposal is not None:
+            return
+        assert self._session is not None
+        if not self._session.is_genuine(message.holdings):
+            raise MalformedError("membership")
+        current.states[rank] = message
+        self._try_propose(effects, now_ns)
+
+    def _receive_propose(self, message: Message, effects: Effects, now_ns: int) -> None:
+        proposal = message.accepted
+        if message.round < self._promised or self.phase == CLOSING:
+            return
+        self._check(proposal)
+        assert proposal is not None
+        if message.round != self._proposed_round:
+            self._promise(message.round, message.sender)
+            self._consider(message.round, proposal, now_ns)
+        elif message.round == self._accepted_round:
+            self._post.tell(message.sender, self._post.message(messages.DONE, round=message.round), effects)
+
+    def _check(self, proposal: Proposal | None) -> None:
+        members = len(self._view.members)
+        assert self._session is not None
+        if proposal is None or proposal.view.id != self._view.id + 1 or not self._session.is_genuine(proposal.cut):
+            raise MalformedError("membership")
+        if len(proposal.view.members) > members_max(self._options):
+            raise MalformedError("membership")
+        barriers = [rank for rank, _, _ in proposal.barriers]
+        for rank in (*proposal.sources, *proposal.left, *proposal.failed, *barriers):
+            if not 0 <= rank < members:
+                raise MalformedError("membership")
+
+    def _consider(self, round: int, proposal: Proposal, now_ns: int) -> None:
+        """Fetch the cut of a proposal. It counts as accepted when the cut is complete, and not before: whoever has
+        the last copy of a packet may be gone by now, and then the proposal leads nowhere."""
+        self._proposed_round = round
+        self._proposed = proposal
+        assert self._session is not None
+        self._session.close_at(proposal.cut, proposal.sources, now_ns)
+
+    def _done(self) -> bool:
+        return self._session is not None and self._session.is_closed() and self._session.complete()
+
+    def progress(self, effects: Effects, now_ns: int) -> None:
+        """At the end of a step: the cut may have become complete."""
+        if self.phase != FLUSHING or self._proposed is None or not self._done():
+            return
+        if self._accepted_round == self._proposed_round:
+            return
+        self._accepted_round = self._proposed_round
+        self._accepted = self._proposed
+        if self._round is not None and self._round.number == self._accepted_round:
+            self._round.done.add(self._me)
+            self._try_install(effects, now_ns)
+        elif self._coordinator is not None:
+            done = self._post.message(messages.DONE, round=self._accepted_round)
+            self._post.tell(self._coordinator, done, effects)
+
+    def _stall(self, effects: Effects) -> None:
+        """No majority can be reached: tell the application, once per view."""
+        if not self._stalled:
+            self._stalled = True
+            effects.events.append(Stalled(self._group))
+
+    # ---- as the coordinator ----------------------------------------------------------------------------------------
+
+    def _acting(self) -> int:
+        """The oldest member that I do not suspect, of those that stay if there are any."""
+        for rank, member in enumerate(self._view.members):
+            if rank not in self._suspicion.suspects and member not in self._wishes.leavers:
+                return rank
+        for rank in range(len(self._view.members)):
+            if rank not in self._suspicion.suspects:
+                return rank
+        return self._me
+
+    def _want_change(self, at_ns: int) -> None:
+        self._change_at_ns = min(self._change_at_ns, at_ns)
+
+    def _start_round(self, effects: Effects, now_ns: int) -> None:
+        highest = max(self._promised, self._outbid, 0 if self._round is None else self._round.number)
+        current = Round(round_after(highest, self._me), now_ns + self._options.silence_ns_min)
+        self._round = current
+        self._promise(current.number, self._process)
+        current.states[self._me] = self._state(current.number)
+        self._change_at_ns = NEVER
+        self._ask_round(effects, now_ns)
+        self._try_propose(effects, now_ns)
+
+    def _ask_round(self, effects: Effects, now_ns: int) -> None:
+        """Ask whoever has not answered. The suspected are asked too: they may be back."""
+        current = self._round
+        assert current is not None
+        current.retry_at_ns = now_ns + self._options.retry_ns
+        for rank, member in enumerate(self._view.members):
+            if rank == self._me:
+                continue
+            if current.proposal is None:
+                if rank not in current.states:
+                    self._post.tell(member, self._post.message(messages.FLUSH, round=current.number), effects)
+            elif rank in current.states and rank not in current.done:
+                propose = self._post.message(messages.PROPOSE, round=current.number, accepted=current.proposal)
+                self._post.tell(member, propose, effects)
+
+    def _try_propose(self, effects: Effects, now_ns: int) -> None:
+        """With the states of all that are not suspected, and of a majority, the round has its proposal."""
+        current = self._round
+        if current is None or current.proposal is not None:
+            return
+        for rank in range(len(self._view.members)):
+            if rank not in current.states and rank not in self._suspicion.suspects:
+                return
+        if not is_quorum(set(current.states), len(self._view.members)):
+            self._stall(effects)
+            for rank in current.states:
+                if rank != self._me:
+                    self._post.tell(self._view.members[rank], self._post.message(messages.STALL), effects)
+            return
+        current.proposal = current.accepted() or current.make_proposal(
+            self._view, self._wishes.leavers, self._wishes.joiners
+        )
+        self._check(current.proposal)
+        self._consider(current.number, current.proposal, now_ns)
+        self._ask_round(effects, now_ns)
+
+    def _try_install(self, effects: Effects, now_ns: int) -> None:
+        """When all that are still there have accepted, and a majority has, the proposal is installed."""
+        current = self._round
+        if current is None or current.proposal is None or self.decided is not None:
+            return
+        if self._me not in current.done:
+            return
+        for rank in current.states:
+            if rank not in current.done and rank not in self._suspicion.suspects:
+                return
+        if not is_quorum(current.done, len(self._view.members)):
+            return
+        proposal = current.proposal
+        install = self._post.message(messages.INSTALL, accepted=proposal)
+        for member in self._view.members:
+            if member != self._process:
+                self._post.tell(member, install, effects)
+        for member, address in zip(proposal.view.members, proposal.view.addresses, strict=True):
+            if self._view.rank(member) < 0:
+                self._post.tell(member, install, effects, address)
+        self._decide(proposal, effects, now_ns)

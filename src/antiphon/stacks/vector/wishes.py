@@ -1,0 +1,54 @@
+"""What is asked of the next view: who wants in, who wants out, and who was given up and may not come back."""
+
+from typing import Final, final
+
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.stacks.vector.messages import Proposal
+
+_JOINERS_MAX: Final = 200
+_GONE_MAX: Final = 1000
+
+
+@final
+class Wishes:
+    """The wishes that one member knows of."""
+
+    __slots__ = ("gone", "joiners", "leavers")
+
+    def __init__(self) -> None:
+        self.joiners: dict[ProcessId, str] = {}
+        self.leavers: set[ProcessId] = set()
+        self.gone: dict[str, int] = {}
+        """The last incarnation of each name that left or was given up."""
+
+    def are_open(self) -> bool:
+        return bool(self.joiners or self.leavers)
+
+    def is_gone(self, process: ProcessId) -> bool:
+        """Whether this life of a process has been a member and is none any more."""
+        return self.gone.get(process.name, 0) >= process.incarnation
+
+    def let_in(self, process: ProcessId, address: str, room: int) -> bool:
+        """Note that a process wants in; false if there is no room, and it must ask again. An earlier life of it that
+        asked is over."""
+        for other in [other for other in self.joiners if other.name == process.name]:
+            if other.incarnation > process.incarnation:
+                return False
+            del self.joiners[other]
+        if process not in self.joiners and len(self.joiners) >= min(_JOINERS_MAX, room):
+            return False
+        self.joiners[process] = address
+        return True
+
+    def installed(self, view: View) -> None:
+        """What the view fulfils is no wish any more."""
+        self.joiners = {process: at for process, at in self.joiners.items() if view.rank(process) < 0}
+        self.leavers = {process for process in self.leavers if view.rank(process) >= 0}
+
+    def decided(self, view: View, proposal: Proposal) -> None:
+        """After `view` comes the proposal: remember who is gone by it."""
+        for rank in (*proposal.left, *proposal.failed):
+            member = view.members[rank]
+            self.gone[member.name] = max(member.incarnation, self.gone.get(member.name, 0))
+        while len(self.gone) > _GONE_MAX:
+            del self.gone[next(iter(self.gone))]

@@ -1,0 +1,170 @@
+"""One member of a trial: `python -m tests.networks.member SETTINGS`, a process of its own on a host of its own.
+
+It joins, sends at a rate, reads, keeps a journal, and comes back by itself if the others went on without it. What it
+reads of views goes to a file, one JSON object per line, with the monotonic time, which all processes of a machine
+share. Standard input takes {"rate": messages per second}, {"settle": true} and {"halt": true}; when it ends, the parent
+is gone, and so is this.
+
+With `cycles`, it joins and leaves so many times instead, as one incarnation after the other.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+from typing import IO, Any, Final
+
+from antiphon import Batch, Group, Node, Options, ProcessId, ViewChange
+from antiphon.runtime.tap import HistoryTap
+from antiphon.stacks.vector.stack import LEVELS_OFFERED
+from tests.networks.journal import Journal
+
+GROUP: Final = "trial"
+ORDERS: Final = tuple(order for order in ("causal", "agreed", "causal", "safe") if order in LEVELS_OFFERED)
+PAYLOAD: Final = bytes(64)
+FAREWELL: Final = b"farewell"
+BEAT_S: Final = 0.01
+"""A sender wakes up so often and sends what is due by then."""
+LINGER_S: Final = 20.0
+JOIN_S: Final = 60.0
+
+
+class JournalingNode(Node):
+    """A node whose log outlives `kill -9`."""
+
+    def _make_tap(self) -> HistoryTap:
+        process = self.process
+        directory = Path(str(self._history))
+        journal = Journal(directory, run=self._run, process=process.name, incarnation=process.incarnation)
+        return HistoryTap(journal, journal.close)
+
+
+class Member:
+    """Reads everything, sends at `rate`, and tells what it sees."""
+
+    def __init__(self, node: Node, group: Group, events: IO[str]) -> None:
+        self._node = node
+        self._group = group
+        self._events = events
+        self._settling = False
+        self._farewells: set[tuple[ProcessId, str]] = set()
+        """Whose farewells have been read in this view, at which levels."""
+        self.rate = 0.0
+
+    def tell(self, kind: str, **fields: object) -> None:
+        line = {"kind": kind, "time_ns": time.monotonic_ns(), "process": repr(self._node.process), **fields}
+        self._events.write(json.dumps(line) + "\n")
+        self._events.flush()
+
+    async def read(self) -> None:
+        async for event in self._group.batches():
+            if isinstance(event, ViewChange):
+                self.tell("view", id=event.view.id, members=[repr(member) for member in event.view.members])
+                self._farewells.clear()
+                if self._settling:
+                    await self._say_farewell()
+            elif not isinstance(event, Batch):
+                self.tell(type(event).__name__.lower())
+            elif FAREWELL in event.payloads:
+                self._farewells.add((event.sender, event.order))
+        self.tell("ended")
+
+    async def send(self) -> None:
+        owed, turn, before_s = 0.0, 0, time.monotonic()
+        while True:
+            await asyncio.sleep(BEAT_S)
+            now_s = time.monotonic()
+            owed = min(owed + (now_s - before_s) * self.rate, self.rate)  # never more than a second's worth at once
+            before_s = now_s
+            if owed >= 1:
+                await self._group.send_many([PAYLOAD] * int(owed), order=ORDERS[turn % len(ORDERS)])
+                owed -= int(owed)
+                turn += 1
+
+    async def settle(self) -> None:
+        """Send no more, and say when all that anybody in the view has sent is delivered here: nobody sends anything
+        after its farewells, so whoever has read everybody's has read everything."""
+        self.rate = 0.0
+        self._settling = True
+        await self._say_farewell()
+        wanted: set[tuple[ProcessId, str]] = set()
+        while self._group.outstanding() or not wanted or not wanted <= self._farewells:
+            await asyncio.sleep(BEAT_S)
+            wanted = {(member, order) for member in self._group.view.members for order in ORDERS}
+        self.tell("settled", view=self._group.view.id)
+
+    async def _say_farewell(self) -> None:
+        for order in dict.fromkeys(ORDERS):
+            await self._group.send(FAREWELL, order=order)
+
+    async def halt(self) -> None:
+        """Stop as a member, without leaving: the history then holds this process to everything it was owed."""
+        driver = self._node._driver
+        assert driver is not None
+        driver.stop(None)
+        await driver.close_logs()
+
+
+def make_node(settings: dict[str, Any], incarnation: int) -> Node:
+    return JournalingNode(
+        settings["name"],
+        address=settings["address"],
+        incarnation=incarnation,
+        options=Options(**settings["options"]),
+        history=settings["journals"],
+        run=settings["run"],
+        linger_s=LINGER_S,
+        rejoin=True,
+    )
+
+
+async def commands() -> asyncio.StreamReader:
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    return reader
+
+
+async def take_part(settings: dict[str, Any], events: IO[str]) -> None:
+    orders = await commands()
+    async with make_node(settings, settings["incarnation"]) as node:
+        found_after_s = settings["found_after_s"]
+        group = await node.join(GROUP, contacts=settings["contacts"], timeout_s=JOIN_S, found_after_s=found_after_s)
+        member = Member(node, group, events)
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(member.read())
+            sending = tasks.create_task(member.send())
+            while line := await orders.readline():
+                order = json.loads(line)
+                if "rate" in order:
+                    member.rate = order["rate"]
+                elif "settle" in order:
+                    await member.settle()
+                else:
+                    break
+            sending.cancel()
+            await member.halt()
+
+
+async def come_and_go(settings: dict[str, Any], events: IO[str]) -> None:
+    first = settings["incarnation"]
+    for incarnation in range(first, first + settings["cycles"]):
+        async with make_node(settings, incarnation) as node:
+            group = await node.join(GROUP, contacts=settings["contacts"], timeout_s=JOIN_S)
+            member = Member(node, group, events)
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(member.read())
+                await group.send(PAYLOAD)
+                left = await group.leave()
+            member.tell("left", left=left)
+
+
+async def main() -> None:
+    settings: dict[str, Any] = json.loads(sys.argv[1])
+    with Path(settings["events"]).open("a") as events:
+        await (come_and_go if settings["cycles"] else take_part)(settings, events)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

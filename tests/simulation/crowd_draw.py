@@ -1,0 +1,205 @@
+"""What a seed makes of a crowd: its groups and who is in them, what is said, and everything that goes wrong.
+
+Short runs with many faults in them find more in an hour than long ones. The fast options keep a change of view within
+the bad weather; a third of the seeds run with the defaults.
+"""
+
+from dataclasses import dataclass
+from itertools import combinations
+from random import Random
+
+from antiphon.history.log import MemoryLog
+from antiphon.kernel.domain import CARRY, CONSERVATIVE, EPOCHS, Domain
+from antiphon.kernel.levels import CAUSAL, LEVELS
+from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.simulator.crowd import Ambush, Charter, Crowd
+from antiphon.simulator.weather import network_layers
+from antiphon.stacks.vector import messages
+
+PLACES_MIN, PLACES_MAX = 3, 12
+GROUPS_MAX = 8
+LEVEL_MIXES = (
+    ("causal",),
+    ("causal", "fifo", "reliable"),
+    ("agreed",),
+    ("agreed", "causal"),
+    ("safe",),
+    ("safe", "agreed", "causal"),
+    ("safe", "agreed", "causal", "fifo", "reliable"),
+)
+"""A seed speaks at the levels of one of these."""
+AMBUSHES = (messages.FLUSH, messages.STATE, messages.PROPOSE, messages.DONE, messages.INSTALL, messages.INSTALLED)
+"""The packets whose sender may be lost in the middle of a change of view."""
+FAST = Options(
+    heartbeat_interval_ns=50 * MILLISECOND_NS,
+    silence_ns_min=250 * MILLISECOND_NS,
+    silence_ns_max=2_500 * MILLISECOND_NS,
+    doubt_ns=75 * MILLISECOND_NS,
+    retry_ns=20 * MILLISECOND_NS,
+    gather_ns=20 * MILLISECOND_NS,
+)
+SLOW = Options()
+
+
+@dataclass
+class Drawing:
+    """A crowd with all its plans, and when the last of them and all bad weather are over."""
+
+    crowd: Crowd
+    calm_ns: int
+
+
+def draw_crowd(seed: int) -> Drawing:
+    """The crowd of this seed."""
+    return _Draw(seed).draw()
+
+
+def draw_domain(charters: list[Charter], random: Random) -> Domain:
+    """One domain for all groups: the audit takes causal order to hold between all of them."""
+    rule = random.choice((CARRY, CARRY, CONSERVATIVE, EPOCHS))
+    overlaps: tuple[tuple[str, str], ...] = ()
+    if rule == CARRY and random.random() < 0.3:
+        pairs = combinations(charters, 2)
+        overlaps = tuple((one.name, other.name) for one, other in pairs if set(one.places) & set(other.places))
+    return Domain(rule=rule, resilience=random.choice((0, 0, 1, 2)), overlaps=overlaps)
+
+
+class _Draw:
+    """One seed's dice."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.random = Random(f"{seed}/crowd")
+        self.names = [f"p{number}" for number in range(1, self.random.randint(PLACES_MIN, PLACES_MAX) + 1)]
+        fast = self.random.random() < 0.67
+        self.silence_ns = (FAST if fast else SLOW).silence_ns_min
+        self.duration_ns = self.random.randint(3, 12) * self.silence_ns
+        self.calm_ns = self.duration_ns
+        self.charters = self._draw_charters()
+        self.options = self._draw_options(FAST if fast else SLOW)
+
+    def draw(self) -> Drawing:
+        layers = network_layers(
+            self.random.choice(("none", "loss", "all", "all")), self.names, self.duration_ns, self.random
+        )
+        domain = draw_domain(self.charters, self.random)
+        crowd = Crowd(self.names, self.charters, self.seed, layers, self.options, self._make_log, domain)
+        self._draw_talk(crowd)
+        self._draw_comings(crowd)
+        self._draw_crashes(crowd)
+        self._draw_pauses(crowd)
+        return Drawing(crowd, self.calm_ns)
+
+    def _make_log(self, process: str, incarnation: int) -> MemoryLog:
+        return MemoryLog(run=f"seed-{self.seed}", process=process, incarnation=incarnation)
+
+    def _draw_options(self, pace: Options) -> Options:
+        return Options(
+            heartbeat_interval_ns=pace.heartbeat_interval_ns,
+            silence_ns_min=pace.silence_ns_min,
+            silence_ns_max=pace.silence_ns_max,
+            doubt_ns=pace.doubt_ns,
+            retry_ns=pace.retry_ns,
+            gather_ns=pace.gather_ns,
+            window_packets=self.random.choice((4, 64, 1024)),
+            packet_bytes_max=self.random.choice((600, 1400)),
+        )
+
+    def _draw_charters(self) -> list[Charter]:
+        """Groups that overlap at random; some places come late, and some of the others ask to be let in."""
+        random = self.random
+        places = list(range(len(self.names)))
+        random.shuffle(places)
+        early = places[: random.randint(max(3, len(places) // 2), len(places))]
+        count = 1 if random.random() < 0.4 else random.randint(2, GROUPS_MAX)
+        charters: list[Charter] = []
+        for number in range(count):
+            size = len(early) if count == 1 else random.randint(2, len(early))
+            founders = sorted(random.sample(early, size))
+            others = [place for place in places if place not in founders and (count == 1 or random.random() < 0.3)]
+            charters.append(Charter(f"g{number + 1}", sorted(founders + others), founders))
+        for place in places:
+            if not any(place in charter.places for charter in charters):
+                charters[0].places.append(place)
+        return charters
+
+    def _a_time(self) -> int:
+        return int(self.random.random() * self.duration_ns)
+
+    def _some(self, most: int) -> range:
+        """None in a third of the seeds, so that each fault is also seen without the others."""
+        return range(0 if self.random.random() < 0.33 else self.random.randint(1, most))
+
+    def _a_membership(self) -> tuple[int, int]:
+        """A group, and a place that belongs to it."""
+        group = self.random.randrange(len(self.charters))
+        return group, self.random.choice(self.charters[group].places)
+
+    def _draw_talk(self, crowd: Crowd) -> None:
+        """Single messages and bursts; now and then somebody dies over its words."""
+        random = self.random
+        levels = random.choice(LEVEL_MIXES)
+        for _ in range(random.randint(5, 60)):
+            group, place = self._a_membership()
+            at_ns = self._a_time()
+            burst = 1 if random.random() < 0.8 else random.randint(2, 8)
+            for _ in range(burst):
+                payload = bytes(int(2_000 * random.random() ** 4))
+                crowd.plan_say(at_ns, place, LEVELS[random.choice(levels)], payload, group)
+            if random.random() < 0.15:
+                crowd.plan_say(
+                    at_ns, place, CAUSAL, b"for you alone", group, random.choice(self.charters[group].places)
+                )
+            if burst > 1 and random.random() < 0.2:
+                crowd.plan_accident(at_ns + int(random.random() * 5 * MILLISECOND_NS), place)
+                crowd.plan_start(self._until(at_ns + int(4 * random.random() * self.silence_ns)), place)
+        for _ in self._some(3):
+            group, place = self._a_membership()
+            crowd.plan_barrier(self._a_time(), place, b"so far", group)
+
+    def _draw_comings(self, crowd: Crowd) -> None:
+        storm_ns = self._a_time()
+        for place in range(len(self.names)):
+            if not any(place in charter.founders for charter in self.charters):
+                crowd.plan_start(self._until(storm_ns + self.random.randint(0, 100) * MILLISECOND_NS), place)
+        for _ in self._some(3):
+            group, place = self._a_membership()
+            at_ns = self._a_time()
+            crowd.plan_leave(at_ns, place, group)
+            if self.random.random() < 0.5:
+                crowd.plan_start(self._until(at_ns + self.random.randint(1, 4) * self.silence_ns), place)
+
+    def _draw_crashes(self, crowd: Crowd) -> None:
+        random = self.random
+        storm_ns = self._a_time()
+        for _ in self._some(5):
+            place = random.randrange(len(self.names))
+            at_ns = storm_ns + random.randint(0, 100) * MILLISECOND_NS if random.random() < 0.4 else self._a_time()
+            if random.random() < 0.95:
+                crowd.plan_accident(self._until(at_ns), place)
+            else:
+                crowd.plan_crash(self._until(at_ns), place)
+            if random.random() < 0.8:
+                crowd.plan_start(self._until(at_ns + int(random.random() * 4 * self.silence_ns)), place)
+        for _ in self._some(4):
+            group, _ = self._a_membership()
+            kind = random.choice(AMBUSHES)
+            name, both = self.charters[group].name, random.random() < 0.3
+            crowd.plan_ambush(Ambush(name, kind, self._a_time(), random.randint(1, 8), both))
+
+    def _draw_pauses(self, crowd: Crowd) -> None:
+        random = self.random
+        for _ in self._some(2):
+            from_ns = self._a_time()
+            until_ns = self._until(from_ns + int(4 * random.random() * self.silence_ns))
+            crowd.pause(random.randrange(len(self.names)), from_ns, until_ns)
+        for _ in self._some(3):
+            group, place = self._a_membership()
+            from_ns = self._a_time()
+            until_ns = self._until(from_ns + int(3 * random.random() * self.silence_ns))
+            crowd.pause_application(place, from_ns, until_ns, group)
+
+    def _until(self, at_ns: int) -> int:
+        """Something ends or happens then: it is not calm before."""
+        self.calm_ns = max(self.calm_ns, at_ns)
+        return at_ns

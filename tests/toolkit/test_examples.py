@@ -1,0 +1,143 @@
+"""The programs in docs/examples, as real processes: one is killed, the others go on, it comes back, and all agree."""
+
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import pytest
+
+from tests.test_readme import free_ports
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+EXAMPLES = ROOT / "docs" / "examples"
+LIMIT_S = 60.0
+LINES_MAX = 60
+
+
+class Program:
+    """One process, what is typed into it, and what it prints."""
+
+    def __init__(self, example: str, name: str, port: int, contacts: list[int]) -> None:
+        self.name = name
+        self.port = port
+        addresses = [f"127.0.0.1:{each}" for each in (port, *contacts)]
+        path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+        self._process = subprocess.Popen(
+            [sys.executable, str(EXAMPLES / example), name, *addresses],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"PYTHONPATH": path},
+        )
+        self._lines: queue.Queue[str | None] = queue.Queue()
+        assert self._process.stdout is not None
+        self._reading = threading.Thread(target=self._read, args=(self._process.stdout,))
+        self._reading.start()
+
+    def _read(self, output: IO[str]) -> None:
+        for line in output:
+            self._lines.put(line.strip())
+        self._lines.put(None)
+
+    def type(self, line: str) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def expect(self, line: str, ask: str | None = None) -> None:
+        """Read until it prints `line`; with `ask`, type that again whenever it prints something else of that kind."""
+        until = time.monotonic() + LIMIT_S
+        if ask is not None:
+            self.type(ask)
+        while (printed := self._lines.get(timeout=until - time.monotonic())) != line:
+            assert printed is not None, f"{self.name} ended before it printed {line!r}"
+            assert time.monotonic() < until, f"{self.name} printed {printed!r}, not {line!r}"
+            if ask is not None and printed.split()[0] == line.split()[0]:
+                self.type(ask)
+
+    def kill(self) -> None:
+        """As `kill -9` does."""
+        self._process.kill()
+        self._process.wait(LIMIT_S)
+
+    def close(self) -> int:
+        """End its input, which makes it leave; if that takes too long it is killed."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            return self._process.wait(LIMIT_S)
+        finally:
+            self.kill()
+            self._reading.join(LIMIT_S)
+
+
+@contextmanager
+def programs(example: str) -> Iterator[dict[str, Program]]:
+    """Three of them, each let in by those before it."""
+    running: dict[str, Program] = {}
+    ports = free_ports(3)
+    try:
+        for rank, name in enumerate("abc"):
+            running[name] = Program(example, name, ports[rank], ports[:rank])
+            running[name].expect("members " + " ".join("abc"[: rank + 1]))
+        yield running
+    finally:
+        for program in running.values():
+            program.kill()
+            program.close()
+
+
+@pytest.mark.parametrize("victim", ["a", "c"])
+@pytest.mark.parametrize(
+    ("example", "typed", "shown"),
+    [
+        (
+            "replicated_counter.py",
+            (["5", "7"], ["-2", "30"], ["100"]),
+            ("count 12", "count 40", "count 140"),
+        ),
+        (
+            "replicated_dictionary.py",
+            (["x 1", "y 2"], ["x", "z a b"], ["y 4"]),
+            (
+                'entries {"x": "1", "y": "2"}',
+                'entries {"y": "2", "z": "a b"}',
+                'entries {"y": "4", "z": "a b"}',
+            ),
+        ),
+    ],
+)
+def test_it_survives_kill_9_and_comes_back(
+    example: str, victim: str, typed: tuple[list[str], ...], shown: tuple[str, ...]
+) -> None:
+    with programs(example) as running:
+        survivors = [running[name] for name in "abc" if name != victim]
+        for line in typed[0]:
+            survivors[0].type(line)
+        for program in running.values():
+            program.expect(shown[0], ask="")
+        running[victim].kill()
+        running.pop(victim).close()
+        for line in typed[1]:
+            survivors[1].type(line)
+        for program in survivors:
+            program.expect(shown[1], ask="")
+        again = Program(example, victim, free_ports(1)[0], [program.port for program in survivors])
+        running[victim] = again
+        again.expect(shown[1], ask="")
+        again.type(typed[2][0])
+        for program in running.values():
+            program.expect(shown[2], ask="")
+        assert {running[name].close() for name in list(running)} == {0}
+
+
+def test_the_examples_are_short() -> None:
+    for example in EXAMPLES.glob("*.py"):
+        assert len(example.read_text().splitlines()) <= LINES_MAX
