@@ -10,6 +10,7 @@ from antiphon.stacks.vector.membership import Membership
 from antiphon.stacks.vector.messages import Proposal
 from antiphon.stacks.vector.rounds import Round
 from antiphon.stacks.vector.session import ViewSession
+from antiphon.stacks.vector.view_end import ViewEnd
 from antiphon.stacks.vector.wishes import Wishes
 from tests.mutants.mutants import Mutant
 from tests.simulation.crowds import REST
@@ -31,11 +32,11 @@ def _never_closed(self: IncomingStream, cut: Ranges, now_ns: int) -> None:
     self.known = self.received
 
 
-def _holdings_up_to_the_first_gap(self: ViewSession) -> list[Ranges]:
+def _holdings_up_to_the_first_gap(self: ViewEnd) -> list[Ranges]:
     return [Ranges(held.pairs[:1] if held.pairs and held.pairs[0][0] == 1 else []) for held in _holdings(self)]
 
 
-_holdings = ViewSession.holdings
+_holdings = ViewEnd.holdings
 
 
 def _finish_without_the_rest(self: ViewSession, barriers: Any, effects: Effects, now_ns: int) -> bool:
@@ -48,14 +49,12 @@ def _part_at_once(self: Membership, proposal: Proposal, effects: Effects, now_ns
 
 
 VIEW_MUTANTS = (
-    Mutant("cut not waited for", ("view_synchrony",), ((ViewSession, "complete", lambda self: True),)),
-    Mutant("members go on during the flush", ("view_synchrony",), ((ViewSession, "freeze", lambda self: None),)),
+    Mutant("cut not waited for", ("view_synchrony",), ((ViewEnd, "is_complete", lambda self: self._cut is not None),)),
+    Mutant("members go on during the flush", ("view_synchrony",), ((ViewEnd, "freeze", lambda self: None),)),
     Mutant("cut of the coordinator alone", ("view_synchrony",), ((Round, "make_proposal", _cut_of_the_coordinator),)),
     Mutant("cut not fetched", ("view_synchrony",), ((IncomingStream, "close_at", _never_closed),)),
     Mutant("any number is a majority", ("primary",), ((agreement, "is_quorum", lambda ranks, members: True),)),
-    Mutant(
-        "early packets not reported", ("view_synchrony",), ((ViewSession, "holdings", _holdings_up_to_the_first_gap),)
-    ),
+    Mutant("early packets not reported", ("view_synchrony",), ((ViewEnd, "holdings", _holdings_up_to_the_first_gap),)),
     Mutant(
         "rest of the cut not delivered", ("view_synchrony",), ((ViewSession, "finish_cut", _finish_without_the_rest),)
     ),

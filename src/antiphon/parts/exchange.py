@@ -196,7 +196,7 @@ class Exchange:
     def _held(self, stream: int, number: int) -> bytes | None:
         if stream == self.me:
             return self.outgoing.copies.get(number)
-        packet = self.incoming[stream].packets.get(number)
+        packet = self.incoming[stream].copy_of(number)
         return None if packet is None else packet.data
 
     def _check_acks(self, acks: Acks) -> None:
@@ -204,10 +204,12 @@ class Exchange:
             raise MalformedError("rank")
         for offset in range(len(acks.received)):
             number = acks.received[offset]
-            rank = acks.first + offset
-            genuine = number <= self.outgoing.sent if rank == self.me else self.incoming[rank].plausible(number)
-            if not genuine or acks.lags[offset] > number:
+            if not self.exists(acks.first + offset, number) or acks.lags[offset] > number:
                 raise MalformedError("ack")
+
+    def exists(self, rank: int, number: int) -> bool:
+        """Whether there can be such a packet: none that I have not sent, none beyond its sender's window."""
+        return number <= self.outgoing.sent if rank == self.me else self.incoming[rank].plausible(number)
 
     def _note_acks(self, sender: int, acks: Acks, now_ns: int) -> None:
         self.table.note(sender, acks.first, acks.received, acks.lags)

@@ -15,7 +15,10 @@ says so: no more than `window` copies are held after it.
 
 Gaps. One timer per stream: a gap is reported `gap_delay_ns` after it was noticed (it may be mere reordering), and
 again and again until it is closed, less often while nothing comes. The first request goes to the sender itself, the
-later ones to any member that holds the packets; see stack.py.
+later ones to any member that holds the packets; see exchange.py.
+
+The end. After `close_at` only the packets of a cut still count, and what comes of them is set aside, in `fetched`: the
+cut is only proposed, and another may take its place.
 """
 
 from typing import final
@@ -34,6 +37,7 @@ class IncomingStream:
         "_cut",
         "_options",
         "consumed",
+        "fetched",
         "gap_at_ns",
         "gap_interval_ns",
         "gap_tries",
@@ -51,6 +55,7 @@ class IncomingStream:
         self.consumed = 0
         self.stable = 0
         self.packets: dict[int, DataPacket] = {}
+        self.fetched: dict[int, DataPacket] = {}
         self.gap_at_ns = NEVER
         self.gap_interval_ns = options.resend_interval_ns
         self.gap_tries = 0
@@ -60,7 +65,7 @@ class IncomingStream:
         return number <= self.consumed + self._options.window_packets
 
     def is_duplicate(self, number: int) -> bool:
-        return number <= self.received or number in self.packets
+        return number <= self.received or number in self.packets or number in self.fetched
 
     def add(self, packet: DataPacket, now_ns: int) -> None:
         """Take in a packet that is plausible and no duplicate."""
@@ -76,6 +81,24 @@ class IncomingStream:
             self.gap_tries = 0
             self.gap_interval_ns = self._options.resend_interval_ns
         self._watch(now_ns)
+
+    def set_aside(self, packet: DataPacket, now_ns: int) -> None:
+        """Keep a packet of the cut until the cut is decided."""
+        self.fetched[packet.number] = packet
+        self.gap_tries = 0
+        self.gap_interval_ns = self._options.resend_interval_ns
+        self._watch(now_ns)
+
+    def take_fetched(self) -> list[DataPacket]:
+        """What was set aside and belongs to the cut, in order."""
+        assert self._cut is not None, "took what was fetched for a cut that is not known"
+        packets = [self.fetched[number] for number in sorted(self.fetched) if self._cut.has(number)]
+        self.fetched.clear()
+        return packets
+
+    def copy_of(self, number: int) -> DataPacket | None:
+        """A packet that is held here, or set aside."""
+        return self.packets.get(number) or self.fetched.get(number)
 
     def note_known(self, number: int, now_ns: int) -> None:
         """Somebody's ack shows that this packet exists."""
@@ -111,7 +134,9 @@ class IncomingStream:
         return ranges
 
     def _missing(self, number: int) -> bool:
-        return number not in self.packets and (self._cut is None or self._cut.has(number))
+        if number in self.packets or number in self.fetched:
+            return False
+        return self._cut is None or self._cut.has(number)
 
     def close_at(self, cut: Ranges, now_ns: int) -> None:
         """The stream ends: these packets and no others still count."""

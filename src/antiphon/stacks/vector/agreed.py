@@ -26,7 +26,6 @@ member that fails may have delivered by a placement that nobody else has seen. `
 from collections import deque
 from typing import Final, final
 
-from antiphon.kernel.errors import MalformedError
 from antiphon.parts.packet import DataPacket
 from antiphon.stacks.vector.timestamp import KEEP, RUN_MAX, RUN_SIZE, Placement
 
@@ -166,10 +165,12 @@ class AgreedOrder:
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 
+    def has_room(self, rank: int) -> bool:
+        """Whether more may come of this member that waits to be read."""
+        return len(self._queues[rank]) < _UNREAD_MAX
+
     def take(self, packet: DataPacket, placement: Placement | None) -> None:
         """A packet came in that says something about the order: by what it carries, or by its own place."""
-        if len(self._queues[packet.sender]) >= _UNREAD_MAX:
-            raise MalformedError("token")
         self._early[packet.sender][packet.number] = (placement, packet.count > 0 and packet.ordered)
 
     def read(self, rank: int, received: int) -> bool:

@@ -119,7 +119,7 @@ class Agreement:
         self._coordinator = coordinator
         self.phase = FLUSHING
         assert self._session is not None
-        self._session.freeze()
+        self._session.end.freeze()
 
     def _state(self, round: int) -> Message:
         assert self._session is not None
@@ -129,7 +129,7 @@ class Agreement:
             round=round,
             accepted_round=self._accepted_round,
             accepted=self._accepted,
-            holdings=self._session.holdings(),
+            holdings=self._session.end.holdings(),
             barriers=[] if barrier is None else [(self._me, *barrier)],
             epoch=max(self._session.time.epoch, self._session.epoch_wish),
         )
@@ -141,7 +141,7 @@ class Agreement:
         if current is None or current.number != message.round or current.proposal is not None:
             return
         assert self._session is not None
-        if not self._session.is_genuine(message.holdings):
+        if not self._session.end.is_genuine(message.holdings):
             raise MalformedError("membership")
         current.states[rank] = message
         self._try_propose(effects, now_ns)
@@ -161,7 +161,7 @@ class Agreement:
     def _check(self, proposal: Proposal | None) -> None:
         members = len(self._view.members)
         assert self._session is not None
-        if proposal is None or proposal.view.id != self._view.id + 1 or not self._session.is_genuine(proposal.cut):
+        if proposal is None or proposal.view.id != self._view.id + 1 or not self._session.end.is_genuine(proposal.cut):
             raise MalformedError("membership")
         if len(proposal.view.members) > members_max(self._options):
             raise MalformedError("membership")
@@ -176,16 +176,16 @@ class Agreement:
         self._proposed_round = round
         self._proposed = proposal
         assert self._session is not None
-        self._session.close_at(proposal.cut, proposal.sources, now_ns)
+        self._session.end.close_at(proposal.cut, proposal.sources, now_ns)
 
     def _done(self) -> bool:
-        return self._session is not None and self._session.is_closed() and self._session.complete()
+        return self._session is not None and self._session.end.is_complete()
 
     def progress(self, effects: Effects, now_ns: int) -> None:
         """At the end of a step: the cut may have become complete."""
-        if self.phase != FLUSHING or self._proposed is None or not self._done():
+        if self.phase != FLUSHING or self._proposed is None or self._accepted_round == self._proposed_round:
             return
-        if self._accepted_round == self._proposed_round:
+        if self._proposed_round != self._promised or not self._done():
             return
         self._accepted_round = self._proposed_round
         self._accepted = self._proposed

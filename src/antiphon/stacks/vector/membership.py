@@ -48,7 +48,8 @@ class Membership(Agreement):
         self._leaving = False
         self._wishing = False
         self._last_install: list[bytes] = []
-        self._remaining: list[ProcessId] = []
+        self._remaining: dict[ProcessId, str] = {}
+        """Who has yet to hear that I have left, and where it is."""
         self._part_at_ns = NEVER
         self._last_step_ns = 0
         self._early_flush: Message | None = None
@@ -130,7 +131,7 @@ class Membership(Agreement):
             return
         elif self.phase == PARTING:
             if kind == messages.INSTALLED and message.sender in self._remaining:
-                self._remaining.remove(message.sender)
+                del self._remaining[message.sender]
                 if not self._remaining:
                     self._end(False, effects)
         elif message.view_id < self._view.id:
@@ -235,23 +236,23 @@ class Membership(Agreement):
         """This proposal is what comes after the view."""
         self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=proposal))
         self._wishes.decided(self._view, proposal)
+        assert self._session is not None
+        if self._proposed is not proposal:
+            self._session.end.close_at(proposal.cut, proposal.sources, now_ns)
         if proposal.view.rank(self._process) < 0:
             self._part(proposal, effects, now_ns)
             return
-        assert self._session is not None
-        if self._proposed is not proposal:
-            self._session.close_at(proposal.cut, proposal.sources, now_ns)
         self.phase = CLOSING
         self.decided = proposal
         self._round = None
 
     def _part(self, proposal: Proposal, effects: Effects, now_ns: int) -> None:
-        """I am not in the next view. Whoever leaves in good order stays until those that go on have heard of it; if
-        nobody goes on, until the others that leave have."""
-        self._remaining = [member for member in proposal.view.members if self._view.rank(member) >= 0]
+        """I am not in the next view. Whoever leaves in good order stays until those of the next view have heard of it,
+        newcomers too; if nobody goes on, until the others that leave have."""
+        self._remaining = dict(zip(proposal.view.members, proposal.view.addresses, strict=True))
         patience_ns = self._options.silence_ns_max
         if not self._remaining:
-            self._remaining = [self._view.members[rank] for rank in proposal.left if rank != self._me]
+            self._remaining = {self._view.members[rank]: "" for rank in proposal.left if rank != self._me}
             patience_ns = self._options.silence_ns_min  # some of them may be gone already
         if self._me not in proposal.left:
             for member in self._view.members:
@@ -333,8 +334,8 @@ class Membership(Agreement):
                 if contact != self._address:
                     self._post.transmit(None, contact, self._post.encode(self._post.message(messages.JOIN)), effects)
         elif self.phase == PARTING:
-            for member in self._remaining:
-                self._post.transmit(member, None, self._last_install, effects)
+            for member, address in self._remaining.items():
+                self._post.transmit(member, address or None, self._last_install, effects)
         elif self._leaving or self._wishing:
             acting = self._acting()
             if acting != self._me:

@@ -5,10 +5,8 @@
 
 Vector times and packet numbers restart with each view (isis-1991, section 5.5), so everything here does.
 
-The end of a view. `freeze` ends intake and sending: from then on the session holds what it says it holds. `close_at`
-takes the cut, the packets that somebody in the next view holds; the session takes in those and no others, from
-whoever has them, and when they are all there `finish_cut` hands on what is no orphan. An orphan happened after
-something that was lost with the members that had it, and its sender is gone too.
+The end of a view is agreed on with the help of view_end.py; `finish_cut` hands on what is no orphan. An orphan happened
+after something that was lost with the members that had it, and its sender is gone too.
 """
 
 from collections import deque
@@ -24,7 +22,6 @@ from antiphon.kernel.options import Options
 from antiphon.parts.exchange import Exchange
 from antiphon.parts.packet import FRAGMENT_OVERHEAD, ORDERED, DataPacket, acks_size
 from antiphon.parts.pending import PendingQueue, Run
-from antiphon.parts.ranges import Ranges
 from antiphon.parts.vector_clock import changes
 from antiphon.stacks.vector import timestamp
 from antiphon.stacks.vector.agreed import RUNS_MAX, AgreedOrder
@@ -34,6 +31,7 @@ from antiphon.stacks.vector.delivery import Delivery
 from antiphon.stacks.vector.messages import BarrierBody
 from antiphon.stacks.vector.private import Letter, PrivateLane
 from antiphon.stacks.vector.timestamp import ForeignTime, OrderSection, Placement
+from antiphon.stacks.vector.view_end import ViewEnd
 
 
 def members_max(options: Options) -> int:
@@ -52,10 +50,8 @@ class ViewSession:
         "_blocked",
         "_causal",
         "_crossing",
-        "_cut",
         "_delivery",
         "_foreign",
-        "_frozen",
         "_group_id",
         "_letters_seen",
         "_me",
@@ -64,6 +60,7 @@ class ViewSession:
         "_private",
         "_to_carry",
         "barrier",
+        "end",
         "epoch_wish",
         "exchange",
         "group",
@@ -103,6 +100,7 @@ class ViewSession:
         self.exchange = Exchange(
             self._group_id, self.tag, members, self._me, order_bytes_max, pending, random, options
         )  # fmt: skip
+        self.end = ViewEnd(self.exchange, members)
         self._causal = CausalOrder(members, self._me)
         self._agreed = AgreedOrder(members, self._me)
         self._crossing = crossing
@@ -120,8 +118,6 @@ class ViewSession:
         self._messages: deque[tuple[int, int]] = deque()
         """Own packets that are not stable, each with the last message that is out with it."""
         self._blocked: list[int] = []
-        self._frozen = False
-        self._cut: list[Ranges] | None = None
         self.barrier: tuple[int, bytes] | None = None
         """The own barrier that this view must end with: number and payload."""
         self.epoch_wish = 0
@@ -167,7 +163,7 @@ class ViewSession:
             self._receive_private(data, sender, effects, now_ns)
         elif kind == PRIVATE_ACK:
             self._private.take_ack(data, sender, now_ns)
-            if self._private.to < 0 and self._crossing.busy_group == self._group_id:
+            if self._private.to < 0 and self.barrier is None and self._crossing.busy_group == self._group_id:
                 self._crossing.busy_group = 0
         else:
             raise MalformedError("kind")
@@ -178,56 +174,57 @@ class ViewSession:
         packet = self.exchange.open_data(data, sender, flags, level)
         if packet is None:
             return
-        number = packet.number
-        if self._frozen and (self._cut is None or not self._cut[sender].has(number)):
-            raise MalformedError("late")
-        foreign: list[ForeignTime] = []
-        placement: Placement | None = None
-        if packet.order:
-            section = OrderSection(packet.order, len(self.view.members))
-            packet.stamp = section.vector
+        section = self._read_order(packet)
+        if section is not None:
             self._check_stamp(packet)
             if section.token is not None:
-                placement = section.token
-                self._check_placement(placement)
-            foreign = section.foreign
-        if placement is not None or packet.ordered:
-            self._agreed.take(packet, placement)
-        self.exchange.add_data(packet, now_ns)
-        if foreign:
-            self._foreign[sender, number] = foreign
-        if self._options.record_receives:
-            self._report_receive(packet, effects)
-        stream = self.exchange.incoming[sender]
-        read = self._agreed.read(sender, stream.received)
-        paused = self._delivery.paused
-        if (
-            level == RELIABLE
-            and not paused
-            and (number != self._causal.ready[sender] + 1 or self._delivery.waits(sender))
-        ):
-            self._delivery.early(packet, foreign, effects)
-        if number == self._causal.ready[sender] + 1:
+                self._check_placement(section.token)
+        if not self._agreed.has_room(sender):
+            raise MalformedError("token")
+        if self.end.frozen:
+            self.end.set_aside(packet, now_ns)
+            return
+        self._take_in(packet, section, effects, now_ns)
+        number = packet.number
+        ready = self._causal.ready
+        early = level == RELIABLE and (number != ready[sender] + 1 or self._delivery.waits(sender))
+        if early and not self._delivery.paused:
+            self._delivery.early(packet, self._foreign.get((sender, number), []), effects)
+        read = self._agreed.read(sender, self.exchange.incoming[sender].received)
+        if number == ready[sender] + 1:
             self._advance(sender, effects, now_ns)
         if read or self._delivery.count:
             self._delivery.drain(effects, now_ns)
 
+    def _read_order(self, packet: DataPacket) -> OrderSection | None:
+        if not packet.order:
+            return None
+        section = OrderSection(packet.order, len(self.view.members))
+        packet.stamp = section.vector
+        return section
+
+    def _take_in(self, packet: DataPacket, section: OrderSection | None, effects: Effects, now_ns: int) -> None:
+        """From here on the packet counts as received."""
+        placement = None if section is None else section.token
+        if placement is not None or packet.ordered:
+            self._agreed.take(packet, placement)
+        self.exchange.add_data(packet, now_ns)
+        if section is not None and section.foreign:
+            self._foreign[packet.sender, packet.number] = section.foreign
+        if self._options.record_receives:
+            self._report_receive(packet, effects)
+
     def _check_stamp(self, packet: DataPacket) -> None:
         """A stamp counts packets that exist: none that I have not sent, none beyond a sender's window."""
         for rank, count in packet.stamp:
-            if not self._exists(rank, count) or (rank == packet.sender and count != 0):
+            if not self.exchange.exists(rank, count) or (rank == packet.sender and count != 0):
                 raise MalformedError("timestamp")
 
     def _check_placement(self, placement: Placement) -> None:
         """Places are given to packets that exist and have none yet."""
         for rank, first, count in placement.runs:
-            if not self._exists(rank, first + count - 1) or first <= self._causal.delivered[rank]:
+            if not self.exchange.exists(rank, first + count - 1) or first <= self._causal.delivered[rank]:
                 raise MalformedError("token")
-
-    def _exists(self, rank: int, number: int) -> bool:
-        if rank == self._me:
-            return number <= self.exchange.outgoing.sent
-        return self.exchange.incoming[rank].plausible(number)
 
     def _receive_private(self, data: bytes, sender: int, effects: Effects, now_ns: int) -> None:
         letter = self._private.take(data, sender, self._delivery.letters(sender))
@@ -299,7 +296,7 @@ class ViewSession:
             self._delivery.drain(effects, now_ns)
         while self._may_start() and self._send_next(exchange.pending.head(), effects, now_ns):
             pass
-        while self._agreed.untold() and not self._frozen and exchange.window_open():
+        while self._agreed.untold() and not self.end.frozen and exchange.window_open():
             self._send_bare(now_ns)
         if len(self.view.members) == 1:
             exchange.settle(now_ns)
@@ -309,7 +306,7 @@ class ViewSession:
 
     def _may_start(self) -> bool:
         """Whether something waits to leave and this view still takes it."""
-        open = not self._delivery.paused and not self._frozen and self.barrier is None
+        open = not self._delivery.paused and not self.end.frozen and self.barrier is None
         return open and self.exchange.pending.has_pending()
 
     def waits(self) -> bool:
@@ -321,7 +318,7 @@ class ViewSession:
         events = len(effects.events)
         if self._delivery.count or self._delivery.has_letters():
             self._delivery.drain(effects, now_ns)
-        if self.exchange.pending.has_pending() and not self._frozen:
+        if self.exchange.pending.has_pending() and not self.end.frozen:
             self.finish(effects, now_ns)
         return len(effects.events) != events
 
@@ -510,57 +507,14 @@ class ViewSession:
 
     # ---- the end of the view ---------------------------------------------------------------------------------------
 
-    def freeze(self) -> None:
-        """Send no more, take in no more: what `holdings` says now stays true."""
-        self._frozen = True
-
-    def holdings(self) -> list[Ranges]:
-        """The packets of each member that have come in here, or that I have sent."""
-        result: list[Ranges] = []
-        for rank, stream in enumerate(self.exchange.incoming):
-            prefix = self.exchange.outgoing.sent if rank == self._me else stream.received
-            held = Ranges([(1, prefix)] if prefix else [])
-            for number in sorted(stream.packets):
-                if number > prefix:
-                    held.add(number)
-            result.append(held)
-        return result
-
-    def is_genuine(self, holdings: list[Ranges]) -> bool:
-        """Whether members of this view can hold these packets: in order, and none beyond a sender's window."""
-        if len(holdings) != len(self.view.members):
-            return False
-        for rank, held in enumerate(holdings):
-            last = 0
-            for first, end in held.pairs:
-                if not last < first <= end:
-                    return False
-                last = end
-            if not self._exists(rank, last):
-                return False
-        return True
-
-    def close_at(self, cut: list[Ranges], sources: list[int], now_ns: int) -> None:
-        """The view ends with these packets; the members with ranks `sources` hold them between them."""
-        self._frozen = True
-        self._cut = cut
-        for rank, stream in enumerate(self.exchange.incoming):
-            if rank != self._me:
-                stream.close_at(cut[rank], now_ns)
-        self.exchange.sources = [rank for rank in sources if rank != self._me]
-
-    def complete(self) -> bool:
-        """Whether the whole cut is here."""
-        return not any(rank != self._me and stream.gaps() for rank, stream in enumerate(self.exchange.incoming))
-
-    def is_closed(self) -> bool:
-        """Whether the cut is known."""
-        return self._cut is not None
-
     def finish_cut(self, barriers: list[BarrierBody], effects: Effects, now_ns: int) -> bool:
         """The whole cut is here, and all agree on it: hand on what is no orphan, whether the application is ready or
         not, since the others wait for it; then the barriers. False while other groups have to come first."""
         self._delivery.closing = True
+        for packet in self.end.take_fetched():
+            self._take_in(packet, self._read_order(packet), effects, now_ns)
+        for rank, stream in enumerate(self.exchange.incoming):
+            self._agreed.read(rank, stream.received)
         self._agreed.close()
         self._hand_on_all(effects, now_ns)
         if not self._delivery.complete([rank for rank, _, _ in barriers], effects, now_ns):

@@ -310,7 +310,7 @@ class VectorStack:
             self.crossing.stall(self.group_id)
         session = self._session
         if membership.parted_by is not None and session is not None:
-            if session.complete():
+            if session.end.is_complete():
                 session.finish_cut(membership.parted_by.barriers, effects, now_ns)
             membership.parted_by = None
         elif membership.decided is not None and session is None and not self._may_enter(membership.decided.view):
