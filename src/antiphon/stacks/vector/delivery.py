@@ -371,6 +371,17 @@ class Delivery:
             self._crossing.learn(self._group_id, self._foreign[rank], True)
         return True
 
+    def unwaited(self) -> list[ForeignTime]:
+        """What packets of this view said came before them in other groups, and has not come here yet."""
+        return [time for foreign in self._foreign for time in foreign if self._crossing.blocks([time])]
+
+    def inherit(self, unwaited: list[ForeignTime]) -> None:
+        """What the view before left so: it came before whatever any member sends now, for all delivered those packets
+        before they came here."""
+        for rank, foreign in enumerate(self._foreign):
+            if rank != self._me:
+                foreign.extend(unwaited)
+
     def _waits_abroad(self, held: Held) -> bool:
         return self._causal.is_due(held.level, held.vector) and held.level >= CAUSAL and self._is_blocked(held)
 

@@ -437,15 +437,19 @@ class ViewSession:
         order = timestamp.encode(part, None, self._crossing.all_times(self._group_id)) or b"\x00"
         self._private.send(rank, letter, order, now_ns)
 
-    def post_again(self, letters: list[Letter], now_ns: int) -> None:
-        """Private messages that the view before left unacknowledged."""
-        for letter in letters:
+    def follow(self, before: "ViewSession", now_ns: int) -> None:
+        """Take over what the view before leaves."""
+        for letter in before._private.letters:
             rank = self.view.rank(letter.destination)
             if rank >= 0:
                 self._post(rank, letter, now_ns)
-
-    def unacknowledged(self) -> list[Letter]:
-        return list(self._private.letters)
+        unwaited = before._delivery.unwaited()
+        for (rank, number), foreign in before._foreign.items():
+            packet = before.exchange.incoming[rank].packets.get(number)
+            if packet is not None and packet.delivered:  # early, and never came to be ready
+                unwaited.extend(foreign)
+        if unwaited:
+            self._delivery.inherit(unwaited)
 
     # ---- time and transmission -------------------------------------------------------------------------------------
 

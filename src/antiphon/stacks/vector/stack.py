@@ -366,7 +366,7 @@ class VectorStack:
                 self.crossing.raised()
             if self.crossing.busy_group == self.group_id:
                 self.crossing.busy_group = 0
-            session.post_again(old.unacknowledged(), now_ns)
+            session.follow(old, now_ns)
         self._flush_at_ns = now_ns + self._options.time_life_ns // 2
         membership.begin(proposal.view, session, effects, now_ns)
         if self._paused:
