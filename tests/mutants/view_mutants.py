@@ -16,8 +16,8 @@ from tests.mutants.mutants import Mutant
 from tests.simulation.crowds import REST
 
 
-def _cut_of_the_coordinator(self: Round, view: Any, leavers: Any, joiners: Any) -> Proposal:
-    proposal = _make_proposal(self, view, leavers, joiners)
+def _cut_of_the_coordinator(self: Round, view: Any, wishes: Any, heard: Any) -> Proposal:
+    proposal = _make_proposal(self, view, wishes, heard)
     first = self.states[min(self.states)]
     proposal.cut = [Ranges(list(held.pairs)) for held in first.holdings]
     return proposal

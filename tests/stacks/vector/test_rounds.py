@@ -8,6 +8,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.parts.ranges import Ranges
 from antiphon.stacks.vector.messages import STATE, Message, Proposal
 from antiphon.stacks.vector.rounds import Round, is_quorum, round_after
+from antiphon.stacks.vector.wishes import Wishes
 
 VIEW = View(4, tuple(ProcessId(name) for name in "abcd"), tuple("ABCD"))
 
@@ -45,12 +46,17 @@ def test_a_proposal_holds_all_that_anybody_holds() -> None:
         2: state(2, [[(1, 1)], [(1, 1), (4, 4)], [(1, 9)], []]),
         3: state(3, [[], [(1, 2)], [], [(1, 1)]]),
     }
-    proposal = current.make_proposal(VIEW, {ProcessId("d")}, {ProcessId("e"): "E", ProcessId("a"): "A"})
+    wishes = Wishes()
+    wishes.leavers = {ProcessId("d")}
+    wishes.joiners = {ProcessId("e"): "E", ProcessId("a"): "A"}
+    proposal = current.make_proposal(VIEW, wishes, {0, 2, 3})
     assert [part.pairs for part in proposal.cut] == [[(1, 3)], [(1, 2), (4, 4)], [(1, 9)], [(1, 1)]]
     assert proposal.view.id == 5
     assert proposal.view.members == (ProcessId("a"), ProcessId("c"), ProcessId("e"))
     assert proposal.view.addresses == ("A", "C", "E")
     assert (proposal.left, proposal.failed, proposal.sources) == ([3], [1], [0, 2, 3])
+    assert proposal.unheard == [("b", 1)]
+    assert current.make_proposal(VIEW, wishes, {1}).unheard == []
 
 
 def test_the_accepted_proposal_of_the_greatest_round_is_taken_over() -> None:

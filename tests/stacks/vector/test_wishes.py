@@ -41,6 +41,14 @@ def test_who_left_or_was_given_up_is_gone_but_its_next_life_is_not() -> None:
     assert not wishes.is_gone(ProcessId("b", 2))
 
 
+def test_who_was_never_heard_is_remembered_by_those_who_come_after() -> None:
+    newcomer = Wishes()
+    newcomer.remember(Proposal(View(2, (A,)), [], [], [], [], [], 0, [("c", 1)]))
+    assert newcomer.is_gone(C)
+    assert newcomer.unheard_with([B, C]) == [("c", 1), ("b", 1)]
+    assert newcomer.unheard_with([ProcessId(f"n{number}") for number in range(100)])[0] == ("n0", 1)
+
+
 def test_only_so_many_are_remembered_as_gone() -> None:
     wishes = Wishes()
     for number in range(1_500):

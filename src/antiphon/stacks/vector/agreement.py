@@ -54,6 +54,8 @@ class Agreement:
         self._options = options
         self._post = Post(group, group_id, process, address, options)
         self._wishes = Wishes()
+        self._present: set[int] = set()
+        """Who has been heard in this view."""
         self._change_at_ns = NEVER
         self.phase = JOINING
         self.decided: Proposal | None = None
@@ -75,6 +77,7 @@ class Agreement:
         """A view is installed: nothing is agreed on yet about the one after it."""
         self._view = view
         self._post.view_id = view.id
+        self._present = set()
         self._session = session
         self._me = view.rank(self._process)
         self._suspicion = Suspicion(len(view.members), self._me, now_ns, self._options)
@@ -256,9 +259,7 @@ class Agreement:
                 if rank != self._me:
                     self._post.tell(self._view.members[rank], self._post.message(messages.STALL), effects)
             return
-        current.proposal = current.accepted() or current.make_proposal(
-            self._view, self._wishes.leavers, self._wishes.joiners
-        )
+        current.proposal = current.accepted() or current.make_proposal(self._view, self._wishes, self._present)
         self._check(current.proposal)
         self._consider(current.number, current.proposal, now_ns)
         self._ask_round(effects, now_ns)

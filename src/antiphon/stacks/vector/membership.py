@@ -43,8 +43,6 @@ class Membership(Agreement):
         self._contacts: tuple[str, ...] = ()
         self._ask_at_ns = NEVER
         self._told: set[int] = set()
-        self._present: set[int] = set()
-        """Who has been heard in this view."""
         self._leaving = False
         self._wishing = False
         self._last_install: list[bytes] = []
@@ -81,7 +79,6 @@ class Membership(Agreement):
         self._begin(view, session, now_ns)
         self._last_step_ns = now_ns
         self._told = set()
-        self._present = set()
         self._wishes.installed(view)
         self._wishing = False
         self._ask_at_ns = now_ns if self._leaving else NEVER
@@ -218,6 +215,7 @@ class Membership(Agreement):
         if self.phase == JOINING:
             if proposal.view.rank(self._process) >= 0 and len(proposal.view.members) <= members_max(self._options):
                 self.decided = proposal
+                self._wishes.remember(proposal)
                 # Others who join with me may not have heard, and whoever let us in may be gone.
                 self._post.view_id = proposal.view.id - 1
                 self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=proposal))
@@ -245,6 +243,7 @@ class Membership(Agreement):
         self.phase = CLOSING
         self.decided = proposal
         self._round = None
+        self._ask_at_ns = now_ns + self._options.silence_ns_min
 
     def _part(self, proposal: Proposal, effects: Effects, now_ns: int) -> None:
         """I am not in the next view. Whoever leaves in good order stays until those of the next view have heard of it,
@@ -307,7 +306,8 @@ class Membership(Agreement):
         if self.phase == OUT:
             return
         if now_ns >= self._ask_at_ns:
-            self._ask_at_ns = now_ns + self._options.retry_ns
+            closing = self.phase == CLOSING
+            self._ask_at_ns = now_ns + (self._options.silence_ns_min if closing else self._options.retry_ns)
             self._ask(effects)
         if self.phase == PARTING and now_ns >= self._part_at_ns:
             self._end(False, effects)
@@ -336,6 +336,11 @@ class Membership(Agreement):
         elif self.phase == PARTING:
             for member, address in self._remaining.items():
                 self._post.transmit(member, address or None, self._last_install, effects)
+        elif self.decided is not None:
+            # Those who had what I lack may have gone on, and on, and speak to me no more; but they answer stragglers.
+            for member in self.decided.view.members:
+                if member != self._process:
+                    self._post.tell(member, self._post.message(messages.WISH), effects)
         elif self._leaving or self._wishing:
             acting = self._acting()
             if acting != self._me:

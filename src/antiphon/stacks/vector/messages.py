@@ -34,7 +34,9 @@ Member = tuple[str, int, str]
 Cut = list[list[tuple[int, int]]]
 BarrierBody = tuple[int, int, bytes]
 """Rank of the sender, number, payload."""
-ProposalBody = tuple[int, list[Member], list[int], list[int], Cut, list[int], list[BarrierBody], int]
+Life = tuple[str, int]
+"""Name, incarnation."""
+ProposalBody = tuple[int, list[Member], list[int], list[int], Cut, list[int], list[BarrierBody], int, list[Life]]
 Body = tuple[Member, int, int, int, ProposalBody | None, Cut, Member | None, list[BarrierBody], int]
 """Sender, view id, round, round of the proposal that the sender accepted, that proposal, holdings, the member it is
 about, the sender's barrier, the epoch that it wants."""
@@ -57,7 +59,7 @@ class Proposal:
     """What may come after a view: the next view, why others are not in it, and the packets that the old view ends
     with."""
 
-    __slots__ = ("barriers", "cut", "epoch", "failed", "left", "sources", "view")
+    __slots__ = ("barriers", "cut", "epoch", "failed", "left", "sources", "unheard", "view")
 
     def __init__(
         self,
@@ -68,6 +70,7 @@ class Proposal:
         sources: list[int],
         barriers: list[BarrierBody],
         epoch: int,
+        unheard: list[Life] | None = None,
     ) -> None:
         self.view = view
         self.left = left
@@ -81,6 +84,8 @@ class Proposal:
         """The barriers with which the old view ends, by rank of the sender."""
         self.epoch = epoch
         """The epoch of the next view (crossing.py)."""
+        self.unheard: list[Life] = unheard if unheard is not None else []
+        """Those who were let in once and given up before they were heard (wishes.py)."""
 
     def body(self) -> ProposalBody:
         members = [
@@ -88,19 +93,29 @@ class Proposal:
             for member, address in zip(self.view.members, self.view.addresses, strict=True)
         ]
         cut = [part.pairs for part in self.cut]
-        return (self.view.id, members, self.left, self.failed, cut, self.sources, self.barriers, self.epoch)
+        return (
+            self.view.id,
+            members,
+            self.left,
+            self.failed,
+            cut,
+            self.sources,
+            self.barriers,
+            self.epoch,
+            self.unheard,
+        )
 
 
 def _proposal(body: ProposalBody) -> Proposal:
-    view_id, members, left, failed, cut, sources, barriers, epoch = body
-    if len(members) > _MEMBERS_MAX:
+    view_id, members, left, failed, cut, sources, barriers, epoch, unheard = body
+    if len(members) > _MEMBERS_MAX or len(unheard) > _MEMBERS_MAX:
         raise MalformedError("membership")
     view = View(
         view_id,
         tuple(ProcessId(name, incarnation) for name, incarnation, _ in members),
         tuple(address for _, _, address in members),
     )
-    return Proposal(view, left, failed, [Ranges(pairs) for pairs in cut], sources, barriers, epoch)
+    return Proposal(view, left, failed, [Ranges(pairs) for pairs in cut], sources, barriers, epoch, unheard)
 
 
 @final

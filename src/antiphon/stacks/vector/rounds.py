@@ -5,6 +5,7 @@ from typing import Final, final
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.parts.ranges import Ranges
 from antiphon.stacks.vector.messages import BarrierBody, Message, Proposal
+from antiphon.stacks.vector.wishes import Wishes
 
 _STEP: Final = 1 << 16
 
@@ -47,10 +48,10 @@ class Round:
         # Of those that held the cut when it was proposed some may be gone; whoever accepted it has all of it.
         return Proposal(
             proposal.view, proposal.left, proposal.failed, proposal.cut, sorted(self.states), proposal.barriers,
-            proposal.epoch,
+            proposal.epoch, proposal.unheard,
         )  # fmt: skip
 
-    def make_proposal(self, view: View, leavers: set[ProcessId], joiners: dict[ProcessId, str]) -> Proposal:
+    def make_proposal(self, view: View, wishes: Wishes, heard: set[int]) -> Proposal:
         """Those that answered, without those that leave, then those that join; and all that anybody holds."""
         cut = [Ranges([]) for _ in view.members]
         barriers: list[BarrierBody] = []
@@ -66,7 +67,7 @@ class Round:
         left: list[int] = []
         failed: list[int] = []
         for rank, member in enumerate(view.members):
-            if member in leavers:
+            if member in wishes.leavers:
                 left.append(rank)
             elif rank not in self.states:
                 failed.append(rank)
@@ -74,10 +75,11 @@ class Round:
                 members.append(member)
                 addresses.append(self.states[rank].address)
         lives = {member.name for member in members}
-        for process, address in joiners.items():
+        for process, address in wishes.joiners.items():
             # Of two lives of one process the later has to wait: the earlier is as good as gone, but it has answered.
             if view.rank(process) < 0 and process.name not in lives:
                 members.append(process)
                 addresses.append(address)
         after = View(view.id + 1, tuple(members), tuple(addresses))
-        return Proposal(after, left, failed, cut, sorted(self.states), barriers, epoch)
+        unheard = [view.members[rank] for rank in failed if rank not in heard]
+        return Proposal(after, left, failed, cut, sorted(self.states), barriers, epoch, wishes.unheard_with(unheard))
