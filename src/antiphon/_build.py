@@ -28,7 +28,7 @@ GROUP: Final = "antiphon"
 """mypyc puts the whole core into one library, `antiphon__mypyc`, beside the package."""
 
 COMPILED_PACKAGES: Final = ("kernel", "parts", "stacks", "simulator")
-COMPILED_MODULES: Final = ("engine.py", "faults.py")
+COMPILED_MODULES: Final = ("engine.py", "faults.py", "runtime/events.py", "runtime/outbox.py", "runtime/stream.py")
 
 
 class Stamp(TypedDict, total=False):

@@ -7,7 +7,8 @@ import pytest
 
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.runtime import Barrier, Batch, Excluded, Message, ReaderError, Stalled, ViewChange
-from antiphon.runtime.stream import TURN_MESSAGES, BatchReader, MessageReader, Stream
+from antiphon.runtime.readers import BatchReader, MessageReader
+from antiphon.runtime.stream import TURN_MESSAGES, Stream
 from tests.runtime.cluster import run
 
 

@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from antiphon.runtime.errors import AddressError
-from antiphon.runtime.transport import QUEUE_DATAGRAMS_MAX, READ_DATAGRAMS_MAX, UdpTransport, bind
+from antiphon.runtime.transport import (
+    QUEUE_DATAGRAMS_MAX,
+    READ_DATAGRAMS_MAX,
+    SEGMENTS_MAX,
+    Piece,
+    UdpTransport,
+    bind,
+    pieces,
+)
 from tests.runtime.cluster import run, until
 
 
@@ -26,6 +34,11 @@ class Stubborn:
         if self.errors:
             raise self.errors.pop(0)
         return self._below.sendto(data, address)
+
+    def sendmsg(self, *arguments: Any) -> int:
+        if self.errors:
+            raise self.errors.pop(0)
+        return self._below.sendmsg(*arguments)
 
 
 class Pair:
@@ -55,7 +68,8 @@ def test_waiting_datagrams_are_handed_over_as_lists() -> None:
         pair.sender.send(packets, [pair.address])
         await until(lambda: len(pair.received()) == len(packets))
         assert pair.received() == packets
-        assert [len(datagrams) for datagrams in pair.lists] == [READ_DATAGRAMS_MAX] * 3
+        assert all(len(datagrams) <= READ_DATAGRAMS_MAX + SEGMENTS_MAX for datagrams in pair.lists)
+        assert len(pair.lists) <= 4
         assert pair.sender.statistics()["datagrams_sent"] == len(packets)
         assert pair.receiver.statistics()["datagrams_received"] == len(packets)
         pair.close()
@@ -99,10 +113,50 @@ def test_the_queue_is_bounded() -> None:
     run(test)
 
 
+def test_pieces_are_of_one_length_but_for_their_last() -> None:
+    packets = [b"aa", b"bb", b"c", b"dd", b"eee", b"fff", b"gggg"]
+    assert pieces(packets) == [
+        Piece([b"aa", b"bb", b"c"], 2),
+        Piece([b"dd"], 2),
+        Piece([b"eee", b"fff"], 3),
+        Piece([b"gggg"], 4),
+    ]
+    assert pieces([]) == []
+    assert [len(piece.packets) for piece in pieces([b"x"] * 130)] == [64, 64, 2]
+    assert [len(piece.packets) for piece in pieces([bytes(20_000)] * 7)] == [3, 3, 1]
+
+
+def test_what_comes_in_one_piece_is_cut_up_again() -> None:
+    async def test() -> None:
+        pair = Pair()
+        packets = [bytes([number]) * (100 if number % 10 else 99) for number in range(60)]
+        pair.sender.send(packets, [pair.address])
+        await until(lambda: len(pair.received()) == 60)
+        assert pair.received() == packets
+        pair.close()
+
+    run(test)
+
+
+@pytest.mark.parametrize("reason", [errno.EIO, errno.EINVAL, errno.EMSGSIZE])
+def test_pieces_that_are_refused_go_one_by_one_in_order(reason: int) -> None:
+    async def test() -> None:
+        pair = Pair([OSError(reason, ""), BlockingIOError(errno.EAGAIN, "")])
+        pair.sender.send([b"1", b"2"], [pair.address])
+        pair.sender.send([b"3", b"4"], [pair.address])
+        await until(lambda: len(pair.received()) == 4)
+        assert pair.received() == [b"1", b"2", b"3", b"4"]
+        assert pair.sender.statistics()["datagrams_sent"] == 4
+        pair.close()
+
+    run(test)
+
+
 def test_errors_of_the_network_are_counted() -> None:
     async def test() -> None:
         pair = Pair([ConnectionRefusedError(errno.ECONNREFUSED, "")])
-        pair.sender.send([b"1", b"2"], [pair.address])
+        pair.sender.send([b"1"], [pair.address])
+        pair.sender.send([b"2"], [pair.address])
         await until(lambda: bool(pair.lists))
         assert pair.received() == [b"2"]
         assert pair.sender.statistics()["socket_errors"] == 1

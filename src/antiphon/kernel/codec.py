@@ -11,11 +11,15 @@ members that were set up differently, fall out here.
 from hashlib import blake2b
 from struct import Struct
 from typing import Final
-from zlib import crc32
 
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import View
 from antiphon.kernel.options import Options
+
+try:  # the same sum, some four times as fast
+    from isal.isal_zlib import crc32
+except ImportError:
+    from zlib import crc32
 
 MAGIC: Final = b"Ap"
 VERSION: Final = 1

@@ -135,12 +135,14 @@ class DataPacket:
     def messages(self) -> list[bytes]:
         """The payloads. Lengths were checked on arrival."""
         data = self.data
-        position = self.body + LENGTH_SIZE * self.count
+        at = self.body
+        position = at + LENGTH_SIZE * self.count
         result: list[bytes] = []
-        for length in _lengths(self.count).unpack_from(data, self.body):
-            end = position + int(length)
+        for _ in range(self.count):
+            end = position + (data[at] | data[at + 1] << 8)
             result.append(data[position:end])
             position = end
+            at += LENGTH_SIZE
         return result
 
     def fragment(self) -> bytes:
@@ -232,8 +234,13 @@ def decode_data(data: bytes, sender: int, flags: int, level: int) -> DataPacket:
     if not flags & FRAGMENT:
         if (count == 0 and not flags & ORDERED) or len(data) < position + LENGTH_SIZE * count:
             raise MalformedError("length")
-        payload_bytes: int = sum(_lengths(count).unpack_from(data, position))
-        if position + LENGTH_SIZE * count + payload_bytes != len(data):
+        at = position
+        payloads = position + LENGTH_SIZE * packet.count
+        end = payloads
+        while at < payloads:
+            end += data[at] | data[at + 1] << 8
+            at += LENGTH_SIZE
+        if end != len(data):
             raise MalformedError("length")
     if first_message == 0 or number == 0:
         raise MalformedError("number")

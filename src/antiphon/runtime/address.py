@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from ipaddress import ip_address
 from typing import Final
 
 from antiphon.runtime.errors import AddressError
@@ -47,6 +48,11 @@ def numeric(address: str, family: int) -> SocketAddress | None:
         return None
     where: SocketAddress = found[0][4]  # type: ignore[assignment]  # datagrams over IP have no other kind
     return where
+
+
+def is_loopback(address: SocketAddress) -> bool:
+    """Whether only processes of this machine can be reached from there."""
+    return ip_address(address[0].partition("%")[0]).is_loopback
 
 
 def reachable(bound: str, family: int, peer: SocketAddress) -> str:

@@ -6,38 +6,91 @@ ViewChange by which the next incarnation of this process comes in.
 """
 
 from dataclasses import dataclass
+from typing import final
 
 from antiphon.kernel.identity import ProcessId, View
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@final
 class Message:
-    """One message, in its promised place."""
+    """One message, in its promised place. Equal if all is equal; made by the million, so no dataclass."""
 
-    payload: bytes
-    sender: ProcessId
-    number: int
-    """The sender numbers its messages to this group 1, 2, 3… in the order of sending."""
-    order: str
-    """The level it was sent at."""
-    group: str
-    view_id: int
-    """The view in which it is delivered."""
-    private: bool = False
-    """Whether it was sent to this process alone."""
+    __slots__ = ("group", "number", "order", "payload", "private", "sender", "view_id")
+
+    def __init__(
+        self,
+        payload: bytes,
+        sender: ProcessId,
+        number: int,
+        order: str,
+        group: str,
+        view_id: int,
+        private: bool = False,
+    ) -> None:
+        self.payload = payload
+        self.sender = sender
+        self.number = number
+        """The sender numbers its messages to this group 1, 2, 3… in the order of sending."""
+        self.order = order
+        """The level it was sent at."""
+        self.group = group
+        self.view_id = view_id
+        """The view in which it is delivered."""
+        self.private = private
+        """Whether it was sent to this process alone."""
+
+    def with_payload(self, payload: bytes) -> "Message":
+        """The same, with another payload."""
+        return Message(payload, self.sender, self.number, self.order, self.group, self.view_id, self.private)
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.payload, self.sender, self.number, self.order, self.group, self.view_id, self.private)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Message) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return (
+            f"Message(payload={self.payload!r}, sender={self.sender!r}, number={self.number}, order={self.order!r}, "
+            f"group={self.group!r}, view_id={self.view_id}, private={self.private})"
+        )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@final
 class Batch:
     """Consecutive messages of one sender at one level: `payloads[0]` is message `number`, the next is `number + 1`…"""
 
-    payloads: list[bytes]
-    sender: ProcessId
-    number: int
-    order: str
-    group: str
-    view_id: int
-    private: bool = False
+    __slots__ = ("group", "number", "order", "payloads", "private", "sender", "size", "view_id")
+
+    def __init__(
+        self,
+        payloads: list[bytes],
+        sender: ProcessId,
+        number: int,
+        order: str,
+        group: str,
+        view_id: int,
+        private: bool = False,
+        size: int = -1,
+    ) -> None:
+        self.payloads = payloads
+        self.sender = sender
+        self.number = number
+        self.order = order
+        self.group = group
+        self.view_id = view_id
+        self.private = private
+        self.size = size if size >= 0 else sum([len(payload) for payload in payloads])
+        """Payload bytes."""
+
+    def __repr__(self) -> str:
+        return (
+            f"Batch({len(self.payloads)} payloads, sender={self.sender!r}, number={self.number}, order={self.order!r}, "
+            f"group={self.group!r}, view_id={self.view_id}, private={self.private})"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +104,10 @@ class Barrier:
     """Its place among the messages of its sender, with which it is numbered."""
     group: str
     view_id: int
+
+    def with_payload(self, payload: bytes) -> "Barrier":
+        """The same, with another payload."""
+        return Barrier(payload=payload, sender=self.sender, number=self.number, group=self.group, view_id=self.view_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,8 +16,9 @@ from antiphon.kernel.options import Options
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import ExcludedError
 from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
-from antiphon.runtime.outbox import Outbox, Way
-from antiphon.runtime.stream import BatchReader, MessageReader, Stream
+from antiphon.runtime.outbox import Outbox, Way, check
+from antiphon.runtime.readers import BatchReader, MessageReader
+from antiphon.runtime.stream import Stream
 from antiphon.stacks.vector.stack import BARRIER_BYTES_MAX, LEVELS_OFFERED, PRIMARY
 
 NO_VIEW: Final = View(0, ())
@@ -46,6 +47,7 @@ class Group:
         queue_messages_max: int,
         queue_bytes_max: int,
         linger_s: float,
+        recorded: bool,
     ) -> None:
         self.name = name
         self.stack = stack
@@ -70,7 +72,7 @@ class Group:
             bytes_max=queue_bytes_max,
             on_full=lambda: driver.follow(Pause(name)),
             on_room=lambda: driver.step(Resume(name)),
-            on_taken=driver.record_taken,
+            on_taken=driver.record_taken if recorded else None,
             on_view=driver.record_view,
             on_barrier=driver.record_barrier,
             on_excluded=lambda: driver.return_to(name),
@@ -246,12 +248,7 @@ class Group:
 
     def _check(self, payloads: Sequence[bytes]) -> None:
         self._check_open()
-        size_max = self._message_bytes_max
-        for payload in payloads:
-            if not isinstance(payload, bytes):
-                raise UsageError(f"a payload is bytes, not {type(payload).__name__}; encode it first")
-            if len(payload) > size_max:
-                raise MessageTooLargeError(len(payload), size_max)
+        check(payloads, self._message_bytes_max)
 
     def _check_open(self) -> None:
         if self._driver.error is not None:
@@ -288,13 +285,13 @@ class Group:
     def deliver(self, event: Delivered) -> None:
         self._stream.put(
             Batch(
-                payloads=event.payloads,
-                sender=event.sender,
-                number=event.number,
-                order=LEVEL_NAMES[event.level],
-                group=event.group,
-                view_id=event.view_id,
-                private=event.private,
+                event.payloads,
+                event.sender,
+                event.number,
+                LEVEL_NAMES[event.level],
+                event.group,
+                event.view_id,
+                event.private,
             )
         )
 

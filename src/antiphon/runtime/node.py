@@ -31,7 +31,7 @@ from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN, Join
 from antiphon.kernel.options import Options
-from antiphon.runtime.address import SocketAddress, join_address, resolve, split_address
+from antiphon.runtime.address import SocketAddress, is_loopback, join_address, resolve, split_address
 from antiphon.runtime.address_book import CONTACTS
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.discovery import LOOK_S, Discovery
@@ -74,6 +74,8 @@ class Node:
     ) -> None:
         """
         address             "host:port" to receive on; port 0 takes any free one
+        options             limits and rhythms, the same at all members of a group; if none are given, Options(), or
+                            Options.local() where the address is one of loopback
         linger_s            how long `close` waits, at most, until all members have what was sent here, and as long
                             again until those that go on have a view without this process
         queue_messages_max  messages that wait for the application to read them, per group;
@@ -94,6 +96,7 @@ class Node:
         self.process = ProcessId(name, incarnation)
         self._address = address
         self._options = options or Options()
+        self._takes_local_options = options is None
         self._linger_s = linger_s
         self._queue_messages_max = queue_messages_max
         self._queue_bytes_max = queue_bytes_max
@@ -117,6 +120,8 @@ class Node:
                 f"node {self.process.name!r} was started before; make a new one, with a higher incarnation"
             )
         self._family, address = await resolve(self._address, socket.AF_UNSPEC)
+        if self._takes_local_options and is_loopback(address):
+            self._options = Options.local()
         sock = bind(self._family, address)
         self._address = join_address(sock.getsockname())
         try:
@@ -283,6 +288,7 @@ class Node:
             queue_messages_max=self._queue_messages_max,
             queue_bytes_max=self._queue_bytes_max,
             linger_s=self._linger_s,
+            recorded=self._history is not None,
         )
 
     async def _resolve(self, members: Mapping[str, str]) -> dict[ProcessId, SocketAddress]:

@@ -9,11 +9,12 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, final
 
+from antiphon.kernel.errors import MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId
 
-MESSAGES_MAX: Final = 1024
+MESSAGES_MAX: Final = 4096
 BYTES_MAX: Final = 1024 * 1024
 """At either limit the outbox is full. One message may pass it by its own length, so that a long one can go at all."""
 
@@ -27,10 +28,32 @@ class Way:
     barrier: bool = False
 
 
+def check(payloads: Sequence[object], size_max: int) -> None:
+    """Whether all these can be sent; raises where one cannot."""
+    for payload in payloads:
+        if not isinstance(payload, bytes):
+            raise UsageError(f"a payload is bytes, not {type(payload).__name__}; encode it first")
+        if len(payload) > size_max:
+            raise MessageTooLargeError(len(payload), size_max)
+
+
+@final
+class Run:
+    """Messages to go one way, and their bytes."""
+
+    __slots__ = ("payloads", "size", "way")
+
+    def __init__(self, way: Way, payloads: list[bytes], size: int) -> None:
+        self.way = way
+        self.payloads = payloads
+        self.size = size
+
+
 Offer = Callable[[list[bytes], Way], int]
 """Offers payloads, to go one way, to the engine, which takes so many of them from the front."""
 
 
+@final
 class Outbox:
     """Runs of payloads, each to go one way, first in first out."""
 
@@ -41,7 +64,7 @@ class Outbox:
         self._bytes = 0
         self._offer = offer
         self._loop = asyncio.get_running_loop()
-        self._runs: deque[tuple[Way, list[bytes]]] = deque()
+        self._runs: deque[Run] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._drains: list[tuple[int, asyncio.Future[None]]] = []
         """Who waits until so many have been taken."""
@@ -72,16 +95,21 @@ class Outbox:
 
     def put(self, payloads: Sequence[bytes], way: Way) -> int:
         """Take messages from the front while there is room; how many."""
-        taken = list(payloads[: max(0, MESSAGES_MAX - self.messages)])
-        size = sum(map(len, taken))
-        while taken and self._bytes + size - len(taken[-1]) >= BYTES_MAX:
-            size -= len(taken.pop())
+        taken: list[bytes] = []
+        size = 0
+        for payload in payloads:
+            if self.messages + len(taken) >= MESSAGES_MAX or self._bytes + size >= BYTES_MAX:
+                break
+            taken.append(payload)
+            size += len(payload)
         if not taken:
             return 0
-        if self._runs and self._runs[-1][0] == way and not way.barrier:  # of those, one is an offer
-            self._runs[-1][1].extend(taken)
+        last = self._runs[-1] if self._runs else None
+        if last is not None and last.way == way and not way.barrier:  # of those, one is an offer
+            last.payloads.extend(taken)
+            last.size += size
         else:
-            self._runs.append((way, taken))
+            self._runs.append(Run(way, taken, size))
         self.messages += len(taken)
         self._bytes += size
         if not self._blocked:
@@ -108,17 +136,20 @@ class Outbox:
     def _flush(self) -> None:
         self._scheduled = False
         while self._runs and not self._blocked:
-            way, payloads = self._runs[0]
+            run = self._runs[0]
             self._blocked = True  # and `unblock` may come within the offer, when the engine sends at once what it took
-            count = self._offer(payloads, way)
+            count = self._offer(run.payloads, run.way)
             self.messages -= count
             self._taken += count
-            self._bytes -= sum(map(len, payloads[:count]))
-            if count == len(payloads):
+            if count == len(run.payloads):
                 self._blocked = False
+                self._bytes -= run.size
                 self._runs.popleft()
             else:
-                self._runs[0] = (way, payloads[count:])
+                for payload in run.payloads[:count]:
+                    run.size -= len(payload)
+                    self._bytes -= len(payload)
+                run.payloads = run.payloads[count:]
         for taken, waiter in self._drains:
             if taken <= self._taken and not waiter.done():
                 waiter.set_result(None)

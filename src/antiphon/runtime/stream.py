@@ -4,14 +4,15 @@ Limits: at `messages_max` messages or `bytes_max` payload bytes the queue is ful
 both is free again it asks to resume. Between the two it takes what was already on its way, at most what one step of the
 engine delivers. A paused engine stops consuming, so senders wait in turn: nothing is dropped.
 
-One reader at a time. A new reader may follow one that has stopped reading, and goes on where that one left off, even in
-the middle of a batch; two that read at the same time are refused, since each would miss what the other took.
+One reader (readers.py) at a time. A new reader may follow one that has stopped reading, and goes on where that one left
+off, even in the middle of a batch; two that read at the same time are refused, since each would miss what the other
+took.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Final, final
 
 from antiphon.runtime.errors import ReaderError
 from antiphon.runtime.events import Barrier, Batch, BatchEvent, Excluded, Message, Stalled, StreamEvent, ViewChange
@@ -24,6 +25,7 @@ Taken = Callable[[Batch, int, int, int], None]
 """Told of each batch or part of one as the application is handed it: batch, first number, count, payload bytes."""
 
 
+@final
 class Stream:
     """The events of one group on their way to the application."""
 
@@ -35,7 +37,7 @@ class Stream:
         bytes_max: int,
         on_full: Callable[[], None],
         on_room: Callable[[], None],
-        on_taken: Taken,
+        on_taken: Taken | None,
         on_view: Callable[[ViewChange], None],
         on_barrier: Callable[[Barrier], None],
         on_excluded: Callable[[], None],
@@ -75,7 +77,7 @@ class Stream:
         self._entries.append(entry)
         if isinstance(entry, Batch):
             self.messages += len(entry.payloads)
-            self.bytes += sum(map(len, entry.payloads))
+            self.bytes += entry.size
             if not self._full and (self.messages >= self._messages_max or self.bytes >= self._bytes_max):
                 self._full = True
                 self._on_full()
@@ -111,6 +113,10 @@ class Stream:
             raise ReaderError(self.group)
         self._reader = reader
 
+    def is_ready(self, reader: object) -> bool:
+        """Whether there is something to take at once, by this reader, which has not had its turn."""
+        return bool(self._entries) and reader is self._reader and self._waiter is None and self._turn < TURN_MESSAGES
+
     async def ready(self, reader: object) -> None:
         """Return when there is something to take. Nothing is taken here, so to cancel this loses nothing."""
         if reader is not self._reader or self._waiter is not None:
@@ -137,17 +143,16 @@ class Stream:
             return self._take_other(entry)
         if self._position:
             entry = Batch(
-                payloads=entry.payloads[self._position :],
-                sender=entry.sender,
-                number=entry.number + self._position,
-                order=entry.order,
-                group=entry.group,
-                view_id=entry.view_id,
-                private=entry.private,
+                entry.payloads[self._position :],
+                entry.sender,
+                entry.number + self._position,
+                entry.order,
+                entry.group,
+                entry.view_id,
+                entry.private,
             )
             self._position = 0
-        count = len(entry.payloads)
-        self._took(entry, entry.number, count, sum(map(len, entry.payloads)))
+        self._took(entry, entry.number, len(entry.payloads), entry.size)
         return entry
 
     def take_message(self) -> StreamEvent:
@@ -156,22 +161,15 @@ class Stream:
         if not isinstance(entry, Batch):
             self._entries.popleft()
             return self._take_other(entry)
-        payload = entry.payloads[self._position]
-        number = entry.number + self._position
-        self._position += 1
+        position = self._position
+        payload = entry.payloads[position]
+        number = entry.number + position
+        self._position = position + 1
         if self._position == len(entry.payloads):
             self._entries.popleft()
             self._position = 0
         self._took(entry, number, 1, len(payload))
-        return Message(
-            payload=payload,
-            sender=entry.sender,
-            number=number,
-            order=entry.order,
-            group=entry.group,
-            view_id=entry.view_id,
-            private=entry.private,
-        )
+        return Message(payload, entry.sender, number, entry.order, entry.group, entry.view_id, entry.private)
 
     def _take_other(self, entry: Other) -> Other:
         if isinstance(entry, ViewChange):
@@ -186,7 +184,8 @@ class Stream:
         self._turn += count
         self.messages -= count
         self.bytes -= size
-        self._on_taken(batch, number, count, size)
+        if self._on_taken is not None:
+            self._on_taken(batch, number, count, size)
         if self._full and self.messages * 2 <= self._messages_max and self.bytes * 2 <= self._bytes_max:
             self._full = False
             self._on_room()
@@ -194,33 +193,3 @@ class Stream:
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
-
-
-class MessageReader:
-    """Iterates over single messages, view changes and their like."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        stream.attach(self)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> StreamEvent:
-        await self._stream.ready(self)
-        return self._stream.take_message()
-
-
-class BatchReader:
-    """Iterates over batches, view changes and their like."""
-
-    def __init__(self, stream: Stream) -> None:
-        self._stream = stream
-        stream.attach(self)
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> BatchEvent:
-        await self._stream.ready(self)
-        return self._stream.take_batch()

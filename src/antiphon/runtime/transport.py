@@ -3,6 +3,11 @@
 The event loop wakes the reader once for all datagrams that wait, and the reader hands them over as one list: no
 callback, task or object per datagram. Sending tries the socket at once; what it does not take waits in a bounded queue.
 
+Where the kernel can (Linux), many datagrams pass through one call. Sent together are datagrams of one length, the last
+of which may be shorter, for one destination (UDP_SEGMENT); the reader is given what came in a row from one sender in
+one piece, and cuts it up again (UDP_GRO). On the wire they are single datagrams like any others. A network device, or a
+path, that will not have them so refuses the call: then they go one by one, and from there on all do.
+
 UDP may lose anything, and the protocol above resends. So nothing here raises for the network's sake: a datagram that
 finds the queue full, is longer than any packet, or meets an error of the operating system is dropped and counted.
 """
@@ -10,23 +15,67 @@ finds the queue full, is longer than any packet, or meets an error of the operat
 import asyncio
 import errno
 import socket
+import sys
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from struct import Struct
+from typing import Final, NamedTuple, Protocol
 
 from antiphon.runtime.address import SocketAddress, join_address
 from antiphon.runtime.errors import AddressError
 
-READ_DATAGRAMS_MAX: Final = 64
-"""Read per wake-up; then others on the loop get their turn."""
+READ_CALLS_MAX: Final = 64
+READ_DATAGRAMS_MAX: Final = 256
+"""Read per wake-up, by so many calls; then others on the loop get their turn."""
 QUEUE_DATAGRAMS_MAX: Final = 8192
 """Datagrams that wait for the socket; at the limit new ones are dropped and counted."""
 SOCKET_BUFFER_BYTES: Final = 8 * 1024 * 1024
 """Asked of the operating system, which may grant less."""
 DATAGRAM_BYTES_MAX: Final = 65_507
 """The longest that UDP over IPv4 carries. Data packets are much shorter; what members say about a view may not be."""
+UDP_SEGMENT: Final = 103
+UDP_GRO: Final = 104
+SEGMENTS_MAX: Final = 64
+"""Datagrams that the kernel takes in one call…"""
+PIECE_BYTES_MAX: Final = 65_535
+"""…and bytes that it gives in one."""
+_REFUSALS: Final = (errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSUPP, errno.ENOPROTOOPT)
+"""What a device or a path answers that does not take several at a time, or not of this size."""
 RETRY_S: Final = 0.001
 """The network device is out of buffers, which no event announces the end of: look again after this."""
+
+
+_SEGMENT: Final = Struct("=H")
+_SEGMENT_READ: Final = Struct("=i")
+_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_SEGMENT_READ.size) if sys.platform == "linux" else 0
+
+
+class Piece(NamedTuple):
+    """Datagrams that leave by one call: one, or several of which all but the last have `segment` bytes."""
+
+    packets: list[bytes]
+    segment: int
+
+
+def pieces(packets: list[bytes]) -> list[Piece]:
+    """These datagrams in their order, in as few calls as may be."""
+    result: list[Piece] = []
+    start = 0
+    while start < len(packets):
+        segment = len(packets[start])
+        total = segment
+        end = start + 1
+        while end < len(packets) and end - start < SEGMENTS_MAX:
+            size = len(packets[end])
+            if size > segment or total + size > DATAGRAM_BYTES_MAX:
+                break
+            total += size
+            end += 1
+            if size < segment:
+                break
+        result.append(Piece(packets[start:end], segment))
+        start = end
+    return result
 
 
 class Transport(Protocol):
@@ -68,6 +117,18 @@ def _enlarge(sock: socket.socket, option: str) -> None:
         sock.setsockopt(socket.SOL_SOCKET, getattr(socket, option), SOCKET_BUFFER_BYTES)
 
 
+def _offers_segments(sock: socket.socket) -> bool:
+    """Whether the kernel takes and gives several datagrams at a time."""
+    if sys.platform != "linux":
+        return False
+    try:
+        sock.getsockopt(socket.SOL_UDP, UDP_SEGMENT)
+        sock.setsockopt(socket.SOL_UDP, UDP_GRO, 1)
+    except OSError:
+        return False
+    return True
+
+
 class UdpTransport:
     """One bound socket on the running event loop, which must have `add_reader` (asyncio's selector loops, uvloop)."""
 
@@ -76,10 +137,14 @@ class UdpTransport:
     ) -> None:
         self._sock = sock
         self._loop = asyncio.get_running_loop()
-        # One byte more than a packet may have shows what was cut off.
-        self._buffer = memoryview(bytearray(datagram_bytes_max + 1))
+        self._datagram_bytes_max = datagram_bytes_max
+        # One byte more than a packet may have shows what was cut off; what comes in one piece may be longer.
+        self._reads_pieces = _offers_segments(sock)
+        self._sends_pieces = self._reads_pieces
+        self._buffer = memoryview(bytearray((PIECE_BYTES_MAX if self._reads_pieces else datagram_bytes_max) + 1))
         self._on_datagrams = on_datagrams
-        self._queue: deque[tuple[bytes, SocketAddress]] = deque()
+        self._queue: deque[tuple[Piece, SocketAddress]] = deque()
+        self._queued = 0
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
         self.datagrams_received = 0
@@ -89,36 +154,61 @@ class UdpTransport:
         self.socket_errors = 0
         self._loop.add_reader(sock.fileno(), self._read)
 
+    # ---- in --------------------------------------------------------------------------------------------------------
+
     def _read(self) -> None:
-        recv_into = self._sock.recv_into
-        buffer = self._buffer
         datagrams: list[bytes] = []
-        for _ in range(READ_DATAGRAMS_MAX):
+        read = self._read_pieces if self._reads_pieces else self._read_one
+        for _ in range(READ_CALLS_MAX):
             try:
-                size = recv_into(buffer)
+                read(datagrams)
             except (BlockingIOError, InterruptedError):
                 break
             except OSError:  # an ICMP answer to something that was sent: the peer is not there now
                 self.socket_errors += 1
-                continue
-            if size < len(buffer):
-                datagrams.append(bytes(buffer[:size]))
-            else:
-                self.datagrams_oversized += 1
+            if len(datagrams) >= READ_DATAGRAMS_MAX:
+                break
         if datagrams:
             self.datagrams_received += len(datagrams)
             self._on_datagrams(datagrams)
 
-    def send(self, packets: list[bytes], destinations: list[SocketAddress]) -> None:
-        for packet in packets:
-            for destination in destinations:
-                if self._queue or not self._try(packet, destination):
-                    self._wait(packet, destination)
+    def _read_one(self, datagrams: list[bytes]) -> None:
+        size = self._sock.recv_into(self._buffer)
+        if size < len(self._buffer):
+            datagrams.append(bytes(self._buffer[:size]))
+        else:
+            self.datagrams_oversized += 1
 
-    def _try(self, packet: bytes, destination: SocketAddress) -> bool:
+    def _read_pieces(self, datagrams: list[bytes]) -> None:
+        size, ancillary, _, _ = self._sock.recvmsg_into((self._buffer,), _ANCILLARY_BYTES)
+        segment = _SEGMENT_READ.unpack(ancillary[0][2])[0] if ancillary else size
+        if size <= segment <= self._datagram_bytes_max:
+            datagrams.append(bytes(self._buffer[:size]))
+            return
+        for start in range(0, size, segment):
+            end = min(start + segment, size)
+            if end - start <= self._datagram_bytes_max:
+                datagrams.append(bytes(self._buffer[start:end]))
+            else:
+                self.datagrams_oversized += 1
+
+    # ---- out -------------------------------------------------------------------------------------------------------
+
+    def send(self, packets: list[bytes], destinations: list[SocketAddress]) -> None:
+        together = pieces(packets) if self._sends_pieces else [Piece([packet], len(packet)) for packet in packets]
+        for piece in together:
+            for destination in destinations:
+                if self._queue or not self._try(piece, destination):
+                    self._wait(piece, destination)
+
+    def _try(self, piece: Piece, destination: SocketAddress) -> bool:
         """False if the socket cannot take it now; then the wake-up is arranged."""
         try:
-            self._sock.sendto(packet, destination)
+            if len(piece.packets) == 1:
+                self._sock.sendto(piece.packets[0], destination)
+            else:
+                segment = (socket.SOL_UDP, UDP_SEGMENT, _SEGMENT.pack(piece.segment))
+                self._sock.sendmsg(piece.packets, (segment,), 0, destination)
         except (BlockingIOError, InterruptedError):
             self._loop.add_writer(self._sock.fileno(), self._drain)
             return False
@@ -127,23 +217,38 @@ class UdpTransport:
                 self._loop.remove_writer(self._sock.fileno())
                 self._retry = self._loop.call_later(RETRY_S, self._drain)
                 return False
-            self.socket_errors += 1
+            if error.errno in _REFUSALS and len(piece.packets) > 1:
+                self._send_apart(piece, destination)
+            else:
+                self.socket_errors += 1
         else:
-            self.datagrams_sent += 1
+            self.datagrams_sent += len(piece.packets)
         return True
 
-    def _wait(self, packet: bytes, destination: SocketAddress) -> None:
-        if len(self._queue) < QUEUE_DATAGRAMS_MAX:
-            self._queue.append((packet, destination))
+    def _send_apart(self, piece: Piece, destination: SocketAddress) -> None:
+        """Together they are refused: one by one they go the way of all others."""
+        self._sends_pieces = False
+        waiting, self._queue = self._queue, deque()
+        for packet in piece.packets:
+            single = Piece([packet], len(packet))
+            if self._queue or not self._try(single, destination):
+                self._wait(single, destination)
+        self._queue.extend(waiting)
+
+    def _wait(self, piece: Piece, destination: SocketAddress) -> None:
+        if self._queued < QUEUE_DATAGRAMS_MAX:
+            self._queue.append((piece, destination))
+            self._queued += len(piece.packets)
         else:
-            self.datagrams_dropped += 1
+            self.datagrams_dropped += len(piece.packets)
 
     def _drain(self) -> None:
         while self._queue:
-            packet, destination = self._queue[0]
-            if not self._try(packet, destination):
+            piece, destination = self._queue.popleft()
+            if not self._try(piece, destination):
+                self._queue.appendleft((piece, destination))
                 return
-            self._queue.popleft()
+            self._queued -= len(piece.packets)
         self._loop.remove_writer(self._sock.fileno())
 
     def close(self) -> None:
@@ -156,6 +261,7 @@ class UdpTransport:
         if self._retry is not None:
             self._retry.cancel()
         self._queue.clear()
+        self._queued = 0
         self._sock.close()
 
     def statistics(self) -> dict[str, int]:

@@ -31,7 +31,7 @@ minority. A leaf whose representatives all fail before others could take their p
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
@@ -169,7 +169,7 @@ class Hierarchy:
                 if isinstance(event, Message) and event.payload[:1] == OWN:
                     await self._take_from_leaf(event)
                 elif isinstance(event, Message):
-                    await self._events.put(replace(event, payload=event.payload[1:]))
+                    await self._events.put(event.with_payload(event.payload[1:]))
                 else:
                     await self._events.put(event)
         except AntiphonError as error:

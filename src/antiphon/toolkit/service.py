@@ -21,7 +21,7 @@ All members of a group have to use the toolkit, and all with state or all withou
 import asyncio
 import logging
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -337,13 +337,13 @@ class Service:
             if isinstance(content, Again):
                 self._provider.offer(event.sender)
                 return None
-            return replace(event, payload=content) if isinstance(content, bytes) else None
+            return event.with_payload(content) if isinstance(content, bytes) else None
         if self.has_state and not self._provider.admit(event.sender, event.number, event.view_id):
             if isinstance(content, Ask):
                 await self._reply(event.sender, content, b"", CONTAINED)
             return None
         if isinstance(content, bytes):
-            return replace(event, payload=content)
+            return event.with_payload(content)
         assert isinstance(event, Message)
         return await self._take_own(event, content)
 
@@ -359,7 +359,7 @@ class Service:
                 before = self.tables.diffuse(event.sender, event.number)
                 for listener in self._listeners:
                     listener.diffused(event.sender, event.number, before, content.payload)
-                return replace(event, payload=content.payload)
+                return event.with_payload(content.payload)
         return None
 
     def _take_relayed(self, event: Message, relayed: Relayed) -> ClientMessage | None:

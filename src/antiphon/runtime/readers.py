@@ -1,0 +1,48 @@
+"""The two ways to read a stream: message by message, or in batches.
+
+These stay plain Python where the rest is compiled: `async for` is quickest with coroutines of its own kind. A reader
+asks the stream to make it wait only when there is nothing to take.
+"""
+
+from typing import Self
+
+from antiphon.runtime.events import BatchEvent, StreamEvent
+from antiphon.runtime.stream import Stream
+
+
+class MessageReader:
+    """Iterates over single messages, view changes and their like."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        stream.attach(self)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> StreamEvent:
+        stream = self._stream
+        if not stream.is_ready(self):
+            await stream.ready(self)
+        return stream.take_message()
+
+
+class BatchReader:
+    """Iterates over batches, view changes and their like."""
+
+    __slots__ = ("_stream",)
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        stream.attach(self)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> BatchEvent:
+        stream = self._stream
+        if not stream.is_ready(self):
+            await stream.ready(self)
+        return stream.take_batch()
