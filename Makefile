@@ -2,7 +2,7 @@
 # A C compiler and Java are used where they are found and done without where they are not.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz networks views measure bench
+.PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz networks views measure bench peers latency paper stall recording scaling
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,6 +24,12 @@ help:
 	@echo 'make views    how long it takes from kill -9 to the next view; as root'
 	@echo 'make measure  messages and bytes beside the paper, growth with members and groups, 200 of each'
 	@echo 'make bench    messages per second, compiled and as plain Python'
+	@echo 'make peers    Antiphon beside ZeroMQ, Corosync, JGroups and the bare wire, with targets; as root'
+	@echo 'make latency  round trips beside a raw echo, one way idle and at half load: p50, p99, p99.9'
+	@echo 'make paper    the tables of isis-1991, ours beside the paper'\''s'
+	@echo 'make stall    memory while a receiver does not read for 30 s'
+	@echo 'make recording what it costs to record a history'
+	@echo 'make scaling  throughput and processor time by members, sizes, orders and groups'
 	@echo 'make clean    remove what was built, but not .venv'
 	@echo
 	@echo 'PYTHON=python3.12 chooses the Python that .venv is made with; ANTIPHON_PURE=1 does without compiled files.'
@@ -92,8 +98,14 @@ views: setup
 	$(BIN)/python -m bench.views
 
 bench: setup
-	$(BIN)/python bench/throughput.py
-	ANTIPHON_PURE=1 $(BIN)/python bench/throughput.py
+	$(BIN)/python -m bench.throughput
+	ANTIPHON_PURE=1 $(BIN)/python -m bench.throughput
+
+peers: setup
+	$(BIN)/python -m bench.peers --must --save bench/results/peers.json --plot bench/results/peers.svg
+
+latency paper stall recording scaling: setup
+	$(BIN)/python -m bench.$@ --out bench/results
 
 format: setup
 	$(BIN)/ruff check --fix .

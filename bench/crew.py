@@ -1,0 +1,134 @@
+"""A crew: processes that stay up and do one job after another, so that what is compared can take turns in one run.
+
+The parent tells a process `job` with a `what` and its fields; the process answers `done` with what came of it. A job
+that takes longer than its limit, or a process that ends, ends the run: nothing is reported then.
+"""
+
+import asyncio
+import statistics
+from collections.abc import Collection, Coroutine, Iterable, Sequence
+from types import TracebackType
+from typing import Final, Self
+
+from antiphon.runtime.workers import Object, Worker, Workers
+from bench.figures import IncompleteError
+
+JOB_S: Final = 30.0
+"""Beside the time that a job is meant to last."""
+MEMBER: Final = ("-m", "bench.member")
+ECHO: Final = ("-m", "bench.echo")
+
+
+def mean_rate(measured: list[Object]) -> float:
+    """Of what a flood has measured: delivered messages per second, the mean over the members."""
+    return statistics.mean(float(member["rate"]) for member in measured)
+
+
+async def together(jobs: Iterable[Coroutine[None, None, Object]]) -> list[Object]:
+    """Do all at the same time. If one fails the others are given up, and its error is raised."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            doing = [tasks.create_task(job) for job in jobs]
+    except BaseExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [task.result() for task in doing]
+
+
+class Crew:
+    """Processes of one kind; a context manager that leaves none behind."""
+
+    def __init__(self, program: Sequence[str], names: Sequence[str]) -> None:
+        self._starting = Workers(program, names)
+        self.workers: list[Worker] = []
+        self.pids: list[int] = []
+
+    async def __aenter__(self) -> Self:
+        self.workers = await self._starting.__aenter__()
+        try:
+            self.pids = [report["pid"] for report in await self.all("hello")]
+        except BaseException:
+            await self._starting.__aexit__(None, None, None)
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._starting.__aexit__(kind, error, traceback)
+
+    def __len__(self) -> int:
+        return len(self.workers)
+
+    async def one(self, rank: int, what: str, *, takes_s: float = 0.0, **fields: object) -> Object:
+        """Have one process do a job."""
+        worker = self.workers[rank]
+        worker.tell("job", what=what, **fields)
+        try:
+            async with asyncio.timeout(takes_s + JOB_S):
+                return await worker.expect("done")
+        except TimeoutError:
+            raise IncompleteError(
+                f"process {worker.name} did not finish {what!r} within {takes_s + JOB_S:.0f} s"
+            ) from None
+
+    async def all(self, what: str, *, takes_s: float = 0.0, **fields: object) -> list[Object]:
+        """Have all processes do a job at the same time."""
+        return await together(self.one(rank, what, takes_s=takes_s, **fields) for rank in range(len(self.workers)))
+
+
+class Members(Crew):
+    """Members of the same groups, on loopback."""
+
+    def __init__(
+        self, members: int, *, groups: int = 1, own_domains: bool = False, histories: str | None = None
+    ) -> None:
+        super().__init__(MEMBER, [f"p{rank}" for rank in range(1, members + 1)])
+        self._groups = groups
+        self._own_domains = own_domains
+        self._histories = histories
+
+    async def __aenter__(self) -> Self:
+        await super().__aenter__()
+        try:
+            await self._meet()
+        except BaseException:
+            await super().__aexit__(None, None, None)
+            raise
+        return self
+
+    async def _meet(self) -> None:
+        addresses = {}
+        for rank, worker in enumerate(self.workers):
+            bound = await self.one(rank, "bind", name=worker.name, history=self._histories)
+            addresses[worker.name] = bound["address"]
+        await self.all("join", members=addresses, groups=self._groups, own_domains=self._own_domains)
+
+    async def close(self) -> None:
+        """Have all close their nodes in good order, and so their histories."""
+        await self.all("close")
+
+    async def flood(
+        self, order: str, size: int, *, seconds: float, warmup: float = 0.5, senders: Collection[int] | None = None
+    ) -> list[Object]:
+        """Some or all send as fast as they may; what each has measured, once everybody has everything."""
+        await self.all("count")
+        ranks = range(len(self)) if senders is None else senders
+        measured = await together(
+            self.one(
+                rank,
+                "flood",
+                takes_s=warmup + seconds,
+                order=order,
+                size=size,
+                warmup=warmup,
+                seconds=seconds,
+                sends=rank in ranks,
+            )
+            for rank in range(len(self))
+        )
+        await self.complete(sum(member["sent"] for member in measured))
+        return measured
+
+    async def complete(self, messages: int) -> None:
+        """Refuse the run unless every member is handed exactly so many messages, without a gap."""
+        await self.all("complete", messages=messages)

@@ -1,0 +1,5 @@
+"""`python -m bench.peers`: see command.py."""
+
+from bench.peers.command import main
+
+main()

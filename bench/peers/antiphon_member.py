@@ -1,0 +1,99 @@
+"""A member of an Antiphon group. Extra arguments: the order; `batches` or `messages`, how it reads; the event loop,
+`asyncio` or `uvloop`; and `profile`, to have the first member's profile in its report.
+"""
+
+import asyncio
+import cProfile
+import importlib
+import io
+import pstats
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from antiphon import Batch, Group, Message, Node
+from bench.peers.member import NUMBERS, Seat, Tally, take_seat, wait_for_end, wait_for_go
+
+GROUP: Final = "bench"
+PROFILE_LINES: Final = 30
+
+
+async def send(group: Group, payloads: list[bytes], order: str, count: int) -> None:
+    for _ in range(count // NUMBERS):
+        await group.send_many(payloads, order=order)
+    await group.send_many(payloads[: count % NUMBERS], order=order)
+
+
+async def read_batches(group: Group, tally: Tally) -> None:
+    async for event in group.batches():
+        if type(event) is Batch:
+            tally.take(event.payloads, event.payloads[0][1])
+            if tally.is_complete:
+                return
+
+
+async def read_messages(group: Group, tally: Tally, own: int) -> None:
+    positions = tally.positions
+    left = tally.left
+    async for event in group:
+        if type(event) is Message:
+            payload = event.payload
+            rank = payload[1]
+            if rank == own:
+                continue
+            position = positions[rank]
+            if payload[0] != position % NUMBERS:
+                tally.wrong += 1
+            positions[rank] = position + 1
+            left -= 1
+            if not left:
+                tally.add(tally.left)
+                return
+
+
+async def phase(group: Group, seat: Seat, count: int) -> Tally:
+    order, reading, *_ = seat.extra
+    tally = Tally(seat, count)
+    reader = read_batches(group, tally) if reading == "batches" else read_messages(group, tally, seat.rank)
+    await asyncio.gather(send(group, seat.payloads(), order, count), reader)
+    return tally
+
+
+async def aside(wait: Callable[[], None]) -> None:
+    """Wait in a thread: meanwhile the node serves the others."""
+    await asyncio.get_running_loop().run_in_executor(None, wait)
+
+
+async def work(seat: Seat) -> None:
+    addresses = {f"p{rank}": f"127.0.0.1:{port}" for rank, port in enumerate(seat.ports)}
+    name = f"p{seat.rank}"
+    async with Node(name, address=addresses[name], linger_s=0.0) as node:
+        group = await node.join(GROUP, members=addresses)
+        await aside(wait_for_go)
+        warmup = await phase(group, seat, seat.warmup)
+        await aside(lambda: wait_for_go(warmup))
+        if "profile" in seat.extra and seat.rank == 0:
+            with cProfile.Profile() as profile:
+                tally = await phase(group, seat, seat.count)
+            tally.report(profile=render(profile), statistics=node.statistics())
+        else:
+            tally = await phase(group, seat, seat.count)
+            tally.report(statistics=node.statistics())
+        await aside(wait_for_end)
+
+
+def render(profile: cProfile.Profile) -> str:
+    text = io.StringIO()
+    pstats.Stats(profile, stream=text).strip_dirs().sort_stats("tottime").print_stats(PROFILE_LINES)
+    return text.getvalue()
+
+
+def main() -> None:
+    seat = take_seat(sys.argv[1:])
+    factory = importlib.import_module("uvloop").new_event_loop if "uvloop" in seat.extra else None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(work(seat))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Antiphon itself, in each order, read in batches or message by message."""
+
+import importlib.util
+import sys
+from functools import cache
+from typing import Final
+
+from antiphon import _build
+from bench.peers.system import System
+
+ORDERS: Final = ("fifo", "causal", "agreed", "safe")
+BATCHES: Final = "batches"
+MESSAGES: Final = "messages"
+
+
+@cache
+def event_loop() -> str:
+    """uvloop where it is installed (the extra `speed` brings it), else asyncio's own."""
+    return "uvloop" if importlib.util.find_spec("uvloop") else "asyncio"
+
+
+def version() -> str:
+    return f"{_build.describe()}, {event_loop()}"
+
+
+def nothing() -> None:
+    return
+
+
+def antiphon(order: str, reading: str = BATCHES, *more: str) -> System:
+    """A system called `antiphon-causal` when it reads batches, and `antiphon-causal-messages` else."""
+    return System(
+        name=f"antiphon-{order}" if reading == BATCHES else f"antiphon-{order}-{reading}",
+        order=order,
+        version=version,
+        prepare=nothing,
+        command=lambda: [sys.executable, "-m", "bench.peers.antiphon_member"],
+        extra=lambda: [order, reading, event_loop(), *more],
+    )
