@@ -10,7 +10,8 @@ import pytest
 
 from antiphon.faults import Loss
 from antiphon.kernel.options import Options
-from antiphon.runtime import Batch, Group, Message, ViewChange
+from antiphon.runtime import Batch, Group, Message, NodeFailedError, ViewChange
+from antiphon.runtime.events import BatchEvent
 from tests.runtime.cluster import bad_network, cluster, read, run, stalled, until
 
 
@@ -135,13 +136,13 @@ def test_batches_hold_the_same_stream() -> None:
     run(test)
 
 
-def test_sends_of_one_turn_share_packets() -> None:
+def test_sends_of_one_turn_share_packets_but_for_the_first_which_goes_at_once() -> None:
     async def test() -> None:
         async with cluster() as (nodes, groups):
             for _ in range(100):
                 await groups[0].send(b"x" * 10)
             await read(groups[1], 100)
-            assert nodes[0].statistics()["packets_sent"] == 1
+            assert nodes[0].statistics()["packets_sent"] == 2
 
     run(test)
 
@@ -247,5 +248,51 @@ def test_two_groups_of_one_node_are_apart() -> None:
                 (message,) = await read(group, 1)
                 assert isinstance(message, Message)
                 assert (message.payload, message.number) == (b"all", 1)
+
+    run(test)
+
+
+def test_listeners_answer_at_once_and_in_order() -> None:
+    async def test() -> None:
+        async with cluster() as (_, groups):
+            answers: list[bytes] = []
+            done = asyncio.Event()
+
+            def answer(event: BatchEvent) -> None:
+                if isinstance(event, Batch):
+                    for payload in event.payloads:
+                        if payload.startswith(b"ask"):
+                            assert groups[1].send_now(b"answer" + payload[3:])
+
+            def hear(event: BatchEvent) -> None:
+                if isinstance(event, Batch):
+                    answers.extend(payload for payload in event.payloads if payload.startswith(b"answer"))
+                    if len(answers) == 100:
+                        done.set()
+
+            groups[1].listen(answer)
+            groups[0].listen(hear)
+            for number in range(100):
+                assert groups[0].send_now(b"ask%d" % number)
+            await asyncio.wait_for(done.wait(), 10)
+            assert answers == [b"answer%d" % number for number in range(100)]
+
+    run(test)
+
+
+def test_what_a_listener_raises_fails_its_node_alone() -> None:
+    def fail(event: BatchEvent) -> None:
+        if isinstance(event, Batch):
+            raise ValueError("a mistake of the listener")
+
+    async def test() -> None:
+        async with cluster(linger_s=0.05) as (_, groups):
+            groups[0].listen(fail)
+            await groups[1].send(b"x")
+            await read(groups[1], 1)
+            await until(lambda: groups[0].is_over)
+            with pytest.raises(NodeFailedError, match="a mistake of the listener"):
+                await groups[0].send(b"y")
+            await groups[1].send(b"z")
 
     run(test)

@@ -296,3 +296,37 @@ def test_at_the_end_views_count_as_taken_up_to_the_first_unread_message() -> Non
         assert other.calls == ["view 2"]
 
     run(test)
+
+
+def test_a_listener_is_told_of_what_waits_and_of_what_comes() -> None:
+    async def test() -> None:
+        it = Calls()
+        it.put_view(1)
+        it.put(1, 3)
+        heard: list[object] = []
+        it.stream.listen(heard.append)
+        it.put(4, 2, size=5)
+        it.put_barrier(6)
+        assert [type(event).__name__ for event in heard] == ["ViewChange", "Batch", "Batch", "Barrier"]
+        assert it.taken == [(1, 3, 3), (4, 2, 10)]
+        assert (it.stream.messages, it.stream.bytes) == (0, 0)
+        with pytest.raises(ReaderError):
+            MessageReader(it.stream)
+        it.stream.listen(None)
+        it.put(7, 1)
+        assert len(heard) == 4
+        assert isinstance(await anext(MessageReader(it.stream)), Message)
+
+    run(test)
+
+
+def test_nobody_listens_while_a_reader_waits() -> None:
+    async def test() -> None:
+        it = Calls()
+        reading = asyncio.create_task(anext(MessageReader(it.stream)))
+        await asyncio.sleep(0)
+        with pytest.raises(ReaderError):
+            it.stream.listen(lambda event: None)
+        reading.cancel()
+
+    run(test)

@@ -69,7 +69,7 @@ def test_waiting_datagrams_are_handed_over_as_lists() -> None:
         await until(lambda: len(pair.received()) == len(packets))
         assert pair.received() == packets
         assert all(len(datagrams) <= READ_DATAGRAMS_MAX + SEGMENTS_MAX for datagrams in pair.lists)
-        assert len(pair.lists) <= 4
+        assert len(pair.lists) <= 7  # one call at first, then ever more of them
         assert pair.sender.statistics()["datagrams_sent"] == len(packets)
         assert pair.receiver.statistics()["datagrams_received"] == len(packets)
         pair.close()

@@ -23,10 +23,16 @@ class Options:
     """Packets of one sender that some member has not yet consumed. At the limit the sender waits.
     It also bounds what a member holds for one sender: hold-back and resend copies alike."""
 
+    arriving_bytes_max: int = 12 * 1024 * 1024
+    """Bytes of all other members together that may be on the way to one: what its socket holds. Where there are so many
+    members that their windows come to more, each sender keeps to its share; where packets are lost, to less."""
+
     ack_every_packets: int = 64
     """A receiver acknowledges at the latest after so many new packets…"""
     ack_delay_ns: int = 5 * MILLISECOND_NS
-    """…or so long after the first of them."""
+    """…or so long after the first of them…"""
+    ack_gap_ns: int = MILLISECOND_NS // 2
+    """…or, where a `safe` message waits for that, at once, but not more often than this."""
     gap_delay_ns: int = 2 * MILLISECOND_NS
     """A gap younger than this may still be mere reordering: no resend is asked for."""
     resend_interval_ns: int = 10 * MILLISECOND_NS
@@ -61,10 +67,10 @@ class Options:
 
     @staticmethod
     def local() -> "Options":
-        """For members on one machine, which talk over its loopback: packets as long as a few pages of memory, since
+        """For members on one machine, which talk over its loopback: packets as long as a datagram may be, since
         nothing on that way cuts them up, and fewer of them on the way. A node that is bound to a loopback address takes
         these if it is given none."""
-        return Options(packet_bytes_max=16 * 1024, window_packets=256)
+        return Options(packet_bytes_max=60_000, window_packets=128)
 
     @staticmethod
     def fast() -> "Options":

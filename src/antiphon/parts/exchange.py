@@ -16,6 +16,9 @@ they are. So does whoever waits to hear that all members hold somebody else's.
 5. An idle member sends a status per heartbeat interval. Heartbeats, questions and answers are about all members; acks
    in between only about the span of ranks where something changed.
 
+6. The window, that is how many own packets some member may not have consumed, is halved when one was lost, and grows
+   again as packets become stable.
+
 Live: while anything is missing somewhere, either a gap timer or an ask timer runs at a member that can have it
 mended, and each try has its own chance on the network. Safe: a copy is let go only when every member has acknowledged
 it.
@@ -49,6 +52,7 @@ from antiphon.parts.packet import (
 )
 from antiphon.parts.pending import Load, PendingQueue
 
+_WINDOW_MIN: Final = 8
 RESENDS_MAX: Final = 64
 """Packets resent for one request; the requester asks again for the rest."""
 
@@ -66,16 +70,20 @@ class Exchange:
         "_changed_last",
         "_fragment_overhead",
         "_group",
+        "_last_ack_ns",
         "_last_status",
         "_members",
         "_options",
         "_own_told",
         "_random",
+        "_shrunk_ns",
         "_status_at_ns",
         "_status_interval_ns",
         "_tag",
         "_unacked",
         "_wants_acks",
+        "_window",
+        "_window_max",
         "duplicates",
         "incoming",
         "me",
@@ -107,7 +115,11 @@ class Exchange:
         self._random = random
         self._options = options
         # A small window must not have to wait for an ack's time again and again.
-        self._ack_every = max(1, min(options.ack_every_packets, options.window_packets // 4))
+        share = options.arriving_bytes_max // (options.packet_bytes_max * max(1, members - 1))
+        self._window_max = max(1, min(options.window_packets, max(_WINDOW_MIN, share)))
+        self._window = self._window_max
+        self._shrunk_ns = 0
+        self._ack_every = max(1, min(options.ack_every_packets, self._window_max // 4))
         self._acks_fit = 4 * acks_size(members) <= options.packet_bytes_max
         self._fragment_overhead = FRAGMENT_OVERHEAD + order_bytes_max + (acks_size(members) if self._acks_fit else 0)
         self.incoming: list[IncomingStream] = [IncomingStream(options) for _ in range(members)]
@@ -124,6 +136,7 @@ class Exchange:
         self._last_status: list[bytes] = [b""] * members
         self._wants_acks = False
         self._ack_at_ns = NEVER
+        self._last_ack_ns = -options.ack_gap_ns
         self._status_at_ns = 0
         self._status_interval_ns = options.heartbeat_interval_ns
         self.duplicates = 0
@@ -176,8 +189,9 @@ class Exchange:
         if flags & ASK:
             self._askers.add(sender)
 
-    def take_request(self, data: bytes, sender: int) -> None:
-        """A request for a resend: answer with what is held here."""
+    def take_request(self, data: bytes, sender: int, now_ns: int) -> None:
+        """A request for a resend: answer with what is held here. If it is an own packet that was lost, too many may be
+        on the way."""
         stream, ranges = decode_request(data)
         if stream >= self._members:
             raise MalformedError("rank")
@@ -192,6 +206,9 @@ class Exchange:
         self.resends += len(found)
         if found:
             self.unicasts.setdefault(sender, []).extend(found)
+            if stream == self.me and now_ns >= self._shrunk_ns + self._options.resend_interval_ns:
+                self._shrunk_ns = now_ns
+                self._window = max(min(_WINDOW_MIN, self._window_max), self._window // 2)
 
     def _held(self, stream: int, number: int) -> bytes | None:
         if stream == self.me:
@@ -244,7 +261,7 @@ class Exchange:
 
     def window_open(self) -> bool:
         """Whether the window has room for one more packet."""
-        return self.outgoing.sent < self.table.consumed() + self._options.window_packets
+        return self.outgoing.sent < self.table.consumed() + self._window
 
     def send_bare(self, order: bytes, flags: int, level: int, now_ns: int) -> None:
         """A packet without messages, for what its order section says."""
@@ -293,7 +310,11 @@ class Exchange:
         self._multicast_status(ask=True)
 
     def want_acks(self, wanted: bool, now_ns: int) -> None:
-        """Whether something here waits to hear what all members hold: then ask, as for own packets."""
+        """Whether something here waits to hear what all members hold: then ask, as for own packets. The others wait for
+        the same, so they are told at once."""
+        if wanted and self._unacked:
+            self._ack_at_ns = min(self._ack_at_ns, self._last_ack_ns + self._options.ack_gap_ns)
+            self._ack_if_due(now_ns)
         if wanted != self._wants_acks:
             self._wants_acks = wanted
             self._ask_after(self._options.probe_interval_ns, now_ns)
@@ -319,17 +340,25 @@ class Exchange:
     def settle(self, now_ns: int) -> None:
         """Draw the conclusions of a step: stability, acks that are due by count, one answer to each asker."""
         if self.outgoing.note_stable(self.table.stable()):
+            self._window = min(self._window + 1 + self._window // 8, self._window_max)
             # Others hold copies until they hear of it (5.3); an ack's time is soon enough.
             if self._ack_at_ns == NEVER:
                 self._ack_at_ns = now_ns + self._options.ack_delay_ns
             self._ask_after(self._options.probe_interval_ns, now_ns)
         if self._unacked >= self._ack_every:
-            self._multicast_news()
-        elif self._askers:
+            self._ack_at_ns = now_ns
+        if not self._ack_if_due(now_ns) and self._askers:
             statuses = self._statuses(ask=False)
             for rank in sorted(self._askers):
                 self.unicasts.setdefault(rank, []).extend(statuses)
         self._askers.clear()
+
+    def _ack_if_due(self, now_ns: int) -> bool:
+        if self._ack_at_ns > now_ns:
+            return False
+        self._last_ack_ns = now_ns
+        self._multicast_news()
+        return True
 
     def _ask_after(self, interval_ns: int, now_ns: int) -> None:
         """Something moved: the next status of its own accord comes after this interval."""
@@ -356,8 +385,8 @@ class Exchange:
             self._multicast_status(ask=self._wants_acks or self.outgoing.stable < self.outgoing.sent)
             slower = min(2 * self._status_interval_ns, self._options.heartbeat_interval_ns)
             self._ask_after(slower, now_ns)
-        elif self._ack_at_ns <= now_ns:
-            self._multicast_news()
+        else:
+            self._ack_if_due(now_ns)
 
     def _request(self, rank: int, now_ns: int) -> None:
         stream = self.incoming[rank]

@@ -139,6 +139,8 @@ class Driver:
         """After an exclusion, the groups to join again, and whether the application has read all of this life there."""
         self._retiring: set[asyncio.Future[None]] = set()
         self._followers: deque[Input] = deque()
+        self._stepping = False
+        self._afterwards: deque[Callable[[], None]] = deque()
         self._deadline_ns = NEVER
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = NEVER
@@ -194,15 +196,29 @@ class Driver:
         """Put one input in and carry out what follows. After a failure or the end, or for a group that is over, this
         does nothing."""
         self._followers.append(input)
-        while self._followers and not self._stopped:
-            following = self._followers.popleft()
-            if not isinstance(following, Receive | Tick | Join) and following.group in self._silenced:
-                continue
-            now_ns = self.clock.now_ns()
-            try:
+        if self._stepping:
+            return
+        self._stepping = True
+        try:
+            while self._followers and not self._stopped:
+                following = self._followers.popleft()
+                if not isinstance(following, Receive | Tick | Join) and following.group in self._silenced:
+                    continue
+                now_ns = self.clock.now_ns()
                 self._carry_out(self.engine.step(following, now_ns), now_ns)
-            except Exception as error:
-                self.fail(error)
+        except Exception as error:
+            self.fail(error)
+        finally:
+            self._stepping = False
+        for _ in range(len(self._afterwards)):
+            self._afterwards.popleft()()
+
+    def soon(self, call: Callable[[], None]) -> None:
+        """Call this at once, or as soon as the step that is being carried out is done."""
+        if self._stepping:
+            self._afterwards.append(call)
+        else:
+            call()
 
     def follow(self, input: Input) -> None:
         """Have `input` put in as soon as the step that is being carried out is done."""
@@ -248,6 +264,10 @@ class Driver:
                 )
 
     def _carry_out(self, effects: Effects, now_ns: int) -> None:
+        if self.tap is None and not self._changes_members(effects):
+            # Nothing has to be on record, and nobody's address changes: what is on its way need not wait for the rest.
+            self._transmit(effects)
+            effects.transmits.clear()
         ended: list[str] = []
         for event in effects.events:
             if event.group in self._silenced or event.group in ended:
@@ -255,12 +275,7 @@ class Driver:
             if isinstance(event, Ended):
                 ended += self._members if self._can_return(event) else (event.group,)
             self._hand_over(event, now_ns)
-        transport = self.transport
-        assert transport is not None
-        for transmit in effects.transmits:
-            if transmit.group not in self._silenced:
-                book = self._books[transmit.group]
-                transport.send(transmit.packets, book.find(transmit.destination, transmit.address))
+        self._transmit(effects)
         for group in ended:
             self.silence(group)
         self._arm(effects.deadline_ns, now_ns)
@@ -270,6 +285,17 @@ class Driver:
         for flush in self._flushing:
             if not flush.done.done() and self.engine.is_stable(flush.marks, flush.k):
                 flush.done.set_result(None)
+
+    def _changes_members(self, effects: Effects) -> bool:
+        return any(isinstance(event, Installed | Ended) for event in effects.events)
+
+    def _transmit(self, effects: Effects) -> None:
+        transport = self.transport
+        assert transport is not None
+        for transmit in effects.transmits:
+            if transmit.group not in self._silenced:
+                book = self._books[transmit.group]
+                transport.send(transmit.packets, book.find(transmit.destination, transmit.address))
 
     def _hand_over(self, event: Event, now_ns: int) -> None:
         tap = self.tap

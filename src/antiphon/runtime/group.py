@@ -18,7 +18,7 @@ from antiphon.runtime.errors import ExcludedError
 from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
 from antiphon.runtime.outbox import Outbox, Way, check
 from antiphon.runtime.readers import BatchReader, MessageReader
-from antiphon.runtime.stream import Stream
+from antiphon.runtime.stream import Listener, Stream
 from antiphon.stacks.vector.stack import BARRIER_BYTES_MAX, LEVELS_OFFERED, PRIMARY
 
 NO_VIEW: Final = View(0, ())
@@ -65,7 +65,7 @@ class Group:
         self._unsettled = 0
         self._entered = asyncio.Event()
         self._over = asyncio.Event()
-        self._outbox = Outbox(self._offer)
+        self._outbox = Outbox(self._offer, driver.soon)
         self._stream = Stream(
             name,
             messages_max=queue_messages_max,
@@ -96,6 +96,11 @@ class Group:
         """`send` for many, in this order; cheaper than one by one. Cancelled, it has sent some from the front."""
         await self._put(payloads, self._way(order, None))
 
+    def send_now(self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None) -> bool:
+        """`send` for where nothing can wait, as in a listener; false, and nothing is sent, if there is no room."""
+        self._check((payload,))
+        return self._outbox.put((payload,), self._way(order, to)) == 1
+
     async def barrier(self, payload: bytes) -> None:
         """Have an event, `antiphon.Barrier`, at the same place among all deliveries at all members; a new view follows.
 
@@ -120,6 +125,7 @@ class Group:
         self._check(payloads)
         start = self._outbox.put(payloads, way)
         while start < len(payloads):
+            self._check_open()  # to send may have been the end
             await self._outbox.wait()
             self._check_open()
             start += self._outbox.put(payloads[start:], way)
@@ -135,6 +141,15 @@ class Group:
     def batches(self) -> BatchReader:
         """The same stream in batches, for those in a hurry."""
         return BatchReader(self._stream)
+
+    def listen(self, listener: Listener | None) -> None:
+        """Instead of reading: have `listener` called with each event, in batches, at the very moment it is due; first
+        with those that wait. None ends that, and readers can read again.
+
+        This is the quickest way to an answer, by `send_now`. The listener holds up everything else on the event loop
+        while it runs; what it raises fails the node.
+        """
+        self._stream.listen(listener)
 
     async def close(self) -> bool:
         """Send no more, wait until all members have what was sent here (at most the node's `linger_s`), stop reading.

@@ -1,8 +1,10 @@
 """The way out: messages that the application has sent and the engine has not yet taken.
 
-All sends of one turn of the event loop go into the engine in one step, as one burst, which then travels under as few
-headers as it fits. A sender waits when the outbox is full, and the outbox stays full while the engine's own queue is:
-so the network's pace reaches the application. What is in the outbox is accepted and leaves in the order it came.
+The first message of a turn of the event loop goes into the engine at once. Whatever else is sent in that turn follows
+in one step, as one burst, which travels under as few headers as it fits: nothing waits when there is little to send,
+and packets are full when there is much. A sender waits when the outbox is full, and the outbox stays full while the
+engine's own queue is: so the network's pace reaches the application. What is in the outbox is accepted and leaves in
+the order it came.
 """
 
 import asyncio
@@ -51,24 +53,28 @@ class Run:
 
 Offer = Callable[[list[bytes], Way], int]
 """Offers payloads, to go one way, to the engine, which takes so many of them from the front."""
+Soon = Callable[[Callable[[], None]], None]
+"""Calls something at once, or, if the engine is in the middle of a step, when that is done."""
 
 
 @final
 class Outbox:
     """Runs of payloads, each to go one way, first in first out."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, soon: Soon) -> None:
         self.messages = 0
         self._taken = 0
         """How many messages the engine has taken since the start."""
         self._bytes = 0
         self._offer = offer
+        self._soon = soon
         self._loop = asyncio.get_running_loop()
         self._runs: deque[Run] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._drains: list[tuple[int, asyncio.Future[None]]] = []
         """Who waits until so many have been taken."""
         self._scheduled = False
+        self._flushing = False
         self._blocked = False
         """The engine has taken less than it was offered, and will tell when it has room."""
 
@@ -131,25 +137,21 @@ class Outbox:
     def _schedule(self) -> None:
         if not self._scheduled and self._runs:
             self._scheduled = True
-            self._loop.call_soon(self._flush)
+            self._loop.call_soon(self._end_turn)
+            self._soon(self._flush)
+
+    def _end_turn(self) -> None:
+        self._scheduled = False
+        self._flush()
 
     def _flush(self) -> None:
-        self._scheduled = False
-        while self._runs and not self._blocked:
-            run = self._runs[0]
-            self._blocked = True  # and `unblock` may come within the offer, when the engine sends at once what it took
-            count = self._offer(run.payloads, run.way)
-            self.messages -= count
-            self._taken += count
-            if count == len(run.payloads):
-                self._blocked = False
-                self._bytes -= run.size
-                self._runs.popleft()
-            else:
-                for payload in run.payloads[:count]:
-                    run.size -= len(payload)
-                    self._bytes -= len(payload)
-                run.payloads = run.payloads[count:]
+        if self._flushing:
+            return  # called by what an offer set off; whoever made that offer goes on
+        self._flushing = True
+        try:
+            self._offer_all()
+        finally:
+            self._flushing = False
         for taken, waiter in self._drains:
             if taken <= self._taken and not waiter.done():
                 waiter.set_result(None)
@@ -158,3 +160,20 @@ class Outbox:
                 if not waiter.done():
                     waiter.set_result(None)
             self._waiters.clear()
+
+    def _offer_all(self) -> None:
+        while self._runs and not self._blocked:
+            run = self._runs.popleft()
+            self._blocked = True  # and `unblock` may come within the offer, when the engine sends at once what it took
+            count = self._offer(run.payloads, run.way)
+            self.messages -= count
+            self._taken += count
+            if count == len(run.payloads):
+                self._blocked = False
+                self._bytes -= run.size
+            else:
+                for payload in run.payloads[:count]:
+                    run.size -= len(payload)
+                    self._bytes -= len(payload)
+                run.payloads = run.payloads[count:]
+                self._runs.appendleft(run)

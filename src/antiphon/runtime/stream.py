@@ -6,7 +6,8 @@ engine delivers. A paused engine stops consuming, so senders wait in turn: nothi
 
 One reader (readers.py) at a time. A new reader may follow one that has stopped reading, and goes on where that one left
 off, even in the middle of a batch; two that read at the same time are refused, since each would miss what the other
-took.
+took. Instead of a reader there can be a listener: a function that is called with each event as it comes, so that
+nothing is queued.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ TURN_MESSAGES: Final = 1024
 """A reader that never finds the queue empty lets the rest of the event loop have a turn after so many messages."""
 
 Other = ViewChange | Barrier | Stalled | Excluded
+Listener = Callable[[BatchEvent], None]
 Taken = Callable[[Batch, int, int, int], None]
 """Told of each batch or part of one as the application is handed it: batch, first number, count, payload bytes."""
 
@@ -60,6 +62,7 @@ class Stream:
         self._full = False
         self._turn = 0
         self._reader: object = None
+        self._listener: Listener | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._finished = False
         self._ended = False
@@ -75,6 +78,11 @@ class Stream:
                 self._take_other(entry)
             return
         self._entries.append(entry)
+        if self._listener is not None:
+            self.messages += len(entry.payloads) if isinstance(entry, Batch) else 0
+            self.bytes += entry.size if isinstance(entry, Batch) else 0
+            self._tell()
+            return
         if isinstance(entry, Batch):
             self.messages += len(entry.payloads)
             self.bytes += entry.size
@@ -109,9 +117,21 @@ class Stream:
             self._on_room()  # who does not read any more shall not hold up the others
 
     def attach(self, reader: object) -> None:
-        if self._waiter is not None:
+        if self._waiter is not None or self._listener is not None:
             raise ReaderError(self.group)
         self._reader = reader
+
+    def listen(self, listener: Listener | None) -> None:
+        """Call `listener` with all that waits, and with what comes, as it comes; None: leave it to readers again."""
+        if self._waiter is not None:
+            raise ReaderError(self.group)
+        self._reader = None
+        self._listener = listener
+        self._tell()
+
+    def _tell(self) -> None:
+        while self._entries and self._listener is not None:
+            self._listener(self.take_batch())
 
     def is_ready(self, reader: object) -> bool:
         """Whether there is something to take at once, by this reader, which has not had its turn."""

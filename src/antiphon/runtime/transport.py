@@ -145,6 +145,8 @@ class UdpTransport:
         self._on_datagrams = on_datagrams
         self._queue: deque[tuple[Piece, SocketAddress]] = deque()
         self._queued = 0
+        self._calls = 1
+        """How often to read at the next wake-up: to find that there is nothing more costs as much as to find some."""
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
         self.datagrams_received = 0
@@ -159,10 +161,13 @@ class UdpTransport:
     def _read(self) -> None:
         datagrams: list[bytes] = []
         read = self._read_pieces if self._reads_pieces else self._read_one
-        for _ in range(READ_CALLS_MAX):
+        calls = self._calls
+        self._calls = min(2 * calls, READ_CALLS_MAX)
+        for _ in range(calls):
             try:
                 read(datagrams)
             except (BlockingIOError, InterruptedError):
+                self._calls = max(1, len(datagrams))
                 break
             except OSError:  # an ICMP answer to something that was sent: the peer is not there now
                 self.socket_errors += 1

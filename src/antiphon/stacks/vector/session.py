@@ -158,7 +158,7 @@ class ViewSession:
         elif kind == STATUS:
             self.exchange.take_status(data, sender, flags, now_ns)
         elif kind == REQUEST:
-            self.exchange.take_request(data, sender)
+            self.exchange.take_request(data, sender, now_ns)
         elif kind == PRIVATE:
             self._receive_private(data, sender, effects, now_ns)
         elif kind == PRIVATE_ACK:

@@ -213,7 +213,7 @@ class VectorStack:
                 # Data may be somebody else's copy; status and requests come from the member itself.
                 membership.heard(sender, now_ns)
         elif self._previous is not None and tag == self._previous.tag and membership is not None:
-            self._receive_late(self._previous, membership, kind, sender, data, effects)
+            self._receive_late(self._previous, membership, kind, sender, data, effects, now_ns)
         else:
             raise MalformedError("view")
 
@@ -225,13 +225,20 @@ class VectorStack:
             self._membership.answer_after_leaving(message, effects)
 
     def _receive_late(
-        self, previous: ViewSession, membership: Membership, kind: int, sender: int, data: bytes, effects: Effects
+        self,
+        previous: ViewSession,
+        membership: Membership,
+        kind: int,
+        sender: int,
+        data: bytes,
+        effects: Effects,
+        now_ns: int,
     ) -> None:
         """A packet of the view before: its sender has yet to install this one, and may lack packets of the cut."""
         if sender >= len(previous.view.members):
             raise MalformedError("rank")
         if kind == REQUEST:
-            previous.exchange.take_request(data, sender)
+            previous.exchange.take_request(data, sender, now_ns)
             previous.collect(effects)
         membership.answer_old_packet(previous.view.members[sender], effects)
 
