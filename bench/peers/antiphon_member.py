@@ -24,37 +24,43 @@ async def send(group: Group, payloads: list[bytes], order: str, count: int) -> N
     await group.send_many(payloads[: count % NUMBERS], order=order)
 
 
-async def read_batches(group: Group, tally: Tally) -> None:
+async def read_batches(group: Group, tally: Tally, own: int, count: int) -> None:
+    """To the last own message, too: who leaves some unread holds up what it still has to send."""
+    left = count
     async for event in group.batches():
         if type(event) is Batch:
-            tally.take(event.payloads, event.payloads[0][1])
-            if tally.is_complete:
+            rank = event.payloads[0][1]
+            tally.take(event.payloads, rank)
+            if rank == own:
+                left -= len(event.payloads)
+            if tally.is_complete and not left:
                 return
 
 
-async def read_messages(group: Group, tally: Tally, own: int) -> None:
+async def read_messages(group: Group, tally: Tally, own: int, count: int) -> None:
     positions = tally.positions
     left = tally.left
     async for event in group:
         if type(event) is Message:
             payload = event.payload
             rank = payload[1]
-            if rank == own:
-                continue
             position = positions[rank]
             if payload[0] != position % NUMBERS:
                 tally.wrong += 1
             positions[rank] = position + 1
-            left -= 1
-            if not left:
-                tally.add(tally.left)
+            if rank != own:
+                left -= 1
+                if not left:
+                    tally.add(tally.left)
+            if not left and positions[own] == count:
                 return
 
 
 async def phase(group: Group, seat: Seat, count: int) -> Tally:
     order, reading, *_ = seat.extra
     tally = Tally(seat, count)
-    reader = read_batches(group, tally) if reading == "batches" else read_messages(group, tally, seat.rank)
+    read = read_batches if reading == "batches" else read_messages
+    reader = read(group, tally, seat.rank, count)
     await asyncio.gather(send(group, seat.payloads(), order, count), reader)
     return tally
 
