@@ -330,3 +330,36 @@ def test_nobody_listens_while_a_reader_waits() -> None:
         reading.cancel()
 
     run(test)
+
+
+def test_what_was_prepared_for_one_reader_is_there_for_the_next() -> None:
+    async def test() -> None:
+        it = Calls(messages_max=10_000, bytes_max=10_000)
+        stream = Stream(
+            "g", messages_max=10_000, bytes_max=10_000, on_full=it._note("full"), on_room=it._note("room"),
+            on_taken=None, on_view=lambda change: None, on_barrier=lambda barrier: None, on_excluded=it._note("out"),
+        )  # fmt: skip
+        it.stream = stream
+        it.put(1, 1000, size=2)
+        first = MessageReader(stream)
+        for number in range(1, 11):
+            message = await anext(first)
+            assert isinstance(message, Message)
+            assert message.number == number
+        second = BatchReader(stream)
+        batches = [await anext(second), await anext(second)]
+        assert all(isinstance(batch, Batch) for batch in batches)
+        assert [(batch.number, len(batch.payloads)) for batch in batches if isinstance(batch, Batch)] == [
+            (11, 246),
+            (257, 744),
+        ]
+        assert (stream.messages, stream.bytes) == (0, 0)
+        with pytest.raises(ReaderError):
+            await anext(first)
+        it.put(1001, 20)
+        third = MessageReader(stream)
+        await anext(third)
+        stream.end(None)
+        assert stream.unread == 19
+
+    run(test)

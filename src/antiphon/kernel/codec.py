@@ -28,6 +28,10 @@ _CRC: Final = Struct("<I")
 _HEADER: Final = Struct("<2sBBQQHBB")
 _CRC_SIZE: Final = 4
 HEADER_SIZE: Final = 28
+_PARTS_MAX: Final = 12
+"""A packet of more parts than this is put together before it is summed, which copies it once more."""
+_LONG: Final = 4096
+"""Bytes above which to look at a part costs less than to copy it."""
 
 DATA: Final = 1
 STATUS: Final = 2
@@ -47,8 +51,14 @@ def view_tag(view: View, options: Options) -> int:
 def seal(kind: int, group: int, tag: int, sender: int, flags: int, level: int, parts: list[bytes]) -> bytes:
     """One packet, ready to leave."""
     parts.insert(0, _HEADER.pack(MAGIC, VERSION, kind, group, tag, sender, flags, level))
-    covered = b"".join(parts)
-    return _CRC.pack(crc32(covered)) + covered
+    if len(parts) > _PARTS_MAX:
+        covered = b"".join(parts)
+        return _CRC.pack(crc32(covered)) + covered
+    checksum = 0
+    for part in parts:
+        checksum = crc32(part, checksum)
+    parts.insert(0, _CRC.pack(checksum))
+    return b"".join(parts)
 
 
 def unseal(data: bytes) -> tuple[int, int, int, int, int, int]:
@@ -60,6 +70,7 @@ def unseal(data: bytes) -> tuple[int, int, int, int, int, int]:
         raise MalformedError("magic")
     if version != VERSION:
         raise MalformedError("version")
-    if _CRC.unpack_from(data, 0)[0] != crc32(data[_CRC_SIZE:]):
+    covered = data[_CRC_SIZE:] if len(data) < _LONG else memoryview(data)[_CRC_SIZE:]
+    if _CRC.unpack_from(data, 0)[0] != crc32(covered):
         raise MalformedError("checksum")
     return kind, group, tag, sender, flags, level

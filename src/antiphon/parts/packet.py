@@ -47,22 +47,10 @@ FRAGMENT_OVERHEAD: Final = DATA_OVERHEAD + _FRAGMENT_SIZE
 LENGTH_SIZE: Final = 2
 STATUS_OVERHEAD: Final = HEADER_SIZE + _STATUS_SIZE + _ACKS_SIZE
 
-_LENGTHS: Final[dict[int, Struct]] = {}
-"""Formats of length tables by number of messages; at most 65,536 of them exist, and the packet size allows far
-fewer."""
-
 
 def acks_size(members: int) -> int:
     """The bytes of an acks section over so many ranks."""
     return _ACKS_SIZE + ACK_SIZE * members
-
-
-def _lengths(count: int) -> Struct:
-    format = _LENGTHS.get(count)
-    if format is None:
-        format = Struct(f"<{count}H")
-        _LENGTHS[count] = format
-    return format
 
 
 @final
@@ -150,6 +138,31 @@ class DataPacket:
         return self.data[self.body :]
 
 
+def _lengths(payloads: list[bytes]) -> bytes:
+    """The table of lengths. Often all are alike."""
+    count = len(payloads)
+    if not count:
+        return b""
+    length = len(payloads[0])
+    for payload in payloads:
+        if len(payload) != length:
+            return Struct(f"<{count}H").pack(*[len(payload) for payload in payloads])
+    return bytes((length & 0xFF, length >> 8)) * count
+
+
+def _end(data: bytes, table: int, count: int) -> int:
+    """Where the last payload must end, by the table of lengths."""
+    payloads = table + LENGTH_SIZE * count
+    if count > 1 and data[table:payloads] == data[table : table + LENGTH_SIZE] * count:
+        return payloads + count * (data[table] | data[table + 1] << 8)
+    end = payloads
+    at = table
+    while at < payloads:
+        end += data[at] | data[at + 1] << 8
+        at += LENGTH_SIZE
+    return end
+
+
 def encode_data(
     group: int,
     tag: int,
@@ -169,7 +182,7 @@ def encode_data(
     if acks is not None:
         flags |= ACKS
         parts.append(acks.encode())
-    parts.append(_lengths(count).pack(*map(len, payloads)))
+    parts.append(_lengths(payloads))
     parts.extend(payloads)
     return seal(DATA, group, tag, sender, flags, level, parts)
 
@@ -234,13 +247,7 @@ def decode_data(data: bytes, sender: int, flags: int, level: int) -> DataPacket:
     if not flags & FRAGMENT:
         if (count == 0 and not flags & ORDERED) or len(data) < position + LENGTH_SIZE * count:
             raise MalformedError("length")
-        at = position
-        payloads = position + LENGTH_SIZE * packet.count
-        end = payloads
-        while at < payloads:
-            end += data[at] | data[at + 1] << 8
-            at += LENGTH_SIZE
-        if end != len(data):
+        if _end(data, position, packet.count) != len(data):
             raise MalformedError("length")
     if first_message == 0 or number == 0:
         raise MalformedError("number")

@@ -74,7 +74,6 @@ class Batch:
         group: str,
         view_id: int,
         private: bool = False,
-        size: int = -1,
     ) -> None:
         self.payloads = payloads
         self.sender = sender
@@ -83,7 +82,10 @@ class Batch:
         self.group = group
         self.view_id = view_id
         self.private = private
-        self.size = size if size >= 0 else sum([len(payload) for payload in payloads])
+        size = 0
+        for payload in payloads:
+            size += len(payload)
+        self.size = size
         """Payload bytes."""
 
     def __repr__(self) -> str:

@@ -16,7 +16,7 @@ from antiphon.kernel.options import Options
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import ExcludedError
 from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
-from antiphon.runtime.outbox import Outbox, Way, check
+from antiphon.runtime.outbox import Outbox, Way, measure
 from antiphon.runtime.readers import BatchReader, MessageReader
 from antiphon.runtime.stream import Listener, Stream
 from antiphon.stacks.vector.stack import BARRIER_BYTES_MAX, LEVELS_OFFERED, PRIMARY
@@ -98,8 +98,8 @@ class Group:
 
     def send_now(self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None) -> bool:
         """`send` for where nothing can wait, as in a listener; false, and nothing is sent, if there is no room."""
-        self._check((payload,))
-        return self._outbox.put((payload,), self._way(order, to)) == 1
+        size = self._measure((payload,))
+        return self._outbox.put((payload,), self._way(order, to), size) == 1
 
     async def barrier(self, payload: bytes) -> None:
         """Have an event, `antiphon.Barrier`, at the same place among all deliveries at all members; a new view follows.
@@ -122,8 +122,7 @@ class Group:
         await self._driver.flush([self.name], k)
 
     async def _put(self, payloads: Sequence[bytes], way: Way) -> None:
-        self._check(payloads)
-        start = self._outbox.put(payloads, way)
+        start = self._outbox.put(payloads, way, self._measure(payloads))
         while start < len(payloads):
             self._check_open()  # to send may have been the end
             await self._outbox.wait()
@@ -246,7 +245,7 @@ class Group:
     @property
     def unread(self) -> int:
         """Messages that were delivered here and that the application has not read."""
-        return self._stream.messages + self._stream.unread
+        return self._stream.messages + len(self._stream.prepared) + self._stream.unread
 
     def _way(self, order: str, to: ProcessId | None) -> Way:
         if order not in LEVELS:
@@ -261,9 +260,9 @@ class Group:
             raise UsageError(f"{to} is not a member of group {self.name!r} now; the members are: {self.view}")
         return Way(CAUSAL, to)
 
-    def _check(self, payloads: Sequence[bytes]) -> None:
+    def _measure(self, payloads: Sequence[bytes]) -> int:
         self._check_open()
-        check(payloads, self._message_bytes_max)
+        return measure(payloads, self._message_bytes_max)
 
     def _check_open(self) -> None:
         if self._driver.error is not None:

@@ -19,6 +19,7 @@ from antiphon.kernel.identity import ProcessId
 MESSAGES_MAX: Final = 4096
 BYTES_MAX: Final = 1024 * 1024
 """At either limit the outbox is full. One message may pass it by its own length, so that a long one can go at all."""
+NOT_MEASURED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +31,16 @@ class Way:
     barrier: bool = False
 
 
-def check(payloads: Sequence[object], size_max: int) -> None:
-    """Whether all these can be sent; raises where one cannot."""
+def measure(payloads: Sequence[object], size_max: int) -> int:
+    """The bytes of these messages together. Raises where one cannot be sent."""
+    size = 0
     for payload in payloads:
         if not isinstance(payload, bytes):
             raise UsageError(f"a payload is bytes, not {type(payload).__name__}; encode it first")
         if len(payload) > size_max:
             raise MessageTooLargeError(len(payload), size_max)
+        size += len(payload)
+    return size
 
 
 @final
@@ -99,15 +103,18 @@ class Outbox:
         finally:
             self._drains.remove(entry)
 
-    def put(self, payloads: Sequence[bytes], way: Way) -> int:
-        """Take messages from the front while there is room; how many."""
+    def put(self, payloads: Sequence[bytes], way: Way, size: int = NOT_MEASURED) -> int:
+        """Take messages from the front while there is room; how many. `size`: the bytes of all of them."""
         taken: list[bytes] = []
-        size = 0
-        for payload in payloads:
-            if self.messages + len(taken) >= MESSAGES_MAX or self._bytes + size >= BYTES_MAX:
-                break
-            taken.append(payload)
-            size += len(payload)
+        if size >= 0 and self.messages + len(payloads) <= MESSAGES_MAX and self._bytes + size <= BYTES_MAX:
+            taken = list(payloads)
+        else:
+            size = 0
+            for payload in payloads:
+                if self.messages + len(taken) >= MESSAGES_MAX or self._bytes + size >= BYTES_MAX:
+                    break
+                taken.append(payload)
+                size += len(payload)
         if not taken:
             return 0
         last = self._runs[-1] if self._runs else None

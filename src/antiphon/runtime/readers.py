@@ -13,16 +13,19 @@ from antiphon.runtime.stream import Stream
 class MessageReader:
     """Iterates over single messages, view changes and their like."""
 
-    __slots__ = ("_stream",)
+    __slots__ = ("_prepared", "_stream")
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         stream.attach(self)
+        self._prepared = stream.prepared
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> StreamEvent:
+        if self._prepared:
+            return self._prepared.pop()
         stream = self._stream
         if not stream.is_ready(self):
             await stream.ready(self)

@@ -18,6 +18,7 @@ from typing import Final, final
 from antiphon.runtime.errors import ReaderError
 from antiphon.runtime.events import Barrier, Batch, BatchEvent, Excluded, Message, Stalled, StreamEvent, ViewChange
 
+PREPARED_MAX: Final = 256
 TURN_MESSAGES: Final = 1024
 """A reader that never finds the queue empty lets the rest of the event loop have a turn after so many messages."""
 
@@ -61,6 +62,8 @@ class Stream:
         """How many messages of the first entry have been taken already."""
         self._full = False
         self._turn = 0
+        self.prepared: list[Message] = []
+        """Messages made for the reader of single ones, the next one last."""
         self._reader: object = None
         self._listener: Listener | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -107,6 +110,7 @@ class Stream:
             self._take_other(entry)
         self._ended = True
         self._error = error
+        self._put_back()
         self.unread = self.messages + sum(isinstance(entry, Barrier) for entry in self._entries)
         self.messages = 0
         self.bytes = 0
@@ -119,15 +123,45 @@ class Stream:
     def attach(self, reader: object) -> None:
         if self._waiter is not None or self._listener is not None:
             raise ReaderError(self.group)
+        self._put_back()
         self._reader = reader
 
     def listen(self, listener: Listener | None) -> None:
         """Call `listener` with all that waits, and with what comes, as it comes; None: leave it to readers again."""
         if self._waiter is not None:
             raise ReaderError(self.group)
+        self._put_back()
         self._reader = None
         self._listener = listener
         self._tell()
+
+    def _put_back(self) -> None:
+        """What was prepared and not read is for whoever reads next; a reader from before finds nothing there."""
+        left = self.prepared[::-1]
+        self.prepared.clear()
+        self.prepared = []
+        if left:
+            first = left[0]
+            batch = Batch(
+                [message.payload for message in left], first.sender, first.number, first.order, first.group,
+                first.view_id, first.private,
+            )  # fmt: skip
+            if self._position:  # of the entry that they were taken from
+                entry = self._entries[0]
+                assert isinstance(entry, Batch)
+                self._entries[0] = self._rest(entry)
+                self._position = 0
+            self._entries.appendleft(batch)
+            self.messages += len(left)
+            self.bytes += batch.size
+
+    def _rest(self, entry: Batch) -> Batch:
+        """What is left of the first entry."""
+        start = self._position
+        return Batch(
+            entry.payloads[start:], entry.sender, entry.number + start, entry.order, entry.group, entry.view_id,
+            entry.private,
+        )  # fmt: skip
 
     def _tell(self) -> None:
         while self._entries and self._listener is not None:
@@ -162,15 +196,7 @@ class Stream:
         if not isinstance(entry, Batch):
             return self._take_other(entry)
         if self._position:
-            entry = Batch(
-                entry.payloads[self._position :],
-                entry.sender,
-                entry.number + self._position,
-                entry.order,
-                entry.group,
-                entry.view_id,
-                entry.private,
-            )
+            entry = self._rest(entry)
             self._position = 0
         self._took(entry, entry.number, len(entry.payloads), entry.size)
         return entry
@@ -181,15 +207,30 @@ class Stream:
         if not isinstance(entry, Batch):
             self._entries.popleft()
             return self._take_other(entry)
-        position = self._position
-        payload = entry.payloads[position]
-        number = entry.number + position
-        self._position = position + 1
-        if self._position == len(entry.payloads):
+        # What is recorded is recorded as it is handed over, one by one; else many are prepared at a time.
+        start = self._position
+        end = min(len(entry.payloads), start + (PREPARED_MAX if self._on_taken is None else 1))
+        size = 0
+        for position in range(end - 1, start - 1, -1):
+            payload = entry.payloads[position]
+            size += len(payload)
+            self.prepared.append(
+                Message(
+                    payload,
+                    entry.sender,
+                    entry.number + position,
+                    entry.order,
+                    entry.group,
+                    entry.view_id,
+                    entry.private,
+                )
+            )
+        self._position = end
+        if end == len(entry.payloads):
             self._entries.popleft()
             self._position = 0
-        self._took(entry, number, 1, len(payload))
-        return Message(payload, entry.sender, number, entry.order, entry.group, entry.view_id, entry.private)
+        self._took(entry, entry.number + start, end - start, size)
+        return self.prepared.pop()
 
     def _take_other(self, entry: Other) -> Other:
         if isinstance(entry, ViewChange):

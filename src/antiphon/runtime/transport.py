@@ -41,6 +41,7 @@ PIECE_BYTES_MAX: Final = 65_535
 """…and bytes that it gives in one."""
 _REFUSALS: Final = (errno.EINVAL, errno.EIO, errno.EMSGSIZE, errno.EOPNOTSUPP, errno.ENOPROTOOPT)
 """What a device or a path answers that does not take several at a time, or not of this size."""
+LONG_BYTES: Final = 16_384
 RETRY_S: Final = 0.001
 """The network device is out of buffers, which no event announces the end of: look again after this."""
 
@@ -145,6 +146,7 @@ class UdpTransport:
         self._on_datagrams = on_datagrams
         self._queue: deque[tuple[Piece, SocketAddress]] = deque()
         self._queued = 0
+        self._last_bytes = 0
         self._calls = 1
         """How often to read at the next wake-up: to find that there is nothing more costs as much as to find some."""
         self._retry: asyncio.TimerHandle | None = None
@@ -185,15 +187,20 @@ class UdpTransport:
             self.datagrams_oversized += 1
 
     def _read_pieces(self, datagrams: list[bytes]) -> None:
-        size, ancillary, _, _ = self._sock.recvmsg_into((self._buffer,), _ANCILLARY_BYTES)
+        if self._last_bytes > LONG_BYTES:  # then it is worth the memory to have the kernel write into its own
+            data, ancillary, _, _ = self._sock.recvmsg(PIECE_BYTES_MAX, _ANCILLARY_BYTES)
+        else:
+            size, ancillary, _, _ = self._sock.recvmsg_into((self._buffer,), _ANCILLARY_BYTES)
+            data = bytes(self._buffer[:size])
+        self._last_bytes = size = len(data)
         segment = _SEGMENT_READ.unpack(ancillary[0][2])[0] if ancillary else size
         if size <= segment <= self._datagram_bytes_max:
-            datagrams.append(bytes(self._buffer[:size]))
+            datagrams.append(data)
             return
         for start in range(0, size, segment):
-            end = min(start + segment, size)
-            if end - start <= self._datagram_bytes_max:
-                datagrams.append(bytes(self._buffer[start:end]))
+            datagram = data[start : start + segment]
+            if len(datagram) <= self._datagram_bytes_max:
+                datagrams.append(datagram)
             else:
                 self.datagrams_oversized += 1
 
