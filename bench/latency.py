@@ -3,9 +3,10 @@
     python -m bench.latency             the tables; from the project's root
     python -m bench.latency --json      one JSON document
 
-Round trip: one member multicasts, the two others answer it alone, and it waits for both. The echo does the same over
-asyncio's plain datagram endpoints, in three other processes, in turn with it, BLOCK rounds each: the ratios are of one
-repeat, and the value is their median over the repeats.
+Round trip: one member multicasts, the two others answer by multicasts of their own, and it waits for both; once with
+readers, once with listeners. The echo sends to two processes over asyncio's plain datagram endpoints, whose protocols
+answer, and waits for both. All in turn, BLOCK rounds each: the ratios are of one repeat, and the value is their median
+over the repeats.
 
 One way: the time of the call travels in the message (all processes of one machine share one monotonic clock), and is
 compared when the application of another member is handed it. Idle: every member sends IDLE_RATE messages a second.
@@ -43,6 +44,8 @@ SAMPLES_MAX: Final = 20_000
 REACHED_MIN: Final = 0.9
 """A run in which less than this share of the half load was sent has not measured half load."""
 UNIT: Final = "microseconds"
+READERS: Final = "antiphon"
+LISTENERS: Final = "antiphon, listeners"
 
 Times = dict[str, list[float]]
 """Microseconds, by system."""
@@ -66,17 +69,24 @@ def name(percent: float) -> str:
 
 async def round_trips(rounds: int) -> Times:
     """One repeat: new processes, both systems in turn."""
-    times_ns: dict[str, list[int]] = {"antiphon": [], "echo": []}
-    async with Members(MEMBERS) as members, Crew(ECHO, [f"e{rank}" for rank in range(1, MEMBERS + 1)]) as echoes:
+    times_ns: dict[str, list[int]] = {READERS: [], LISTENERS: [], "echo": []}
+    async with (
+        Members(MEMBERS) as members,
+        Members(MEMBERS) as listeners,
+        Crew(ECHO, [f"e{rank}" for rank in range(1, MEMBERS + 1)]) as echoes,
+    ):
         serving = await together(echoes.one(rank, "serve", wire="udp") for rank in range(1, MEMBERS))
         ports = [served["port"] for served in serving]
         for rank in range(1, MEMBERS):
-            await members.one(rank, "answer")
+            await members.one(rank, "answer", all="causal")
+            await listeners.one(rank, "answer_listening")
         for number in range(-(-rounds // BLOCK) + 1):
             asked = await members.one(0, "ask", count=BLOCK, size=SIZE, order="causal", answers=MEMBERS - 1)
+            heard = await listeners.one(0, "ask_listening", count=BLOCK, size=SIZE, order="causal", answers=MEMBERS - 1)
             echoed = await echoes.one(0, "ask", wire="udp", ports=ports, count=BLOCK, size=SIZE, successive=False)
             if number:  # the first is for warming up
-                times_ns["antiphon"] += asked["times_ns"]
+                times_ns[READERS] += asked["times_ns"]
+                times_ns[LISTENERS] += heard["times_ns"]
                 times_ns["echo"] += echoed["times_ns"]
     return {system: [time_ns / 1000 for time_ns in taken] for system, taken in times_ns.items()}
 
@@ -85,13 +95,12 @@ def round_trip_results(repeats: list[Times]) -> list[Result]:
     """Percentiles of both, and their ratios, repeat by repeat."""
     results = []
     for percent in PERCENTILES:
-        of = {system: [percentile(times[system], percent) for times in repeats] for system in ("antiphon", "echo")}
-        ratios = [ours / echo for ours, echo in zip(of["antiphon"], of["echo"], strict=True)]
-        for system, values, unit in (
-            ("antiphon", of["antiphon"], UNIT),
-            ("asyncio udp echo", of["echo"], UNIT),
-            ("antiphon / echo", ratios, "ratio"),
-        ):
+        of = {system: [percentile(times[system], percent) for times in repeats] for system in repeats[0]}
+        rows = [("asyncio udp echo", of["echo"], UNIT)]
+        for system in (READERS, LISTENERS):
+            ratios = [ours / echo for ours, echo in zip(of[system], of["echo"], strict=True)]
+            rows += [(system, of[system], UNIT), (f"{system} / echo", ratios, "ratio")]
+        for system, values, unit in rows:
             value, spread = median_of(values)
             results.append(
                 Result(

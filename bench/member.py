@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from antiphon import Batch, Domain, Group, Node, ProcessId
+from antiphon.runtime.events import BatchEvent
 from antiphon.runtime.workers import Object, Parent
 from bench.figures import IncompleteError
 
@@ -266,6 +267,46 @@ class Member:
                     missing -= sum(payload[:1] == ANSWER for payload in event.payloads)
             times_ns.append(time.perf_counter_ns() - begin_ns)
         return {"times_ns": times_ns}
+
+    async def do_ask_listening(self, job: Object) -> Object:
+        """The same, answers being taken by a listener, as the echo takes them by a protocol's method."""
+        await self._stop_reading()
+        [group] = self._groups
+        loop = asyncio.get_running_loop()
+        request = ASK.ljust(job["size"], b".")
+        times_ns = []
+        missing = 0
+        done: asyncio.Future[None] = loop.create_future()
+
+        def hear(event: BatchEvent) -> None:
+            nonlocal missing
+            if isinstance(event, Batch) and missing:
+                missing -= sum(payload[:1] == ANSWER for payload in event.payloads)
+                if not missing:
+                    done.set_result(None)
+
+        group.listen(hear)
+        for _ in range(job["count"]):
+            done = loop.create_future()
+            missing = job["answers"]
+            begin_ns = time.perf_counter_ns()
+            if not group.send_now(request, order=job["order"]):
+                raise IncompleteError("an idle group had no room for a message")
+            await done
+            times_ns.append(time.perf_counter_ns() - begin_ns)
+        group.listen(None)
+        return {"times_ns": times_ns}
+
+    async def do_answer_listening(self, job: Object) -> None:
+        """Answer what is asked from now on, to all, by a listener."""
+        await self._stop_reading()
+        [group] = self._groups
+
+        def answer(event: BatchEvent) -> None:
+            if isinstance(event, Batch) and event.payloads[0][:1] == ASK:
+                group.send_now(ANSWER)
+
+        group.listen(answer)
 
     async def do_ask_self(self, job: Object) -> Object:
         """The same in a group of one: this process answers itself."""

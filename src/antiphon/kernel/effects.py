@@ -2,7 +2,8 @@
 
 Carry it out in this order:
 1. `events`, first to last: record each in the history, then hand it to the application.
-2. `transmits`: a send is on record before it leaves.
+2. `transmits`: a send is on record before it leaves. Where nothing is recorded, they may go first, unless a view is
+   installed: it tells where its members are.
 3. Arrange a `Tick` at `deadline_ns`; it replaces the deadline of every earlier step. NEVER means none.
 """
 

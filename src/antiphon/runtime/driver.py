@@ -264,10 +264,10 @@ class Driver:
                 )
 
     def _carry_out(self, effects: Effects, now_ns: int) -> None:
-        if self.tap is None and not self._changes_members(effects):
+        if self.tap is None and Installed not in map(type, effects.events):
             # Nothing has to be on record, and nobody's address changes: what is on its way need not wait for the rest.
             self._transmit(effects)
-            effects.transmits.clear()
+            effects.transmits = []
         ended: list[str] = []
         for event in effects.events:
             if event.group in self._silenced or event.group in ended:
@@ -285,9 +285,6 @@ class Driver:
         for flush in self._flushing:
             if not flush.done.done() and self.engine.is_stable(flush.marks, flush.k):
                 flush.done.set_result(None)
-
-    def _changes_members(self, effects: Effects) -> bool:
-        return any(isinstance(event, Installed | Ended) for event in effects.events)
 
     def _transmit(self, effects: Effects) -> None:
         transport = self.transport

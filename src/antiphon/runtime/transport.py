@@ -207,7 +207,10 @@ class UdpTransport:
     # ---- out -------------------------------------------------------------------------------------------------------
 
     def send(self, packets: list[bytes], destinations: list[SocketAddress]) -> None:
-        together = pieces(packets) if self._sends_pieces else [Piece([packet], len(packet)) for packet in packets]
+        if len(packets) == 1:
+            together = [Piece(packets, len(packets[0]))]
+        else:
+            together = pieces(packets) if self._sends_pieces else [Piece([packet], len(packet)) for packet in packets]
         for piece in together:
             for destination in destinations:
                 if self._queue or not self._try(piece, destination):
