@@ -67,10 +67,10 @@ class Round:
         left: list[int] = []
         failed: list[int] = []
         for rank, member in enumerate(view.members):
-            if member in wishes.leavers:
+            if rank not in self.states:
+                failed.append(rank)  # also one that wanted to leave: what it holds is not in the cut
+            elif member in wishes.leavers:
                 left.append(rank)
-            elif rank not in self.states:
-                failed.append(rank)
             else:
                 members.append(member)
                 addresses.append(self.states[rank].address)
