@@ -47,7 +47,7 @@ class _Siege:
     def draw(self) -> Drawing:
         random = self.random
         domain = draw_domain(self.charters, random)
-        options = replace(FAST, packet_bytes_max=random.choice((600, 1400)))
+        options = replace(FAST, packet_bytes_max=random.choice((600, 1400)), window_packets=self._window())
         crowd = Crowd(self.names, self.charters, self.seed, self._layers(), options, self._make_log, domain)
         for place in range(self.founders, len(self.names)):
             crowd.plan_start(self.storm_ns, place)
@@ -68,6 +68,10 @@ class _Siege:
             name, countdown = self.charters[group].name, random.randint(1, self.founders)
             crowd.plan_ambush(Ambush(name, random.choice(STEPS), from_ns, countdown, random.random() < 0.6))
         return Drawing(crowd, self.duration_ns + 4 * FAST.silence_ns_min)
+
+    def _window(self) -> int:
+        """Often so few packets that the holder of the token has to wait before it can tell the order."""
+        return Random(f"{self.seed}/window").choice((1, 2, 4, FAST.window_packets))
 
     def _make_log(self, process: str, incarnation: int) -> MemoryLog:
         return MemoryLog(run=f"siege-{self.seed}", process=process, incarnation=incarnation)
