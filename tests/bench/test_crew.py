@@ -101,10 +101,11 @@ def test_what_waits_for_a_reader_is_not_lost() -> None:
         async with Members(2) as members:
             await members.all("count", serials=True)
             paused = await members.one(1, "pause")
-            flooded = await members.one(
-                0, "flood", order="causal", size=64, warmup=0.0, seconds=0.2, sends=True, serials=True
-            )
-            resumed = await members.one(1, "resume")
+            flood = members.one(0, "flood", order="causal", size=64, warmup=0.0, seconds=0.2, sends=True, serials=True)
+            flooding = asyncio.create_task(flood)
+            await asyncio.sleep(0.5)
+            resumed = await members.one(1, "resume")  # by now the sender may have to wait for that
+            flooded = await flooding
             assert resumed["handed"] == paused["handed"] == 0
             assert resumed["unread"] > 0
             await members.complete(flooded["sent"])

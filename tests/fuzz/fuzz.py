@@ -95,7 +95,7 @@ class Fuzzer:
                 # What an enemy makes the members say to each other is not what is tested here.
                 self.table.step(member, Receive(lot))
             held = max(self.table.statistics(member)["packets_held"] for member in range(MEMBERS))
-            assert held <= len(GROUPS) * MEMBERS * OPTIONS.window_packets, f"{held} packets held"
+            assert held <= len(GROUPS) * MEMBERS * OPTIONS.numbers_max(), f"{held} packets held"
             self._count_deliveries()
 
     def _count_deliveries(self) -> None:

@@ -113,7 +113,7 @@ def test_forged_order_neither_raises_nor_fills_memory(seed: int, rule: str) -> N
             if random.random() < 0.5:
                 table.pass_on(source, destination)
     held = max(table.statistics(member)["packets_held"] for member in range(MEMBERS))
-    assert held <= len(GROUPS) * MEMBERS * OPTIONS.window_packets
+    assert held <= len(GROUPS) * MEMBERS * OPTIONS.numbers_max()
 
 
 def grown_bytes(table: Table, lots: list[list[bytes]]) -> int:

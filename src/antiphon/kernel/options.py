@@ -65,6 +65,11 @@ class Options:
     record_receives: bool = False
     """Report each first arrival of a packet as an event, for the recording level `receive`."""
 
+    def numbers_max(self) -> int:
+        """How far the numbers of a sender may be ahead of what all have consumed: its window, and some packets more for
+        telling the total order, without which what fills the window might never be consumed."""
+        return self.window_packets + 1 + self.window_packets // 32
+
     @staticmethod
     def local() -> "Options":
         """For members on one machine, which talk over its loopback: packets as long as a datagram may be, since

@@ -263,6 +263,11 @@ class Exchange:
         """Whether the window has room for one more packet."""
         return self.outgoing.sent < self.table.consumed() + self._window
 
+    def order_may_leave(self) -> bool:
+        """Whether one more packet may leave that only tells the order: own packets that fill the window may be waiting
+        for just that."""
+        return self.outgoing.sent < self.table.consumed() + self._options.numbers_max()
+
     def send_bare(self, order: bytes, flags: int, level: int, now_ns: int) -> None:
         """A packet without messages, for what its order section says."""
         out = self.outgoing

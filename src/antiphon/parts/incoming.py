@@ -9,9 +9,9 @@ known     the highest packet that is known to exist: by its number, or by somebo
 consumed  every packet up to here has been handed on; kept by the order layer through `consume`
 stable    every member has every packet up to here, says the sender; copies up to min(stable, consumed) are let go
 
-Bounds. The sender never numbers beyond (least consumed of any member) + window, so a number above consumed + window
-is not genuine and is refused. A packet numbered x was made when x - window was consumed by all, hence stable, and
-says so: no more than `window` copies are held after it.
+Bounds. The sender never numbers beyond (least consumed of any member) + n, where n is its window and a few packets more
+(Options.numbers_max), so a number above consumed + n is not genuine and is refused. A packet numbered x was made when
+x - n was consumed by all, hence stable, and says so: no more than n copies are held after it.
 
 Gaps. One timer per stream: a gap is reported `gap_delay_ns` after it was noticed (it may be mere reordering), and
 again and again until it is closed, less often while nothing comes. The first request goes to the sender itself, the
@@ -35,6 +35,7 @@ class IncomingStream:
 
     __slots__ = (
         "_cut",
+        "_numbers_max",
         "_options",
         "consumed",
         "fetched",
@@ -49,6 +50,7 @@ class IncomingStream:
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._numbers_max = options.numbers_max()
         self._cut: Ranges | None = None
         self.received = 0
         self.known = 0
@@ -62,7 +64,7 @@ class IncomingStream:
 
     def plausible(self, number: int) -> bool:
         """Whether the sender can have given out this number at all."""
-        return number <= self.consumed + self._options.window_packets
+        return number <= self.consumed + self._numbers_max
 
     def is_duplicate(self, number: int) -> bool:
         return number <= self.received or number in self.packets or number in self.fetched

@@ -158,7 +158,10 @@ class AgreedOrder:
         self._row = 0
         self._last_rank = -1
         if rank == self._me:
-            unplaced = list(self._unplaced)
+            # Own ones come first: they follow none of the others, which are not delivered yet, and they may fill the
+            # window, so that nothing could be told of those behind them.
+            unplaced = [place for place in self._unplaced if place[0] == self._me]
+            unplaced += [place for place in self._unplaced if place[0] != self._me]
             self._unplaced.clear()
             for sender, number in unplaced:
                 self._place(sender, number)

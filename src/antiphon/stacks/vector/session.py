@@ -296,7 +296,7 @@ class ViewSession:
             self._delivery.drain(effects, now_ns)
         while self._may_start() and self._send_next(exchange.pending.head(), effects, now_ns):
             pass
-        while self._agreed.untold() and not self.end.frozen and exchange.window_open():
+        while self._agreed.untold() and not self.end.frozen and exchange.order_may_leave():
             self._send_bare(now_ns)
         if len(self.view.members) == 1:
             exchange.settle(now_ns)
