@@ -14,10 +14,16 @@ def test_every_promise_is_kept(seed: int) -> None:
     assert outcome.verdict == KEPT, outcome.explanation
 
 
-@pytest.mark.parametrize("seed", [25, 33, 39, 42, 1013])
+@pytest.mark.parametrize("seed", [25, 33, 39, 42])
 def test_own_causal_messages_after_weaker_ones(seed: int) -> None:
     """These seeds showed own causal messages delivered ahead of the past of weaker ones that were answered."""
     outcome = run_seed(seed)
+    assert outcome.verdict == KEPT, outcome.explanation
+
+
+def test_a_full_window_does_not_keep_the_order_from_being_told() -> None:
+    """In this seed a member got the token while own packets that waited for their places filled its window."""
+    outcome = run_seed(1013)
     assert outcome.verdict == KEPT, outcome.explanation
 
 

@@ -185,3 +185,12 @@ def test_all_members_read_one_sequence(seed: int) -> None:
     assert set(places(orders[0])) == expected
     assert len(places(orders[0])) == len(expected)
     assert all(places(order) == places(orders[0]) for order in orders)
+
+
+def test_who_gets_the_token_places_its_own_first() -> None:
+    other = AgreedOrder(3, 1)
+    for rank, number in ((2, 1), (1, 1), (0, 5), (1, 2), (2, 2)):
+        other.ready(rank, number)
+    other.take(packet(0, 6), Placement(0, [(0, 5, 1)], 1))
+    assert other.read(0, 6)
+    assert places(other) == [(0, 5), (1, 1), (1, 2), (2, 1), (2, 2)]
