@@ -25,6 +25,11 @@ def _place_as_if_told(self: AgreedOrder, rank: int, number: int) -> None:
 _place = AgreedOrder._place
 
 
+def _untold_if_many(self: AgreedOrder) -> int:
+    """Who uses its places at once need not hurry to tell them: it waits for some more."""
+    return len(self._untold) if len(self._untold) > 3 else 0
+
+
 def _close_what_is_left(self: AgreedOrder) -> None:
     """Some of the places that were not told are used up."""
     self.sequence = deque(place for place in self.sequence if place not in self._untold)
@@ -89,7 +94,11 @@ ORDER_MUTANTS = (
     Mutant(
         "place used before it is told",
         ("total",),
-        ((AgreedOrder, "_place", _place_as_if_told), (AgreedOrder, "close", _close_what_is_left)),
+        (
+            (AgreedOrder, "_place", _place_as_if_told),
+            (AgreedOrder, "close", _close_what_is_left),
+            (AgreedOrder, "untold", _untold_if_many),
+        ),
     ),
     Mutant("untold places kept at the flush", ("total",), ((AgreedOrder, "close", _close_with_untold_places),)),
     Mutant("lost places filled by taste", ("total",), ((Delivery, "_place_by_rule", _place_by_taste),)),
