@@ -42,6 +42,7 @@ FLUSHING: Final = 2
 CLOSING: Final = 3
 PARTING: Final = 4
 OUT: Final = 5
+_STRANGERS_MAX: Final = 5
 
 
 class Agreement:
@@ -244,6 +245,11 @@ class Agreement:
             elif rank in current.states and rank not in current.done:
                 propose = self._post.message(messages.PROPOSE, round=current.number, accepted=current.proposal)
                 self._post.tell(member, propose, effects)
+        if self._stalled and current.proposal is None:
+            # All of this view may be gone for good. Who wanted in may have been let in by others, and knows better.
+            for process, address in list(self._wishes.joiners.items())[:_STRANGERS_MAX]:
+                flush = self._post.message(messages.FLUSH, round=current.number)
+                self._post.tell(process, flush, effects, address)
 
     def _try_propose(self, effects: Effects, now_ns: int) -> None:
         """With the states of all that are not suspected, and of a majority, the round has its proposal."""

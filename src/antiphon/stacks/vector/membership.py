@@ -278,9 +278,14 @@ class Membership(Agreement):
             self._tell_outdated(message, effects)
 
     def answer_after_leaving(self, message: Message, effects: Effects) -> None:
-        """I have left; somebody is still in the view that I left from, and may hear of the next from nobody else."""
-        if self._view.rank(message.sender) >= 0 and message.view_id == self._view.id and self._last_install:
+        """I have left; somebody is still in the view that I left from, or in one that was over before, and may hear of
+        what came after it from nobody else."""
+        member = self._view.rank(message.sender) >= 0
+        behind = self._view.id - message.view_id
+        if member and behind == 0 and self._last_install:
             self._post.transmit(message.sender, message.address, self._last_install, effects)
+        elif message.view_id and (behind > 1 or (behind == 1 and not member)):
+            self._tell_outdated(message, effects)
 
     def _tell_outdated(self, message: Message, effects: Effects) -> None:
         """Whoever is in this view, or in an earlier one, is out."""
