@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
+from antiphon.runtime.workers import last_words, reap
 from bench.peers.system import Load, PeerError, System, environment
 
 READY_S: Final = 120.0
-END_S: Final = 5.0
 STRAY_LINES_MAX: Final = 1000
 
 
@@ -85,28 +85,14 @@ class Member:
                     if line.startswith(start):
                         return line
                     if not line:
-                        raise PeerError(f"{self._name} {await self._last_words()}")
+                        raise PeerError(f"{self._name} {await last_words(self._process, self._errors)}")
         except TimeoutError:
             raise PeerError(f"{self._name} did not answer within {limit_s:.0f} s; the run does not count") from None
         raise PeerError(f"{self._name} printed {STRAY_LINES_MAX} lines and no answer")
 
-    async def _last_words(self) -> str:
-        status = await self._process.wait()
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return f"ended early, with status {status}" + (f": {lines[-1]}" if lines else "")
-
     async def end(self) -> None:
-        """See the process to its end: ask, then kill."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            async with asyncio.timeout(END_S):
-                await self._process.wait()
-        except TimeoutError:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+        """See the process to its end."""
+        await reap(self._process)
         self._errors.close()
 
 

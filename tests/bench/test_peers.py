@@ -88,7 +88,7 @@ def test_a_run_that_is_not_complete_is_refused(report: dict[str, Any], complaint
 
 
 def test_a_member_that_dies_is_named_with_its_last_words() -> None:
-    with pytest.raises(PeerError, match=r"member \d, ended early, with status 1: no such thing"):
+    with pytest.raises(PeerError, match=r"member \d, ended with status 1 \(no such thing\)"):
         run_once(fake(before="sys.exit('no such thing')"), LOAD)
 
 

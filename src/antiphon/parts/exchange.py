@@ -255,10 +255,6 @@ class Exchange:
         if rank > self._changed_last:
             self._changed_last = rank
 
-    def may_send(self) -> bool:
-        """Whether something waits to leave and the window has room for one more packet."""
-        return self.pending.has_pending() and self.window_open()
-
     def window_open(self) -> bool:
         """Whether the window has room for one more packet."""
         return self.outgoing.sent < self.table.consumed() + self._window

@@ -81,17 +81,15 @@ class Stream:
                 self._take_other(entry)
             return
         self._entries.append(entry)
-        if self._listener is not None:
-            self.messages += len(entry.payloads) if isinstance(entry, Batch) else 0
-            self.bytes += entry.size if isinstance(entry, Batch) else 0
-            self._tell()
-            return
         if isinstance(entry, Batch):
             self.messages += len(entry.payloads)
             self.bytes += entry.size
-            if not self._full and (self.messages >= self._messages_max or self.bytes >= self._bytes_max):
-                self._full = True
-                self._on_full()
+        if self._listener is not None:
+            self._tell()
+            return
+        if not self._full and (self.messages >= self._messages_max or self.bytes >= self._bytes_max):
+            self._full = True
+            self._on_full()
         self._wake()
 
     def finish(self) -> None:

@@ -165,11 +165,11 @@ class UdpTransport:
         read = self._read_pieces if self._reads_pieces else self._read_one
         calls = self._calls
         self._calls = min(2 * calls, READ_CALLS_MAX)
-        for _ in range(calls):
+        for call in range(calls):
             try:
                 read(datagrams)
             except (BlockingIOError, InterruptedError):
-                self._calls = max(1, len(datagrams))
+                self._calls = max(1, call)
                 break
             except OSError:  # an ICMP answer to something that was sent: the peer is not there now
                 self.socket_errors += 1

@@ -32,6 +32,27 @@ class WorkerError(AntiphonError):
         self.name = name
 
 
+async def last_words(process: asyncio.subprocess.Process, errors: IO[bytes]) -> str:
+    """How a process that should not have ended has ended, and the last line that it left in `errors`."""
+    status = await process.wait()
+    errors.seek(0)
+    lines = errors.read().decode(errors="replace").strip().splitlines()
+    return f"ended with status {status}" + (f" ({lines[-1]})" if lines else "")
+
+
+async def reap(process: asyncio.subprocess.Process) -> None:
+    """See a process to its end: close its input, wait a while, then kill it."""
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        async with asyncio.timeout(REAP_S):
+            await process.wait()
+    except TimeoutError:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
 class Worker:
     """One worker process, seen by its parent."""
 
@@ -50,7 +71,7 @@ class Worker:
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         if not line:
-            raise WorkerError(self.name, await self._last_words())
+            raise WorkerError(self.name, await last_words(self._process, self._errors))
         message: Object = json.loads(line)
         if message["kind"] == "error":
             raise WorkerError(self.name, message["problem"])
@@ -70,23 +91,9 @@ class Worker:
         except TimeoutError:
             raise WorkerError(self.name, f"did not say {kind!r} within {ANSWER_S:.0f} s") from None
 
-    async def _last_words(self) -> str:
-        status = await self._process.wait()
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").strip().splitlines()
-        return f"ended with status {status}" + (f" ({lines[-1]})" if lines else "")
-
     async def reap(self) -> None:
         """See the process to its end."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
-        try:
-            async with asyncio.timeout(REAP_S):
-                await self._process.wait()
-        except TimeoutError:
-            with suppress(ProcessLookupError):
-                self._process.kill()
-            await self._process.wait()
+        await reap(self._process)
         self._errors.close()
 
 

@@ -76,15 +76,7 @@ class GroupTime:
         """Version of `causal.known` that was found settled."""
 
     def is_plausible(self, entries: list[tuple[int, int]]) -> bool:
-        for rank, count in entries:
-            if rank >= self.members:
-                return False
-            if rank == self.exchange.me:
-                if count > self.exchange.outgoing.sent:
-                    return False
-            elif not self.exchange.incoming[rank].plausible(count):
-                return False
-        return True
+        return all(rank < self.members and self.exchange.exists(rank, count) for rank, count in entries)
 
     def is_delivered_everywhere(self) -> bool:
         """Whether all that happened here before whatever I send next is delivered at every member."""

@@ -179,7 +179,8 @@ class ViewSession:
             self._check_stamp(packet)
             if section.token is not None:
                 self._check_placement(section.token)
-        if not self._agreed.has_room(sender):
+        speaks_of_order = packet.ordered or (section is not None and section.token is not None)
+        if speaks_of_order and not self._agreed.has_room(sender):
             raise MalformedError("token")
         if self.end.frozen:
             self.end.set_aside(packet, now_ns)
