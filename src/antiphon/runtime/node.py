@@ -40,6 +40,7 @@ from antiphon.runtime.driver import FIRST_VIEW, Driver
 from antiphon.runtime.errors import JoinError
 from antiphon.runtime.faulty import FaultyTransport
 from antiphon.runtime.group import NO_VIEW, Group
+from antiphon.runtime.multicast import MulticastTransport, check_multicast
 from antiphon.runtime.naming import check_name, parse_process
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
@@ -62,6 +63,7 @@ class Node:
         *,
         address: str,
         incarnation: int = 1,
+        multicast: str | None = None,
         options: Options | None = None,
         linger_s: float = 5.0,
         queue_messages_max: int = 65_536,
@@ -74,6 +76,9 @@ class Node:
     ) -> None:
         """
         address             "host:port" to receive on; port 0 takes any free one
+        multicast           an IPv4 multicast address, "239.255.74.1:7401" say, that all members were given: where the
+                            network carries it, what is for all leaves once instead of once for each; where it does
+                            not, nothing changes (runtime/multicast.py)
         options             limits and rhythms, the same at all members of a group; if none are given, Options(), or
                             Options.local() where the address is one of loopback
         linger_s            how long `close` waits, at most, until all members have what was sent here, and as long
@@ -89,12 +94,15 @@ class Node:
         """
         check_name("process", name)
         split_address(address)
+        if multicast is not None:
+            check_multicast(multicast)
         if incarnation < 1:
             raise UsageError(f"incarnations count from 1, so {incarnation} cannot be one")
         if queue_messages_max < 1 or queue_bytes_max < 1:
             raise UsageError("queue_messages_max and queue_bytes_max must be at least 1")
         self.process = ProcessId(name, incarnation)
         self._address = address
+        self._multicast = multicast
         self._options = options or Options()
         self._takes_local_options = options is None
         self._linger_s = linger_s
@@ -149,7 +157,20 @@ class Node:
         return self.process, engine, tap
 
     def _make_transport(self, sock: socket.socket, driver: Driver) -> Transport:
-        transport: Transport = UdpTransport(sock, datagram_bytes_max=DATAGRAM_BYTES_MAX, on_datagrams=driver.receive)
+        unicast = UdpTransport(sock, datagram_bytes_max=DATAGRAM_BYTES_MAX, on_datagrams=driver.receive)
+        transport: Transport = unicast
+        if self._multicast is not None:
+            try:
+                transport = MulticastTransport(
+                    unicast,
+                    own=self._address,
+                    multicast=self._multicast,
+                    datagram_bytes_max=DATAGRAM_BYTES_MAX,
+                    on_datagrams=driver.receive,
+                )
+            except BaseException:
+                unicast.close()
+                raise
         if self._faults:
             transport = FaultyTransport(transport, source=self._address, faults=self._faults, random=self._random)
         return transport

@@ -97,8 +97,8 @@ def bind(family: int, address: SocketAddress) -> socket.socket:
     sock = socket.socket(family, socket.SOCK_DGRAM)
     try:
         sock.setblocking(False)
-        _enlarge(sock, "SO_RCVBUF")
-        _enlarge(sock, "SO_SNDBUF")
+        enlarge(sock, "SO_RCVBUF")
+        enlarge(sock, "SO_SNDBUF")
         sock.bind(address)
     except OSError as error:
         sock.close()
@@ -109,7 +109,8 @@ def bind(family: int, address: SocketAddress) -> socket.socket:
     return sock
 
 
-def _enlarge(sock: socket.socket, option: str) -> None:
+def enlarge(sock: socket.socket, option: str) -> None:
+    """Ask for a large buffer."""
     # The FORCE form passes the system-wide limit but needs a privilege and is Linux's own.
     force = getattr(socket, option + "FORCE", {"SO_RCVBUF": 33, "SO_SNDBUF": 32}[option])
     try:
@@ -265,6 +266,12 @@ class UdpTransport:
                 return
             self._queued -= len(piece.packets)
         self._loop.remove_writer(self._sock.fileno())
+
+    def send_multicast_by(self, host: str) -> None:
+        """Let multicast leave by the interface with this address, for one hop, and reach this machine too."""
+        self._sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 1)
+        self._sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
+        self._sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(host))
 
     def close(self) -> None:
         """Idempotent. What still waits is dropped: whoever cares for it has waited for the acknowledgements."""
