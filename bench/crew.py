@@ -80,12 +80,19 @@ class Members(Crew):
     """Members of the same groups, on loopback."""
 
     def __init__(
-        self, members: int, *, groups: int = 1, own_domains: bool = False, histories: str | None = None
+        self,
+        members: int,
+        *,
+        groups: int = 1,
+        own_domains: bool = False,
+        histories: str | None = None,
+        multicast: str | None = None,
     ) -> None:
         super().__init__(MEMBER, [f"p{rank}" for rank in range(1, members + 1)])
         self._groups = groups
         self._own_domains = own_domains
         self._histories = histories
+        self._multicast = multicast
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -99,7 +106,7 @@ class Members(Crew):
     async def _meet(self) -> None:
         addresses = {}
         for rank, worker in enumerate(self.workers):
-            bound = await self.one(rank, "bind", name=worker.name, history=self._histories)
+            bound = await self.one(rank, "bind", name=worker.name, history=self._histories, multicast=self._multicast)
             addresses[worker.name] = bound["address"]
         await self.all("join", members=addresses, groups=self._groups, own_domains=self._own_domains)
 

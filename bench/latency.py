@@ -3,10 +3,10 @@
     python -m bench.latency             the tables; from the project's root
     python -m bench.latency --json      one JSON document
 
-Round trip: one member multicasts, the two others answer by multicasts of their own, and it waits for both; once with
-readers, once with listeners. The echo sends to two processes over asyncio's plain datagram endpoints, whose protocols
-answer, and waits for both. All in turn, BLOCK rounds each: the ratios are of one repeat, and the value is their median
-over the repeats.
+Round trip: one member multicasts, the two others answer by multicasts of their own, and it waits for both: with
+readers, with listeners, and with listeners over IP multicast. The echo sends to two processes over asyncio's plain
+datagram endpoints, whose protocols answer, and waits for both. All in turn, BLOCK rounds each: the ratios are of one
+repeat, and the value is their median over the repeats.
 
 One way: the time of the call travels in the message (all processes of one machine share one monotonic clock), and is
 compared when the application of another member is handed it. Idle: every member sends IDLE_RATE messages a second.
@@ -18,7 +18,7 @@ import argparse
 import statistics
 import sys
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from bench.crew import ECHO, Crew, Members, mean_rate, together
 from bench.figures import (
@@ -46,6 +46,8 @@ REACHED_MIN: Final = 0.9
 UNIT: Final = "microseconds"
 READERS: Final = "antiphon"
 LISTENERS: Final = "antiphon, listeners"
+MULTICAST: Final = "antiphon, listeners, multicast"
+MULTICAST_ADDRESS: Final = "239.255.74.1:7401"
 
 Times = dict[str, list[float]]
 """Microseconds, by system."""
@@ -69,10 +71,11 @@ def name(percent: float) -> str:
 
 async def round_trips(rounds: int) -> Times:
     """One repeat: new processes, both systems in turn."""
-    times_ns: dict[str, list[int]] = {READERS: [], LISTENERS: [], "echo": []}
+    times_ns: dict[str, list[int]] = {READERS: [], LISTENERS: [], MULTICAST: [], "echo": []}
     async with (
         Members(MEMBERS) as members,
         Members(MEMBERS) as listeners,
+        Members(MEMBERS, multicast=MULTICAST_ADDRESS) as multicasters,
         Crew(ECHO, [f"e{rank}" for rank in range(1, MEMBERS + 1)]) as echoes,
     ):
         serving = await together(echoes.one(rank, "serve", wire="udp") for rank in range(1, MEMBERS))
@@ -80,13 +83,17 @@ async def round_trips(rounds: int) -> Times:
         for rank in range(1, MEMBERS):
             await members.one(rank, "answer", all="causal")
             await listeners.one(rank, "answer_listening")
+            await multicasters.one(rank, "answer_listening")
         for number in range(-(-rounds // BLOCK) + 1):
-            asked = await members.one(0, "ask", count=BLOCK, size=SIZE, order="causal", answers=MEMBERS - 1)
-            heard = await listeners.one(0, "ask_listening", count=BLOCK, size=SIZE, order="causal", answers=MEMBERS - 1)
+            question: dict[str, Any] = {"count": BLOCK, "size": SIZE, "order": "causal", "answers": MEMBERS - 1}
+            asked = await members.one(0, "ask", **question)
+            heard = await listeners.one(0, "ask_listening", **question)
+            spread = await multicasters.one(0, "ask_listening", **question)
             echoed = await echoes.one(0, "ask", wire="udp", ports=ports, count=BLOCK, size=SIZE, successive=False)
             if number:  # the first is for warming up
                 times_ns[READERS] += asked["times_ns"]
                 times_ns[LISTENERS] += heard["times_ns"]
+                times_ns[MULTICAST] += spread["times_ns"]
                 times_ns["echo"] += echoed["times_ns"]
     return {system: [time_ns / 1000 for time_ns in taken] for system, taken in times_ns.items()}
 
@@ -97,7 +104,7 @@ def round_trip_results(repeats: list[Times]) -> list[Result]:
     for percent in PERCENTILES:
         of = {system: [percentile(times[system], percent) for times in repeats] for system in repeats[0]}
         rows = [("asyncio udp echo", of["echo"], UNIT)]
-        for system in (READERS, LISTENERS):
+        for system in (READERS, LISTENERS, MULTICAST):
             ratios = [ours / echo for ours, echo in zip(of[system], of["echo"], strict=True)]
             rows += [(system, of[system], UNIT), (f"{system} / echo", ratios, "ratio")]
         for system, values, unit in rows:

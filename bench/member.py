@@ -117,7 +117,9 @@ class Member:
         return {"pid": os.getpid()}
 
     async def do_bind(self, job: Object) -> Object:
-        node = Node(job["name"], address="127.0.0.1:0", linger_s=1.0, history=job["history"])
+        node = Node(
+            job["name"], address="127.0.0.1:0", multicast=job["multicast"], linger_s=1.0, history=job["history"]
+        )
         await node.start()
         self._node = node
         return {"address": node.address}

@@ -11,6 +11,8 @@ from bench.peers.system import System
 ORDERS: Final = ("fifo", "causal", "agreed", "safe")
 BATCHES: Final = "batches"
 MESSAGES: Final = "messages"
+MULTICAST: Final = "multicast"
+"""Packets for all leave by IP multicast."""
 
 
 @cache
@@ -28,9 +30,10 @@ def nothing() -> None:
 
 
 def antiphon(order: str, reading: str = BATCHES, *more: str) -> System:
-    """A system called `antiphon-causal` when it reads batches, and `antiphon-causal-messages` else."""
+    """A system called `antiphon-causal` when it reads batches, `antiphon-causal-messages` else, and so on."""
+    marks = [order, *([reading] if reading != BATCHES else []), *([MULTICAST] if MULTICAST in more else [])]
     return System(
-        name=f"antiphon-{order}" if reading == BATCHES else f"antiphon-{order}-{reading}",
+        name="-".join(["antiphon", *marks]),
         order=order,
         version=version,
         prepare=nothing,

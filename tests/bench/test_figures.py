@@ -119,12 +119,12 @@ def test_chunks_stay_within_their_limits() -> None:
 
 def test_round_trips_are_compared_repeat_by_repeat() -> None:
     repeats: list[latency.Times] = [
-        {latency.READERS: [3.0], latency.LISTENERS: [2.0], "echo": [2.0]},
-        {latency.READERS: [30.0], latency.LISTENERS: [20.0], "echo": [10.0]},
+        {latency.READERS: [3.0], latency.LISTENERS: [2.0], latency.MULTICAST: [1.0], "echo": [2.0]},
+        {latency.READERS: [30.0], latency.LISTENERS: [20.0], latency.MULTICAST: [15.0], "echo": [10.0]},
     ]
     results = latency.round_trip_results(repeats)
     ratios = [result.value for result in results if result.unit == "ratio"]
-    assert ratios == [2.25, 1.5] * 3
+    assert ratios == [2.25, 1.5, 1.0] * 3
     assert "p99.9" in latency.words(results)
 
 
