@@ -108,8 +108,9 @@ class Fuzzer:
             self.table.payloads[member].clear()
 
     def finish(self) -> dict[str, object]:
-        """Let the group come to rest; everybody must have everything, once."""
-        self.table.settle(rounds=500)
+        """Let the group come to rest; everybody must have everything, once. A turn from group to group takes an ack's
+        delay, and the work was given faster than that: much of it waits."""
+        self.table.settle(rounds=5000)
         self.table.play(300)
         self._count_deliveries()
         assert self.delivered == self.due, f"{self.delivered} of {self.due} messages delivered"
