@@ -1,0 +1,75 @@
+"""`antiphon import` and `antiphon export`: other tools' logs in and out."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from antiphon.cli.console import show, show_json, steps
+from antiphon.history.formats.cs451 import import_cs451
+from antiphon.history.formats.importing import PROMISES, Imported, ImportOptions
+from antiphon.history.formats.target import new_directory
+from antiphon.history.manifest import write_manifest
+from antiphon.kernel.errors import UsageError
+
+IMPORTS = {"cs451": import_cs451}
+
+
+def import_(
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="The log: a file, or for cs451 a folder.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the history goes; new or empty.")],
+    format: Annotated[str, typer.Option("--format", metavar="F", help=f"What SRC is: {', '.join(IMPORTS)}.")],
+    run: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What to call the run; else by the name of SRC.")
+    ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(metavar="LEVEL", help=f"What the logged system claims to offer: {', '.join(PROMISES)}."),
+    ] = None,
+    parser: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="shiviz: the parser expression, for a log that does not begin with it."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Make a history of another tool's log, to be audited and drawn like one of our own.
+
+    A line that does not follow its format is refused with its number and the reason, and nothing is written. The level
+    decides what the history promises (docs/formats.md has the table); `antiphon audit --promise` can ask otherwise.
+
+    \b
+      antiphon import --format cs451 outputs/ run1           a folder of N.output files
+      antiphon import --format shiviz trace.log run2         a log with vector clocks
+      antiphon import --format jepsen history.json run3      a broadcast or list-append workload
+      antiphon audit run1
+    """
+    importer = IMPORTS.get(format)
+    if importer is None:
+        raise UsageError(f"{format!r} is no format that can be imported; choose from: {', '.join(IMPORTS)}")
+    if parser is not None and format != "shiviz":
+        raise UsageError(f"--parser is for shiviz logs, and the format is {format}; leave it out")
+    if not source.exists():
+        raise UsageError(f"there is no {source}; name the log to import")
+    options = ImportOptions(run=run or source.resolve().stem, level=level, parser=parser)
+    with steps(f"reading {source}") as step, new_directory(directory) as partial:
+        result = importer(source, partial, options)
+        step("writing the manifest")
+        write_manifest(partial)
+    if json:
+        show_json({"format": format, "history": str(directory), **_counts(result)})
+    else:
+        show(Text(_import_sentence(directory, result)))
+
+
+def _counts(result: Imported) -> dict[str, Any]:
+    return {"runs": result.runs, "logs": result.logs, "events": result.events, "remarks": list(result.remarks)}
+
+
+def _import_sentence(directory: Path, result: Imported) -> str:
+    runs = f" of {result.runs:,} runs" if result.runs > 1 else ""
+    remarks = "".join(f"\nNote: {remark}" for remark in result.remarks)
+    return (
+        f"{result.logs:,} logs{runs} with {result.events:,} events became the history in {directory}; "
+        f"next: antiphon audit {directory}{remarks}"
+    )
