@@ -9,11 +9,15 @@ from rich.text import Text
 from antiphon.cli.console import show, show_json, steps
 from antiphon.history.formats.cs451 import import_cs451
 from antiphon.history.formats.importing import PROMISES, Imported, ImportOptions
-from antiphon.history.formats.target import new_directory
-from antiphon.history.manifest import write_manifest
+from antiphon.history.formats.shiviz_export import export_shiviz
+from antiphon.history.formats.shiviz_import import import_shiviz
+from antiphon.history.formats.target import new_directory, new_file
+from antiphon.history.manifest import close_history
+from antiphon.history.reader import History
 from antiphon.kernel.errors import UsageError
 
-IMPORTS = {"cs451": import_cs451}
+IMPORTS = {"cs451": import_cs451, "shiviz": import_shiviz}
+EXPORTS = {"shiviz": export_shiviz}
 
 
 def import_(
@@ -55,11 +59,40 @@ def import_(
     with steps(f"reading {source}") as step, new_directory(directory) as partial:
         result = importer(source, partial, options)
         step("writing the manifest")
-        write_manifest(partial)
+        close_history(partial)
     if json:
         show_json({"format": format, "history": str(directory), **_counts(result)})
     else:
         show(Text(_import_sentence(directory, result)))
+
+
+def export(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The history: a directory of Parquet files.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; one that is there is replaced.")],
+    format: Annotated[str, typer.Option("--format", metavar="F", help=f"What OUT shall be: {', '.join(EXPORTS)}.")],
+    run: Annotated[str | None, typer.Option(metavar="NAME", help="Only this run of the history.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Write a history in the format of another tool.
+
+    \b
+      antiphon export --format shiviz run1 run1.log          space-time diagrams with vector clocks
+      antiphon export --format perfetto run1 run1.json       ui.perfetto.dev: views, messages, arrows
+      antiphon export --format otlp run1 run1.jsonl          OpenTelemetry spans, links for causes
+      antiphon export --format jepsen run1 run1.json         a list-append history, for Elle
+    """
+    exporter = EXPORTS.get(format)
+    if exporter is None:
+        raise UsageError(f"{format!r} is no format that can be exported; choose from: {', '.join(EXPORTS)}")
+    history = History.open(directory)
+    with steps(f"writing {history.rows:,} rows to {out}"), new_file(out) as stream:
+        result = exporter(history, stream, run)
+    if json:
+        counts = {"runs": result.runs, "logs": result.logs, "rows": result.rows, "remarks": list(result.remarks)}
+        show_json({"format": format, "file": str(out), **counts})
+    else:
+        remarks = "".join(f"\nNote: {remark}" for remark in result.remarks)
+        show(Text(f"{result.logs:,} logs with {result.rows:,} rows are in {out}{remarks}"))
 
 
 def _counts(result: Imported) -> dict[str, Any]:

@@ -63,21 +63,26 @@ class Manifest:
             raise UnusableHistoryError(file, problem)
 
 
-def write_manifest(directory: Path) -> None:
-    """Close the history in `directory`: list the files that lie in it now."""
+def close_history(directory: Path) -> None:
+    """Write a manifest into each folder of a history that holds any of its files."""
+    for folder in sorted({file.parent for file in directory.rglob(f"*{SUFFIX}")}):
+        _write(folder)
+
+
+def _write(folder: Path) -> None:
     runs: set[str] = set()
     processes: set[str] = set()
     listed = []
-    for file in sorted(directory.glob(f"*{SUFFIX}")):
+    for file in sorted(folder.glob(f"*{SUFFIX}")):
         table = pq.read_table(file, columns=["run", "process", "incarnation"], partitioning=None)
         owners = table.group_by(table.column_names).aggregate([]).to_pylist()
         runs |= {owner["run"] for owner in owners}
         processes |= {f"{owner['process']}/{owner['incarnation']}" for owner in owners}
         listed.append({"name": file.name, "rows": len(table)})
     document = {"schema": SCHEMA_VERSION, "runs": sorted(runs), "processes": sorted(processes), "files": listed}
-    partial = directory / f".{NAME}.partial"
+    partial = folder / f".{NAME}.partial"
     partial.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(directory / NAME)
+    partial.replace(folder / NAME)
 
 
 def _is_entry(entry: Any) -> bool:
