@@ -9,6 +9,10 @@ from rich.text import Text
 from antiphon.cli.console import show, show_json, steps
 from antiphon.history.formats.cs451 import import_cs451
 from antiphon.history.formats.importing import PROMISES, Imported, ImportOptions
+from antiphon.history.formats.jepsen_export import export_jepsen
+from antiphon.history.formats.jepsen_import import import_jepsen
+from antiphon.history.formats.otlp import export_otlp
+from antiphon.history.formats.perfetto import export_perfetto
 from antiphon.history.formats.shiviz_export import export_shiviz
 from antiphon.history.formats.shiviz_import import import_shiviz
 from antiphon.history.formats.target import new_directory, new_file
@@ -16,8 +20,13 @@ from antiphon.history.manifest import close_history
 from antiphon.history.reader import History
 from antiphon.kernel.errors import UsageError
 
-IMPORTS = {"cs451": import_cs451, "shiviz": import_shiviz}
-EXPORTS = {"shiviz": export_shiviz}
+IMPORTS = {"cs451": import_cs451, "shiviz": import_shiviz, "jepsen": import_jepsen}
+EXPORTS = {
+    "shiviz": export_shiviz,
+    "perfetto": export_perfetto,
+    "otlp": export_otlp,
+    "jepsen": export_jepsen,
+}
 
 
 def import_(
