@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from antiphon.history.errors import UnusableHistoryError
@@ -74,7 +75,10 @@ def _write(folder: Path) -> None:
     processes: set[str] = set()
     listed = []
     for file in sorted(folder.glob(f"*{SUFFIX}")):
-        table = pq.read_table(file, columns=["run", "process", "incarnation"], partitioning=None)
+        try:
+            table = pq.read_table(file, columns=["run", "process", "incarnation"], partitioning=None)
+        except pa.ArrowInvalid:
+            continue  # cut short: it is no part of what was closed, and the reader will see to it
         owners = table.group_by(table.column_names).aggregate([]).to_pylist()
         runs |= {owner["run"] for owner in owners}
         processes |= {f"{owner['process']}/{owner['incarnation']}" for owner in owners}

@@ -1,9 +1,9 @@
 """The operations of a Jepsen history in JSON, paired and checked.
 
 An operation is a map with `type` (invoke, ok, fail, info), `process` and `f`, with `value`, and perhaps with `time`, in
-ns, and `index`. A process has one operation open at a time: an invoke, and what became of it: it happened (ok), it did not
-(fail), or nobody knows (info, or no completion at all). After an info the process is never used again. Operations of
-processes that are no number, such as the nemesis, are left out.
+ns, and `index`. A process has one operation open at a time: an invoke, and what became of it: it happened (ok), it did
+not (fail), or nobody knows (info, or no completion at all). After an info the process is never used again. Operations
+of processes that are no number, such as the nemesis, are left out.
 
 Both workloads come out as transactions of appends and reads: a broadcast of v is an append of v to the one list that a
 read reads.
