@@ -19,7 +19,7 @@ SAMPLES = Path(__file__).resolve().parent / "samples"
 Export = Callable[[History, TextIO, str | None], Exported]
 
 
-def write_logs(directory: Path, logs: Iterable[MemoryLog], row_group_size: int = 5) -> History:
+def write_logs(directory: Path, logs: Iterable[MemoryLog], row_group_size: int = 20) -> History:
     """Write each log into a file of several row groups."""
     directory.mkdir(parents=True, exist_ok=True)
     for place, log in enumerate(logs):

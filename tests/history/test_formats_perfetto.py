@@ -83,7 +83,7 @@ def check_flows(events: list[Event]) -> None:
             bound = event
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 def test_any_history_makes_a_trace(tmp_path: Path, seed: int) -> None:
     logs = [*random_logs(seed, "one"), *random_logs(seed + 50, "two")]
     text, result = exported(export_perfetto, write_logs(tmp_path, logs))

@@ -55,8 +55,7 @@ class LogFiles:
     def rows(self) -> Iterator[Row]:
         """The rows from index 0 up to the first gap."""
         expected = 0
-        for piece in self.pieces:
-            table = self._read(piece)
+        for table in self.tables():
             for first in range(0, len(table), ROWS_AT_ONCE):
                 for row in rows_of_table(table.slice(first, ROWS_AT_ONCE)):
                     if row.index != expected:
@@ -64,10 +63,17 @@ class LogFiles:
                     expected += 1
                     yield row
 
-    def _read(self, piece: Sequence[Unit]) -> pa.Table:
-        run, process, incarnation = self.key
-        own = (pc.field("run") == run) & (pc.field("process") == process) & (pc.field("incarnation") == incarnation)
-        return pa.concat_tables([read_unit(unit).filter(own) for unit in piece]).sort_by("index")
+    def tables(self) -> Iterator[pa.Table]:
+        """The rows of the log piece by piece, in order of index, also those behind a gap."""
+        for piece in self.pieces:
+            tables = [own_rows(read_unit(unit), self.key) for unit in piece]
+            yield pa.concat_tables(tables).sort_by("index")
+
+
+def own_rows(table: pa.Table, key: LogKey) -> pa.Table:
+    """What a table holds of one log."""
+    own = [pc.equal(table[name], value) for name, value in zip(LOG_COLUMNS, key, strict=True)]
+    return table.filter(pc.and_(pc.and_(own[0], own[1]), own[2]))
 
 
 def find_logs(history: History, run: str | None = None) -> list[LogFiles]:

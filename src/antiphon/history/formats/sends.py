@@ -10,7 +10,6 @@ import numpy.typing as npt
 import pyarrow.compute as pc
 
 from antiphon.history.logs import LogFiles
-from antiphon.history.reader import read_unit
 from antiphon.history.schema import Row
 
 Ints = npt.NDArray[np.int64]
@@ -45,14 +44,11 @@ class SendRows:
             place += 1
 
     def _gather(self, log: LogFiles) -> None:
-        run, process, incarnation = log.key
-        chosen = (pc.field("run") == run) & (pc.field("process") == process) & (pc.field("kind") == "send")
-        chosen &= pc.field("incarnation") == incarnation
         parts: dict[str, list[tuple[Ints, Ints]]] = {}
-        for unit in (unit for piece in log.pieces for unit in piece):
-            sends = read_unit(unit).filter(chosen).select(["group", "number", "count"])
+        for table in log.tables():
+            sends = table.filter(pc.equal(table["kind"], "send"))
             for group in pc.unique(sends["group"]).to_pylist():
-                own = sends.filter(pc.field("group") == group)
+                own = sends.filter(pc.equal(sends["group"], group))
                 parts.setdefault(group, []).append((own["number"].to_numpy(), own["count"].to_numpy()))
         for group, found in parts.items():
             first = np.concatenate([numbers for numbers, _ in found])
