@@ -9,6 +9,7 @@ from rich.text import Text
 
 from antiphon.cli.auditing import EXIT_CODES, audit_history
 from antiphon.cli.console import complain, counting, errors, show
+from antiphon.history.manifest import close_history
 from antiphon.report.table import audit_table
 from antiphon.runtime.demo import DemoResult, run_demo
 
@@ -54,6 +55,7 @@ def demo(
             seed=seed,
             progress=progress,
         )
+    close_history(history)
     show(Text(_sentence(result)))
     if not result.completed:
         complain("the run did not go quiet in time, so the audit cannot tell whether everything would have arrived")

@@ -8,6 +8,7 @@ import typer
 from rich.text import Text
 
 from antiphon.cli.console import show, show_json, steps
+from antiphon.history.manifest import close_history
 from antiphon.history.recorder import Recorder
 from antiphon.simulator.run import SimulationOptions, SimulationResult, simulate
 
@@ -40,6 +41,7 @@ def sim(
         names = options.process_names()
         logs = [open_logs.enter_context(Recorder(history, run=run, process=name)) for name in names]
         result = simulate(options, logs)
+    close_history(history)
     if json:
         show_json(_document(run, history, options, result))
     else:

@@ -144,6 +144,10 @@ class Log:
         """The last row of the log. "quiet": the run had healed and was given the time to go quiet."""
         self._append((time_ns, "stop", None, None, None, None, None, None, None, None, why, None, None))
 
+    def add(self, cells: Cells) -> None:
+        """A row as it is, for what was recorded elsewhere; it is merged with nothing."""
+        self._append(cells)
+
     def _extend(
         self,
         kind: str,

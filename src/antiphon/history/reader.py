@@ -2,7 +2,8 @@
 
 A file that is not what it should be is refused with a sentence that says why. A file that was being written when
 its process died is no error: `….parquet.partial`, or a `….parquet` that begins like one and has no end. It is left
-over, and the log that it belongs to was cut short. Only if nothing at all can be read is the history unusable.
+over, and the log that it belongs to was cut short. So it is with a file that a manifest lists and that is gone
+(`antiphon.history.manifest`). Only if nothing at all can be read is the history unusable.
 
 Memory: one row group at a time, except for `read_rows`, which is meant for small histories.
 """
@@ -18,13 +19,13 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import SCHEMA, Row
+from antiphon.history.manifest import NAME, Manifest
+from antiphon.history.schema import SCHEMA, SCHEMA_VERSION, Row
 from antiphon.history.segments import PARTIAL, SUFFIX, log_of
-from antiphon.history.start import check_version
 from antiphon.history.validity import column_problems, row_problem
+from antiphon.history.versions import upgrade, version_of
 
 MAGIC: Final = b"PAR1"
-VERSION_KEY: Final = b"antiphon.schema"
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class History:
     path: Path
     units: tuple[Unit, ...]
     leftovers: tuple[Path, ...]
-    """Files that were being written when their process died."""
+    """Files that were being written when their process died, or that a manifest lists and that are gone."""
 
     @classmethod
     def open(cls, path: Path | str) -> Self:
@@ -55,16 +56,20 @@ class History:
             raise UnusableHistoryError(path, "there is no such file or directory")
         found = sorted(path.rglob(f"*{SUFFIX}*")) if path.is_dir() else [path]
         files = [file for file in found if file.name.endswith((SUFFIX, SUFFIX + PARTIAL)) or file == path]
-        if not files:
-            raise UnusableHistoryError(path, f"the directory holds no history: no file in it ends with {SUFFIX}")
+        manifests = [Manifest.read(file) for file in sorted(path.rglob(NAME))] if path.is_dir() else []
         units: list[Unit] = []
-        leftovers: list[Path] = []
+        leftovers = [gone for manifest in manifests for gone in manifest.missing()]
+        if not files and not leftovers:
+            raise UnusableHistoryError(path, f"the directory holds no history: no file in it ends with {SUFFIX}")
+        listing = {manifest.file.parent: manifest for manifest in manifests}
         for file in files:
             own = None if file.name.endswith(PARTIAL) else _units_of(file)
             if own is None:
                 leftovers.append(file)
-            else:
-                units.extend(own)
+                continue
+            if file.parent in listing:
+                listing[file.parent].check(file, sum(unit.rows for unit in own))
+            units.extend(own)
         if not units:
             raise UnusableHistoryError(path, _nothing_readable(leftovers))
         return cls(path, tuple(units), tuple(leftovers))
@@ -151,13 +156,12 @@ def _units_of(file: Path) -> list[Unit] | None:
 
 
 def _check_schema(file: Path, schema: pa.Schema, metadata: Mapping[bytes, bytes] | None) -> None:
-    version = ((metadata or {}).get(VERSION_KEY) or (schema.metadata or {}).get(VERSION_KEY) or b"1").decode()
-    if not version.isdecimal():
-        raise UnusableHistoryError(file, f"its schema version {version!r} is no number")
     try:
-        check_version(int(version))
+        version = version_of({**(schema.metadata or {}), **(metadata or {})})
     except UnusableHistoryError as error:
         raise UnusableHistoryError(file, error.problem) from None
+    if version < SCHEMA_VERSION:
+        schema = upgrade(schema.empty_table(), version).schema
     if problems := column_problems(schema):
         more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
         raise UnusableHistoryError(file, f"it is no history of Antiphon: {', '.join(problems[:3])}{more}")
@@ -167,6 +171,8 @@ def _nothing_readable(leftovers: list[Path]) -> str:
     if not leftovers:
         return "the history holds no rows at all"
     example = leftovers[0].name
+    if not leftovers[0].exists():
+        return f"no file in it can be read: {example}, which {NAME} lists, is gone; bring it back"
     return f"no file in it can be read: {example} was cut short before it was complete; record the run again"
 
 
@@ -175,7 +181,9 @@ def read_unit(unit: Unit) -> pa.Table:
     file = Path(unit.file)
     try:
         with pq.ParquetFile(file) as parquet:
-            table = parquet.read_row_group(unit.row_group, columns=SCHEMA.names, use_threads=False)
+            version = version_of({**(parquet.schema_arrow.metadata or {}), **(parquet.metadata.metadata or {})})
+            columns = SCHEMA.names if version == SCHEMA_VERSION else None
+            table = upgrade(parquet.read_row_group(unit.row_group, columns=columns, use_threads=False), version)
         table = table.select(SCHEMA.names).cast(_NULLABLE)
     except (pa.ArrowException, OSError) as error:
         raise UnusableHistoryError(file, f"row group {unit.row_group} cannot be read ({error})") from error

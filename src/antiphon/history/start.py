@@ -3,7 +3,7 @@
 import json
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import SCHEMA_VERSION
+from antiphon.history.versions import check_version
 
 
 def parse_start(label: str | None) -> tuple[str, ...]:
@@ -22,11 +22,3 @@ def parse_start(label: str | None) -> tuple[str, ...]:
     if not isinstance(promises, list) or not all(isinstance(promise, str) for promise in promises):
         raise UnusableHistoryError(None, 'the label of a start row has no list "promises" of guarantee ids')
     return tuple(promises)
-
-
-def check_version(version: int) -> None:
-    if version > SCHEMA_VERSION:
-        raise UnusableHistoryError(
-            None,
-            f"it was written with schema version {version}, this program reads up to {SCHEMA_VERSION}; update it",
-        )

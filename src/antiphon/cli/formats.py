@@ -1,0 +1,117 @@
+"""`antiphon import` and `antiphon export`: other tools' logs in and out."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from antiphon.cli.console import show, show_json, steps
+from antiphon.history.formats.cs451 import import_cs451
+from antiphon.history.formats.importing import PROMISES, Imported, ImportOptions
+from antiphon.history.formats.jepsen_export import export_jepsen
+from antiphon.history.formats.jepsen_import import import_jepsen
+from antiphon.history.formats.otlp import export_otlp
+from antiphon.history.formats.perfetto import export_perfetto
+from antiphon.history.formats.shiviz_export import export_shiviz
+from antiphon.history.formats.shiviz_import import import_shiviz
+from antiphon.history.formats.target import new_directory, new_file
+from antiphon.history.manifest import close_history
+from antiphon.history.reader import History
+from antiphon.kernel.errors import UsageError
+
+IMPORTS = {"cs451": import_cs451, "shiviz": import_shiviz, "jepsen": import_jepsen}
+EXPORTS = {
+    "shiviz": export_shiviz,
+    "perfetto": export_perfetto,
+    "otlp": export_otlp,
+    "jepsen": export_jepsen,
+}
+
+
+def import_(
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="The log: a file, or for cs451 a folder.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the history goes; new or empty.")],
+    format: Annotated[str, typer.Option("--format", metavar="F", help=f"What SRC is: {', '.join(IMPORTS)}.")],
+    run: Annotated[
+        str | None, typer.Option(metavar="NAME", help="What to call the run; else by the name of SRC.")
+    ] = None,
+    level: Annotated[
+        str | None,
+        typer.Option(metavar="LEVEL", help=f"What the logged system claims to offer: {', '.join(PROMISES)}."),
+    ] = None,
+    parser: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="shiviz: the parser expression, for a log that does not begin with it."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Make a history of another tool's log, to be audited and drawn like one of our own.
+
+    A line that does not follow its format is refused with its number and the reason, and nothing is written. The level
+    decides what the history promises (docs/formats.md has the table); `antiphon audit --promise` can ask otherwise.
+
+    \b
+      antiphon import --format cs451 outputs/ run1           a folder of N.output files
+      antiphon import --format shiviz trace.log run2         a log with vector clocks
+      antiphon import --format jepsen history.json run3      a broadcast or list-append workload
+      antiphon audit run1
+    """
+    importer = IMPORTS.get(format)
+    if importer is None:
+        raise UsageError(f"{format!r} is no format that can be imported; choose from: {', '.join(IMPORTS)}")
+    if parser is not None and format != "shiviz":
+        raise UsageError(f"--parser is for shiviz logs, and the format is {format}; leave it out")
+    if not source.exists():
+        raise UsageError(f"there is no {source}; name the log to import")
+    options = ImportOptions(run=run or source.resolve().stem, level=level, parser=parser)
+    with steps(f"reading {source}") as step, new_directory(directory) as partial:
+        result = importer(source, partial, options)
+        step("writing the manifest")
+        close_history(partial)
+    if json:
+        show_json({"format": format, "history": str(directory), **_counts(result)})
+    else:
+        show(Text(_import_sentence(directory, result)))
+
+
+def export(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The history: a directory of Parquet files.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; one that is there is replaced.")],
+    format: Annotated[str, typer.Option("--format", metavar="F", help=f"What OUT shall be: {', '.join(EXPORTS)}.")],
+    run: Annotated[str | None, typer.Option(metavar="NAME", help="Only this run of the history.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
+) -> None:
+    """Write a history in the format of another tool.
+
+    \b
+      antiphon export --format shiviz run1 run1.log          space-time diagrams with vector clocks
+      antiphon export --format perfetto run1 run1.json       ui.perfetto.dev: views, messages, arrows
+      antiphon export --format otlp run1 run1.jsonl          OpenTelemetry spans, links for causes
+      antiphon export --format jepsen run1 run1.json         a list-append history, for Elle
+    """
+    exporter = EXPORTS.get(format)
+    if exporter is None:
+        raise UsageError(f"{format!r} is no format that can be exported; choose from: {', '.join(EXPORTS)}")
+    history = History.open(directory)
+    with steps(f"writing {history.rows:,} rows to {out}"), new_file(out) as stream:
+        result = exporter(history, stream, run)
+    if json:
+        counts = {"runs": result.runs, "logs": result.logs, "rows": result.rows, "remarks": list(result.remarks)}
+        show_json({"format": format, "file": str(out), **counts})
+    else:
+        remarks = "".join(f"\nNote: {remark}" for remark in result.remarks)
+        show(Text(f"{result.logs:,} logs with {result.rows:,} rows are in {out}{remarks}"))
+
+
+def _counts(result: Imported) -> dict[str, Any]:
+    return {"runs": result.runs, "logs": result.logs, "events": result.events, "remarks": list(result.remarks)}
+
+
+def _import_sentence(directory: Path, result: Imported) -> str:
+    runs = f" of {result.runs:,} runs" if result.runs > 1 else ""
+    remarks = "".join(f"\nNote: {remark}" for remark in result.remarks)
+    return (
+        f"{result.logs:,} logs{runs} with {result.events:,} events became the history in {directory}; "
+        f"next: antiphon audit {directory}{remarks}"
+    )
