@@ -23,6 +23,7 @@ from antiphon.cli.bench import bench
 from antiphon.cli.console import complain, one_line, show
 from antiphon.cli.demo import demo
 from antiphon.cli.sim import sim
+from antiphon.cli.structure import structure
 from antiphon.kernel.errors import AntiphonError
 
 EXIT_UNUSABLE: Final = 2
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(sim)
 app.command()(audit)
+app.command()(structure)
 app.add_typer(bench)
 
 
