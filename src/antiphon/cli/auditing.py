@@ -1,12 +1,11 @@
-"""What commands on Spark share: an audit, from a path to an exit code, and how failures of Spark are told."""
+"""What commands on Spark share: an audit, from the path of a history to the exit code of its verdict."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from antiphon.cli.console import one_line, quiet_standard_output, steps
+from antiphon.cli.console import quiet_standard_output, steps
 from antiphon.history.reader import History
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.promises import gather
@@ -48,37 +47,13 @@ def _audit_on_spark(
 ) -> Audit:
     # Imported here, since Spark is an extra and its import is slow.
     from antiphon.pipeline.auditor import audit
+    from antiphon.pipeline.failures import spark_failures
     from antiphon.pipeline.session import make_session
 
-    with spark_failures(master):
+    with spark_failures(unreachable_hint(master)):
         return audit(history, make_session(master), promise=promise, progress=step)
 
 
-@contextmanager
-def spark_failures(master: str | None) -> Iterator[None]:
-    """Within, a failure of Spark becomes one sentence, and an interrupt stays one."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (Py4JError, PySparkException) as error:
-        if _was_interrupted(error):
-            raise KeyboardInterrupt from None
-        hint = "" if master is None else f"; see whether the master {master} can be reached from here"
-        raise UsageError(f"Spark failed: {one_line(_java_message(error))}{hint}") from error
-
-
-def _was_interrupted(error: BaseException) -> bool:
-    """Whether an interrupt set it off: Spark cancels its jobs then, and their failures cover the interrupt up."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, KeyboardInterrupt):
-        cause = cause.__context__
-    return cause is not None
-
-
-def _java_message(error: Exception) -> str:
-    """What Java has to say, without the calls that led there."""
-    lines = str(error).splitlines()
-    said = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
-    return (said or lines or [type(error).__name__])[0]
+def unreachable_hint(master: str | None) -> str | None:
+    """What may be at fault when Spark fails."""
+    return None if master is None else f"see whether the master {master} can be reached from here"

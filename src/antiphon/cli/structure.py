@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from antiphon.cli.auditing import refuse_without_spark, spark_failures
+from antiphon.cli.auditing import refuse_without_spark, unreachable_hint
 from antiphon.cli.console import quiet_standard_output, show, show_json, steps
 from antiphon.history.reader import History
 from antiphon.kernel.errors import UsageError
@@ -43,10 +43,11 @@ def structure(
     """
     _refuse_early(history, plan, picture, sequencers)
     with quiet_standard_output(), steps("starting Spark") as step:
+        from antiphon.pipeline.failures import spark_failures
         from antiphon.pipeline.session import make_session
         from antiphon.pipeline.structure.finding import find_structure
 
-        with spark_failures(master):
+        with spark_failures(unreachable_hint(master)):
             found = find_structure(history, make_session(master), sequencers_max=sequencers, progress=step)
         _write(found, plan, picture)
     _show(found, json)

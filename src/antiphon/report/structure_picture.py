@@ -72,7 +72,7 @@ class _Painter:
         graph = self.graph()
         grid, grid_width, grid_height = self.grid(2 * MARGIN + self.width)
         words, note = summary(self.structure), self.note()
-        width = max(3 * MARGIN + self.width + grid_width, 2 * MARGIN + 7.6 * len(words), 2 * MARGIN + 6.4 * len(note))
+        width = max(3 * MARGIN + self.width + grid_width, 2 * MARGIN + 8.6 * len(words), 2 * MARGIN + 6.6 * len(note))
         height = TOP + max(self.height, grid_height) + MARGIN
         size: dict[str, Attribute] = {
             "xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width:.0f} {height:.0f}",
@@ -174,7 +174,7 @@ class _Painter:
 
 
 def lay_out(groups: list[str], graph: OverlapGraph) -> tuple[dict[str, tuple[float, float]], float, float]:
-    """Where the groups stand, and their width and height: each component in a square of its own, the squares in rows."""
+    """Where the groups stand, their width and height: each component in a square of its own, the squares in rows."""
     chosen = set(groups)
     parts = [own for part in graph.connected if (own := [group for group in part if group in chosen])]
     parts.sort(key=len, reverse=True)
@@ -199,7 +199,7 @@ def _spread(part: list[str], graph: OverlapGraph, side: float) -> dict[str, tupl
     known = [o for o in graph.overlaps if o.first in places and o.second in places]
     springs.add_edges_from_no_data([(places[o.first], places[o.second]) for o in known])
     circle = {place: (point[0], point[1]) for place, point in rx.circular_layout(springs).items()}
-    found = rx.spring_layout(springs, pos=circle, k=1.5 / len(part) ** 0.5, num_iter=500, seed=1)
+    found = rx.spring_layout(springs, pos=circle, k=3.0 / len(part) ** 0.5, num_iter=500, seed=1)
     columns = [_stretch([float(found[place][axis]) for place in places.values()], side) for axis in (0, 1)]
     return dict(zip(part, zip(*columns, strict=True), strict=True))
 

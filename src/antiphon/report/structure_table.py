@@ -35,7 +35,8 @@ def summary(structure: Structure) -> str:
         cycles = f"The structure is {graph.bound}-bounded: its largest cycles lie among {graph.bound} groups."
     else:
         cycles = "The structure has no cycle: messages carry the times of their sender's own groups at most."
-    return f"{_count(groups, 'group')} in {_count(parts, 'connected component')}; {pairs}, {strong:,} of them strong. {cycles}"
+    components = f"{_count(groups, 'group')} in {_count(parts, 'connected component')}"
+    return f"{components}; {pairs}, {strong:,} of them strong. {cycles}"
 
 
 def _groups(structure: Structure) -> Table:
