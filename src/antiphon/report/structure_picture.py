@@ -24,7 +24,7 @@ COLOURS: Final = ("#4269d0", "#efb118", "#ff725c", "#3ca951", "#6cc5b0", "#a463f
 RADIUS_MIN: Final = 9.0
 RADIUS_MAX: Final = 30.0
 MARGIN: Final = 24.0
-TOP: Final = 64.0
+TOP: Final = 84.0
 SPACING: Final = 130.0
 """The side of the square that one group alone takes."""
 CELL: Final = 18.0
@@ -72,7 +72,9 @@ class _Painter:
         graph = self.graph()
         grid, grid_width, grid_height = self.grid(2 * MARGIN + self.width)
         words, note = summary(self.structure), self.note()
-        width = max(3 * MARGIN + self.width + grid_width, 2 * MARGIN + 8.6 * len(words), 2 * MARGIN + 6.6 * len(note))
+        lines = words.split(". ", maxsplit=1)
+        room = max(self.width + MARGIN + grid_width, *(8.6 * len(line) for line in lines), 6.6 * len(note))
+        width = 2 * MARGIN + room
         height = TOP + max(self.height, grid_height) + MARGIN
         size: dict[str, Attribute] = {
             "xmlns": "http://www.w3.org/2000/svg", "viewBox": f"0 0 {width:.0f} {height:.0f}",
@@ -83,8 +85,11 @@ class _Painter:
             size,
             raw("style", STYLE),
             tag("rect", {"width": width, "height": height, "fill": "#fff"}),
-            tag("text", {"class": "caption", "x": MARGIN, "y": 26}, words),
-            tag("text", {"class": "note", "x": MARGIN, "y": 46}, note),
+            *(
+                tag("text", {"class": "caption", "x": MARGIN, "y": 26 + 19 * row}, line)
+                for row, line in enumerate(lines)
+            ),
+            tag("text", {"class": "note", "x": MARGIN, "y": 66}, note),
             graph,
             grid,
         )
