@@ -31,9 +31,12 @@ from antiphon.runtime import (
     NameDiscovery,
     Node,
     NodeFailedError,
+    Plan,
+    PlanError,
     ReaderError,
     Stalled,
     ViewChange,
+    load_plan,
     sync,
 )
 
@@ -59,11 +62,14 @@ __all__ = [
     "Node",
     "NodeFailedError",
     "Options",
+    "Plan",
+    "PlanError",
     "ProcessId",
     "ReaderError",
     "Stalled",
     "UsageError",
     "View",
     "ViewChange",
+    "load_plan",
     "sync",
 ]

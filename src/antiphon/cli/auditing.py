@@ -1,11 +1,11 @@
-"""What `audit` and `demo` share: an audit on Spark, from the path of a history to the exit code of its verdict."""
+"""What commands on Spark share: an audit, from the path of a history to the exit code of its verdict."""
 
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from antiphon.cli.console import one_line, quiet_standard_output, steps
+from antiphon.cli.console import quiet_standard_output, steps
 from antiphon.history.reader import History
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.promises import gather
@@ -33,39 +33,27 @@ def _refuse_early(history: Path, promise: tuple[str, ...] | None, report: Path |
     History.open(history)
     if report is not None and (report.is_dir() or not report.parent.is_dir()):
         raise UsageError(f"the report cannot be written to {report}; name a file in a directory that exists")
-    if find_spec("pyspark") is None:
-        raise UsageError("the audit runs on Spark, which is not installed; pip install 'antiphon[spark]'")
+    refuse_without_spark("the audit")
+
+
+def refuse_without_spark(what: str, *also: str) -> None:
+    """Raise where Spark is missing, or a module that is installed with it."""
+    if any(find_spec(module) is None for module in ("pyspark", *also)):
+        raise UsageError(f"{what} runs on Spark, which is not installed; pip install 'antiphon[spark]'")
 
 
 def _audit_on_spark(
     history: Path, master: str | None, promise: tuple[str, ...] | None, step: Callable[[str], None]
 ) -> Audit:
     # Imported here, since Spark is an extra and its import is slow.
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     from antiphon.pipeline.auditor import audit
+    from antiphon.pipeline.failures import spark_failures
     from antiphon.pipeline.session import make_session
 
-    try:
+    with spark_failures(unreachable_hint(master)):
         return audit(history, make_session(master), promise=promise, progress=step)
-    except (Py4JError, PySparkException) as error:
-        if _was_interrupted(error):
-            raise KeyboardInterrupt from None
-        hint = "" if master is None else f"; see whether the master {master} can be reached from here"
-        raise UsageError(f"Spark failed: {one_line(_java_message(error))}{hint}") from error
 
 
-def _was_interrupted(error: BaseException) -> bool:
-    """Whether an interrupt set it off: Spark cancels its jobs then, and their failures cover the interrupt up."""
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, KeyboardInterrupt):
-        cause = cause.__context__
-    return cause is not None
-
-
-def _java_message(error: Exception) -> str:
-    """What Java has to say, without the calls that led there."""
-    lines = str(error).splitlines()
-    said = [line.removeprefix(": ") for line in lines if line.startswith(": ")]
-    return (said or lines or [type(error).__name__])[0]
+def unreachable_hint(master: str | None) -> str | None:
+    """What may be at fault when Spark fails."""
+    return None if master is None else f"see whether the master {master} can be reached from here"

@@ -24,6 +24,7 @@ from antiphon.cli.console import complain, one_line, show
 from antiphon.cli.demo import demo
 from antiphon.cli.formats import export, import_
 from antiphon.cli.sim import sim
+from antiphon.cli.structure import structure
 from antiphon.kernel.errors import AntiphonError
 
 EXIT_UNUSABLE: Final = 2
@@ -41,6 +42,7 @@ app.command()(sim)
 app.command()(audit)
 app.command("import")(import_)
 app.command()(export)
+app.command()(structure)
 app.add_typer(bench)
 
 

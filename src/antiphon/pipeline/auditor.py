@@ -23,7 +23,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import from_arrow_schema
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.reader import History
@@ -39,6 +38,7 @@ from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.summary import SUMMARY, Summary, summaries_of, summarise
 from antiphon.pipeline.audit.total import Placed, Tangle
 from antiphon.pipeline.explain import early_text, open_log_text
+from antiphon.pipeline.passes import over_numbers, share
 from antiphon.pipeline.promises import CHECKED, SETTLED, Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
 from antiphon.pipeline.verdicts import Tally, conclude
@@ -48,8 +48,6 @@ Progress = Callable[[str], None]
 Limits = Mapping[str, Mapping[Key, int]]
 Logs = Mapping[str, Mapping[str, LogFacts]]
 """run → process → log."""
-
-PARTITIONS_PER_CORE = 4
 
 
 def audit(
@@ -129,7 +127,7 @@ def _second_pass(spark: SparkSession, tasks: list[Task], runs: Mapping[str, Run]
         for process, log in run.logs.items()
         for piece, known in PieceKnowledge.of_log(log)
     }
-    shared = spark.sparkContext.broadcast((orders, knowledge))
+    shared = share(spark, (orders, knowledge))
 
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         orders, knowledge = shared.value
@@ -150,9 +148,7 @@ def _over_tasks(
     schema: pa.Schema,
 ) -> DataFrame:
     """Run `work` over the numbers of the tasks."""
-    partitions = min(len(tasks), PARTITIONS_PER_CORE * spark.sparkContext.defaultParallelism)
-    numbers = spark.range(0, len(tasks), 1, partitions)
-    return numbers.mapInArrow(work, from_arrow_schema(schema))
+    return over_numbers(spark, len(tasks), work, schema)
 
 
 def _looker(spark: SparkSession, tasks: list[Task], logs: Logs) -> Look:

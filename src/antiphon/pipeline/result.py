@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from typing import Final
 
+from antiphon.pipeline.display import html_table
+
 KEPT: Final = "kept"
 BROKEN: Final = "broken"
 UNKNOWN: Final = "unknown"
@@ -68,3 +70,17 @@ class Audit:
     runs: int
     findings: tuple[Finding, ...]
     observations: tuple[MemberObservation, ...] = field(default=())
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        columns = ("guarantee", "verdict", "checked", "violations", "unknown", "in words")
+        rows = [
+            (found.guarantee, found.verdict, found.checked, found.violations, found.unknown, _in_words(found))
+            for found in self.findings
+        ]
+        return html_table(f"{self.verdict}: {self.events:,} events of {self.runs:,} runs", columns, rows)
+
+
+def _in_words(found: Finding) -> str:
+    example = found.example.text if found.example is not None else None
+    return "; ".join(text for text in (example, found.reason) if text is not None)

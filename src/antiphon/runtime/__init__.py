@@ -6,6 +6,7 @@ from antiphon.runtime.errors import AddressError, ExcludedError, JoinError, Node
 from antiphon.runtime.events import Barrier, Batch, Excluded, Message, Stalled, ViewChange
 from antiphon.runtime.group import Group
 from antiphon.runtime.node import Node
+from antiphon.runtime.plan import Plan, PlanError, load_plan
 
 __all__ = [
     "AddressError",
@@ -21,7 +22,10 @@ __all__ = [
     "NameDiscovery",
     "Node",
     "NodeFailedError",
+    "Plan",
+    "PlanError",
     "ReaderError",
     "Stalled",
     "ViewChange",
+    "load_plan",
 ]
