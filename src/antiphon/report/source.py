@@ -28,7 +28,7 @@ def window_of(audit: Audit, history: Path) -> Window | None:
     dataset = ds.dataset(files, schema=SCHEMA, format="parquet")
     for finding in audit.findings:
         if finding.verdict == BROKEN and finding.example is not None:
-            window = example_window(_example_rows(dataset, finding.example), finding)
+            window = example_window(example_rows(dataset, finding.example), finding)
             if window is not None:
                 return window
     return _middle(dataset, audit.observations)
@@ -38,7 +38,7 @@ def _read(dataset: ds.Dataset, condition: pc.Expression) -> list[LogRow]:
     return rows_of(dataset.scanner(columns=list(COLUMNS), filter=condition).head(ROWS_READ_MAX))
 
 
-def _example_rows(dataset: ds.Dataset, example: Example) -> list[LogRow]:
+def example_rows(dataset: ds.Dataset, example: Example) -> list[LogRow]:
     """The steps and their neighbours, then everything about the messages in question."""
     in_run = ds.field("run") == example.run
     places = step_places(example)
