@@ -119,8 +119,8 @@ class Explorer {
   // At first, some hundred rows around what matters: few enough to be read.
   lookAtFocus() {
     const {data, events, figure} = this;
-    const distance = (row) => Math.max(data.focus[0] - events.time[row], events.time[row] - data.focus[1], 0);
-    let rows = [...events.lane.keys()].sort((one, other) => distance(one) - distance(other)).slice(0, FIRST_SIGHT);
+    const distance = (row) => Math.abs(events.time[row] - data.focus[0]);
+    const rows = [...events.lane.keys()].sort((one, other) => distance(one) - distance(other)).slice(0, FIRST_SIGHT);
     if (data.steps.length) {
       const steps = data.steps.map((row) => this.along(row));
       const reach = Math.max(Math.max(...steps) - Math.min(...steps), this.byOrder ? 10 : 1_000) * 0.35;
@@ -196,7 +196,8 @@ class Explorer {
     if (events.sender[row] >= 0) {
       const level = events.level[row] < 0 ? "" : ` (${data.levels[events.level[row]]}${text ? `, ${text}` : ""})`;
       const cause = kind === "deliver" ? causality.causes[row][0] : undefined;
-      const took = cause === undefined ? "" : `, ${duration(events.time[row] - events.time[cause])} after it was sent`;
+      const span = cause === undefined ? 0 : events.time[row] - events.time[cause];
+      const took = cause === undefined ? "" : `, ${duration(Math.abs(span))} ${span < 0 ? "before" : "after"} it was sent`;
       return `${who} ${kind === "send" ? "sent" : "delivered"} ${this.messageName(row)}${where}${level}${took}; ${when}`;
     }
     if (kind === "view") return `${who} installed ${text}${where}; ${when}`;

@@ -177,7 +177,6 @@ function moment(time, step) {
 
 // A span of time with three digits that matter.
 function duration(time) {
-  if (time < 0) return `−${duration(-time)}`;
   if (time >= 120e9) return `${Math.floor(time / 60e9)} min ${Math.floor(time % 60e9 / 1e9)} s`;
   const [unit, size] = UNITS.find(([, unitSize]) => time >= 0.9995 * unitSize) || UNITS[3];
   const value = time / size;

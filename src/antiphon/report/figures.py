@@ -53,8 +53,13 @@ def _left_out(data: dict[str, Any]) -> str:
         parts.append(
             f"Views that lasted less than {duration(data['grain_ns'])} are put together with their neighbours."
         )
-    if lanes := sum(group["lanes_left_out"] for group in data["groups"]):
-        parts.append(f"{lanes:,} lanes are left out.")
+    for what, count in (
+        ("groups in which less happens", data["groups_left_out"]),
+        ("processes", sum(group["lanes_left_out"] for group in data["groups"])),
+        ("early incarnations", sum(group["lives_left_out"] for group in data["groups"])),
+    ):
+        if count:
+            parts.append(f"{count:,} {what} are left out.")
     if data["marks_left_out"]:
         parts.append(f"{data['marks_left_out']:,} suspicions and notes are left out.")
     return " ".join(parts)

@@ -22,6 +22,8 @@ from antiphon.pipeline.intervals import Ints
 NAMES: Final = tuple(field.name for field in SCHEMA if field.type == pa.string())
 """The columns that are kept as dictionaries: few values, many rows."""
 
+DENSE_MAX: Final = 1 << 20
+
 
 class RunScan:
     """The row groups that may hold rows of `run`."""
@@ -77,31 +79,36 @@ class Numbering:
 
     def of(self, table: pa.Table) -> Ints:
         """The number of each row's combination."""
-        rows = table.num_rows
-        combined = np.zeros(rows, np.int64)
-        values: list[list[Any]] = []
+        combined = np.zeros(table.num_rows, np.int64)
         for name in self.columns:
-            codes, known = _codes(table[name])
-            values.append(known)
-            # Made dense at each step, so that no product of sizes can overflow.
-            _, combined = np.unique(combined * len(known) + codes, return_inverse=True)
-            combined = combined.reshape(rows)
-        firsts = np.unique(combined, return_index=True)[1] if rows else np.zeros(0, np.int64)
-        rows_known = [tuple(table[name][int(first)].as_py() for name in self.columns) for first in firsts]
-        numbers = np.array([self.known.setdefault(key, len(self.known)) for key in rows_known], np.int64)
-        result: Ints = numbers[combined] if rows else combined
+            codes, values = _codes(table[name])
+            combined = _dense(combined * values + codes)  # dense at each step, so that no product can overflow
+        rows = np.arange(table.num_rows)
+        firsts = np.zeros(combined.max(initial=-1) + 1, np.int64)
+        firsts[combined[::-1]] = rows[::-1]
+        keys = zip(*(table[name].take(pa.array(firsts)).to_pylist() for name in self.columns), strict=True)
+        numbers = np.array([self.known.setdefault(key, len(self.known)) for key in keys], np.int64)
+        result: Ints = numbers[combined]
         return result
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[Ints, list[Any]]:
-    """Each row's value as a number, and the values; None counts as a value."""
-    array = column.combine_chunks()
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+def _dense(codes: Ints) -> Ints:
+    """The codes renumbered 0, 1, 2… without gaps, in their order."""
+    if codes.max(initial=0) >= DENSE_MAX:
+        return np.unique(codes, return_inverse=True)[1].reshape(-1)
+    present = np.zeros(codes.max(initial=-1) + 1, np.int64)
+    present[codes] = 1
+    result: Ints = (np.cumsum(present) - 1)[codes]
+    return result
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[Ints, int]:
+    """Each row's value as a number, and how many numbers there are; what is null has one too."""
+    array = pa.concat_arrays(column.unify_dictionaries().chunks) if column.num_chunks else pa.array([], column.type)
     encoded = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
-    values = encoded.dictionary.to_pylist()
-    codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int64)
-    return codes, [*values, None]
+    values = len(encoded.dictionary)
+    codes = encoded.indices.fill_null(values).to_numpy(zero_copy_only=False).astype(np.int64)
+    return codes, values + 1
 
 
 def ints(table: pa.Table, name: str) -> Ints:

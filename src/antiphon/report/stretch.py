@@ -23,6 +23,8 @@ from antiphon.report.words import clipped, duration, printable
 EVENTS_MAX: Final = 8_000
 LANES_MAX: Final = 64
 READ_FACTOR: Final = 3
+SAMPLE_MIN: Final = 4
+"""Times of the sample that a stretch spans at least; where that is too much, it is made smaller by counting."""
 CHANGE_SHARE: Final = 64
 """Changes within this part of the run's time count as one moment."""
 TEXT_LENGTH_MAX: Final = 200
@@ -71,14 +73,14 @@ def focus_of(survey: Survey, steps_ns: Iterable[int], what: str) -> Focus:
 def extent(survey: Survey, focus: Focus, events_max: int) -> tuple[int, int]:
     """From when until when about `events_max` rows lie, around the focus, or around its end where it is longer."""
     times = np.sort(survey.times.rows()[:, 0])
-    room = max(1, events_max // survey.times.stride)
+    room = max(SAMPLE_MIN, events_max // survey.times.stride)
     if len(times) <= room:
         return survey.first_ns, survey.last_ns
     first, end = (int(np.searchsorted(times, at)) for at in (focus.from_ns, focus.until_ns))
     if end - first > room * 3 // 4:  # the beginning does not fit; what matters is how it ends
         first = end
     start = min(max(0, (first + end - room) // 2), len(times) - room)
-    return int(times[start]), int(times[start + room - 1])
+    return min(int(times[start]), focus.until_ns), max(int(times[start + room - 1]), focus.until_ns)
 
 
 def read_stretch(files: list[str], run: str, survey: Survey, focus: Focus, first: Iterable[str] = ()) -> Stretch:
@@ -137,6 +139,9 @@ def explorer_data(stretch: Stretch, survey: Survey, steps: tuple[Place, ...]) ->
     place_of = {row.place: number for number, row in enumerate(stretch.rows)}
     times = [row.time_ns for row in stretch.rows] or [survey.first_ns]
     from_ns, until_ns = min(times) - survey.first_ns, max(times) - survey.first_ns
+    focus = [stretch.focus.from_ns - survey.first_ns, stretch.focus.until_ns - survey.first_ns]
+    if focus[0] < from_ns:  # the whole of it does not fit
+        focus[0] = focus[1]
     return {
         "lanes": len(lanes),
         "lines": _lines(logs),
@@ -149,7 +154,7 @@ def explorer_data(stretch: Stretch, survey: Survey, steps: tuple[Place, ...]) ->
         "steps": [place_of[place] for place in steps if place in place_of],
         "from": from_ns,
         "until": until_ns,
-        "focus": [stretch.focus.from_ns - survey.first_ns, stretch.focus.until_ns - survey.first_ns],
+        "focus": focus,
         "caption": _caption(stretch, survey, len(lanes), from_ns, until_ns),
     }
 

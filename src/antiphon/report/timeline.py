@@ -20,8 +20,10 @@ from antiphon.report.words import clipped, printable
 
 PIECES_MAX: Final = 5_000
 MARKS_MAX: Final = 2_000
+ENDS_MAX: Final = 2_000
 LANES_MAX: Final = 200
-MEMBERS_MAX: Final = 48
+LIVES_PER_LANE_MAX: Final = 50
+MEMBERS_MAX: Final = 32
 TEXT_LENGTH_MAX: Final = 160
 LIFE_KINDS: Final = ("start", "view", "suspect", "note", "crash", "stop")
 ENDS: Final = ("crash", "stop")
@@ -74,7 +76,9 @@ class Lives:
         self.changes_ns: list[int] = []
         """When something changed: views but each log's first, crashes, suspicions. Bounded as the marks are."""
         self._pieces_max = pieces_max
+        self._join_at = 2 * pieces_max
         self._count = 0
+        self._views: dict[ViewKey, ViewKey] = {}
         self._open: dict[str, list[Life]] = {}
 
     def add(self, row: LogRow) -> None:
@@ -112,9 +116,10 @@ class Lives:
         if life.pieces:
             life.pieces[-1].until_ns = row.time_ns
             self._changed(row.time_ns)
-        life.pieces.append(Piece(row.time_ns, row.time_ns, (row.view, row.members)))
+        view = (row.view, row.members)
+        life.pieces.append(Piece(row.time_ns, row.time_ns, self._views.setdefault(view, view)))
         self._count += 1
-        if self._count > 2 * self._pieces_max:
+        if self._count > self._join_at:
             self.join_short()
 
     def _leave(self, row: LogRow) -> None:
@@ -126,7 +131,7 @@ class Lives:
     def _mark(self, row: LogRow, kind: str, text: str) -> None:
         if kind in ("crash", "suspect"):
             self._changed(row.time_ns)
-        if len(self.marks) >= MARKS_MAX and kind not in ENDS:
+        if len(self.marks) >= MARKS_MAX + (ENDS_MAX if row.kind in ENDS else 0):
             self.marks_left_out += 1
         else:
             self.marks.append(Mark(row.process, row.group, row.time_ns, kind, clipped(text, TEXT_LENGTH_MAX)))
@@ -136,12 +141,16 @@ class Lives:
             self.changes_ns.append(time_ns)
 
     def join_short(self) -> None:
-        """Join short neighbours, ever longer ones, until half of what is allowed is left or nothing can be joined."""
+        """Join short neighbours, ever longer ones, until no more are left than allowed, or none can be joined."""
         while self._count > self._pieces_max and self.grain_ns < 1 << 62:
-            self.grain_ns = max(1_000, 2 * self.grain_ns)
             for life in self.lives.values():
                 life.pieces = list(_joined(life.pieces, self.grain_ns))
             self._count = sum(len(life.pieces) for life in self.lives.values())
+            if self._count > self._pieces_max:  # what was short so far is not enough
+                self.grain_ns = max(1_000, 2 * self.grain_ns)
+        # Each life keeps a piece; where lives alone are many, trying again at each row would only cost time.
+        self._join_at = 2 * max(self._count, self._pieces_max)
+        self._views = {piece.view: piece.view for life in self.lives.values() for piece in life.pieces}
 
     def finish(self) -> None:
         """After the last row: find out who was left behind, and keep within the limit."""
@@ -182,12 +191,19 @@ def _find_left_behind(lives: list[Life]) -> None:
 
 def timeline_data(lives: Lives, origin_ns: int) -> dict[str, Any]:
     """The timeline as the page's script reads it; times are nanoseconds since `origin_ns`."""
-    groups = sorted({life.group for life in lives.lives.values()})
+    of_group: dict[str, list[Life]] = {}
+    for life in lives.lives.values():
+        of_group.setdefault(life.group, []).append(life)
     views: dict[tuple[str, ViewKey], int] = {}
     names: dict[str, int] = {}
-    parts = [_group_data(group, lives, origin_ns, views, names) for group in groups]
+    parts: list[dict[str, Any]] = []
+    # The groups in which most happens come first, while there is room for them.
+    for group in sorted(of_group, key=lambda group: (-sum(len(life.pieces) for life in of_group[group]), group)):
+        if sum(len(part["pieces"]) for part in parts) < PIECES_MAX:
+            parts.append(_group_data(group, of_group[group], lives.marks, origin_ns, views, names))
     return {
-        "groups": parts,
+        "groups": sorted(parts, key=lambda part: str(part["name"])),
+        "groups_left_out": len(of_group) - len(parts),
         "views": [_view_data(key, names) for _, key in views],
         "names": [printable(process_name(name)) for name in names],
         "grain_ns": lives.grain_ns,
@@ -196,13 +212,18 @@ def timeline_data(lives: Lives, origin_ns: int) -> dict[str, Any]:
 
 
 def _group_data(
-    group: str, lives: Lives, origin_ns: int, views: dict[tuple[str, ViewKey], int], names: dict[str, int]
+    group: str,
+    lives: list[Life],
+    marks_all: list[Mark],
+    origin_ns: int,
+    views: dict[tuple[str, ViewKey], int],
+    names: dict[str, int],
 ) -> dict[str, Any]:
-    own = [life for life in lives.lives.values() if life.group == group and life.pieces]
-    lanes = _lanes(own)
-    lane_of = {life.process: number for number, lane in enumerate(lanes[:LANES_MAX]) for life in lane}
+    lanes = _lanes(lives)
+    shown = [lane[-LIVES_PER_LANE_MAX:] for lane in lanes[:LANES_MAX]]
+    lane_of = {life.process: number for number, lane in enumerate(shown) for life in lane}
     pieces = []
-    for lane in lanes[:LANES_MAX]:
+    for lane in shown:
         for life in lane:
             process = names.setdefault(life.process, len(names))
             for piece in life.pieces:
@@ -213,13 +234,14 @@ def _group_data(
     marks = [
         [lane_of[mark.process], names.setdefault(mark.process, len(names)), mark.time_ns - origin_ns, mark.kind,
          printable(mark.text)]
-        for mark in lives.marks
+        for mark in marks_all
         if mark.process in lane_of and mark.group in (None, group)
     ]  # fmt: skip
     return {
         "name": printable(clipped(group, TEXT_LENGTH_MAX)),
-        "lanes": [printable(clipped(_name(lane[0].process), 40)) for lane in lanes[:LANES_MAX]],
-        "lanes_left_out": max(0, len(lanes) - LANES_MAX),
+        "lanes": [printable(clipped(_name(lane[0].process), 40)) for lane in shown],
+        "lanes_left_out": len(lanes) - len(shown),
+        "lives_left_out": sum(map(len, lanes[:LANES_MAX])) - sum(map(len, shown)),
         "pieces": pieces,
         "marks": marks,
     }
