@@ -96,7 +96,9 @@ class Browser:
                 self.requests.append(parameters["request"]["url"])
 
     def open(self, page: Path) -> None:
-        """Load a page, and wait until it has been drawn."""
+        """Load a page, and wait until it has been drawn; complaints and requests are those of this page."""
+        self.complaints.clear()
+        self.requests.clear()
         self.ask("Page.navigate", url=page.as_uri())
         while self.evaluate("document.readyState") != "complete":
             time.sleep(0.02)
@@ -165,6 +167,11 @@ class Browser:
     def text(self, selector: str) -> str:
         return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText"))
 
+    def close(self) -> None:
+        """Ask the browser to end in good order."""
+        self._session = None
+        self.ask("Browser.close")
+
     def picture(self) -> bytes:
         """What the window shows, as a PNG."""
         return base64.b64decode(self.ask("Page.captureScreenshot", format="png")["data"])
@@ -186,7 +193,9 @@ def browser() -> Iterator[Browser]:
         os.close(to_browser)
         os.close(from_browser)
         try:
-            yield Browser(reading, writing)
+            started = Browser(reading, writing)
+            yield started
+            started.close()
         finally:
             os.close(writing)
             os.close(reading)

@@ -1,25 +1,18 @@
 """The page in a real browser: nothing is complained about, nothing is loaded, and clicks do what they say."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from antiphon.report.html import write_report
-from tests.report.browser import CHROMIUM, Browser, browser
+from tests.report.browser import CHROMIUM, Browser
 from tests.report.sample import causal_violation, kept
 
 PNG_MAGIC: Final = b"\x89PNG\r\n\x1a\n"
 
 pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine (Debian: apt-get install chromium)")
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    with browser() as started:
-        yield started
 
 
 @pytest.fixture
@@ -34,8 +27,6 @@ def page(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def shown(chromium: Browser, page: Path) -> Browser:
-    chromium.complaints.clear()
-    chromium.requests.clear()
     chromium.open(page)
     return chromium
 
@@ -68,7 +59,6 @@ def test_the_browser_shows_the_page_without_complaint(shown: Browser, page: Path
 
 def test_the_content_policy_stops_a_foreign_script(chromium: Browser, page: Path) -> None:
     page.write_text(page.read_text().replace("</body>", "<script>document.title = 'owned'</script></body>"))
-    chromium.complaints.clear()
     chromium.open(page)
     assert chromium.evaluate("document.title") != "owned"
     assert any("Content Security Policy" in complaint for complaint in chromium.complaints)

@@ -12,7 +12,7 @@ from tests.report.sample import Sample, causal_violation, kept
 
 
 def test_a_counterexample_whose_steps_lie_far_apart_is_drawn_as_from_the_whole_history(tmp_path: Path) -> None:
-    sample, finding = causal_violation(filler=1_500)
+    sample, finding = causal_violation(filler=800)
     window = contents_of(sample.audit(finding), sample.write(tmp_path)).examples["causal"]
     whole = example_window(sample.rows(), finding)
     assert whole is not None

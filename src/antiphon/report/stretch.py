@@ -27,7 +27,7 @@ SAMPLE_MIN: Final = 4
 """Times of the sample that a stretch spans at least; where that is too much, it is made smaller by counting."""
 CHANGE_SHARE: Final = 64
 """Changes within this part of the run's time count as one moment."""
-TEXT_LENGTH_MAX: Final = 200
+TEXT_LENGTH_MAX: Final = 120
 MEMBERS_SHOWN: Final = 24
 
 
