@@ -6,8 +6,8 @@ import pytest
 
 from antiphon.pipeline.reference import audit
 from antiphon.pipeline.result import BROKEN
+from antiphon.report.contents import contents_of
 from antiphon.report.html import write_report
-from antiphon.report.source import window_of
 from tests.report.sample import Sample, causal_violation
 
 
@@ -62,8 +62,7 @@ def test_a_violation_is_drawn(guarantee: str, sample: Sample, missing: list[str]
     history = sample.write(tmp_path)
     result = audit(history, promise=[guarantee])
     assert result.verdict == BROKEN
-    window = window_of(result, history)
-    assert window is not None
+    window = contents_of(result, history).examples[guarantee]
     assert len(window.steps) == steps
     assert [lack.name for lack in window.missing] == missing
     write_report(result, history, tmp_path / "report.html")

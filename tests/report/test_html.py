@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -12,9 +13,9 @@ import pytest
 
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.result import KEPT, UNKNOWN, Audit, Example, Finding
+from antiphon.report.contents import Contents, contents_of
 from antiphon.report.html import report, write_report
 from antiphon.report.meanings import GUARANTEES
-from antiphon.report.window import busy_window, example_window
 from tests.report.sample import Sample, broken, causal_violation, kept, observation
 
 EVIL: Final = "<script>alert('x')</script>\"&\x1b[31m"
@@ -52,8 +53,12 @@ class Page(HTMLParser):
         return [value for _, name, value in self.attributes if name == attribute]
 
 
+def shown_name(name: str) -> str:
+    return name.replace("\x1b", "�")
+
+
 def page_of(audit: Audit) -> Page:
-    page = Page(report(audit, None, "title"))
+    page = Page(report(audit, Contents(run=None), "title"))
     assert page.open == []
     return page
 
@@ -72,10 +77,7 @@ def test_a_kept_history_is_told_from_end_to_end(tmp_path: Path) -> None:
     assert "Every promise was kept" in page.all("span")
     assert page.all("strong") == ["fifo", "causal"]
     assert {GUARANTEES["fifo"], GUARANTEES["causal"]} <= set(page.all("p"))
-    assert [value for value in page.values("class") if value.startswith("spacetime")] == [
-        "spacetime order",
-        "spacetime time",
-    ]
+    assert {"timeline-canvas", "explorer-canvas", "latency-chart"} <= set(page.values("id"))
 
 
 def test_a_broken_history_names_the_steps(tmp_path: Path) -> None:
@@ -86,6 +88,7 @@ def test_a_broken_history_names_the_steps(tmp_path: Path) -> None:
     assert "A promise was broken" in page.all("span")
     assert finding.example is not None
     assert f": {finding.example.text}" in page.all("p")
+    assert "spacetime order example" in page.values("class")
     assert page.all("li") == [
         "a sent a#1 in quotes (causal), row 1",
         "b delivered a#1 in quotes (causal), row 1",
@@ -114,30 +117,33 @@ def test_an_unknown_verdict_gives_its_reason() -> None:
 def test_an_audit_without_findings_or_observations_is_still_a_page() -> None:
     page = page_of(Audit(verdict=KEPT, events=0, rows=0, runs=0, findings=()))
     assert "The audit observed no member." in page.all("p")
-    assert "No message is seen both sent and delivered, so there is nothing to draw." in page.all("p")
+    assert "No member is seen in this history, so there is nothing to draw." in page.all("p")
 
 
-def test_nothing_that_users_name_becomes_markup() -> None:
+def test_nothing_that_users_name_becomes_markup(tmp_path: Path) -> None:
     sample = Sample(EVIL, "b")
     sample.multicast(EVIL)
+    sample.logs["b"].note(10**9, EVIL, EVIL)
     finding = Finding(
         guarantee=EVIL, verdict="broken", violations=1, unknown=1, checked=1, reason=EVIL,
         example=Example(text=EVIL, run=EVIL, group=EVIL, events=()),
     )  # fmt: skip
     audit = replace(sample.audit(finding), runs=2, observations=(observation(EVIL, group=EVIL, run=EVIL, ending=EVIL),))
-    text = report(audit, busy_window(sample.rows(), EVIL), EVIL)
+    text = report(audit, replace(contents_of(sample.audit(), sample.write(tmp_path)), run=EVIL), EVIL)
     assert "\x1b" not in text
     page = Page(text)
     assert page.open == []
-    assert page.tags.count("script") == 1, "the page's own"
-    shown = EVIL.replace("\x1b", "�")
-    assert any(shown in words for words in page.all("td"))
+    assert page.tags.count("script") == 2, "the page's data and the page's own"
+    data = json.loads(page.all("script")[0])
+    assert shown_name(EVIL) in data["explorer"]["processes"]
+    assert any(shown_name(EVIL) in words for words in page.all("td"))
     assert not any(name.startswith("on") for _, name, _ in page.attributes)
 
 
-def test_the_page_allows_its_own_style_and_script_and_loads_nothing() -> None:
+def test_the_page_allows_its_own_style_and_script_and_loads_nothing(tmp_path: Path) -> None:
     sample, finding = causal_violation()
-    text = report(sample.audit(finding), example_window(sample.rows(), finding), "title")
+    audit = sample.audit(finding)
+    text = report(audit, contents_of(audit, sample.write(tmp_path)), "title")
     policy = next(value for value in Page(text).values("content") if value.startswith("default-src"))
     for name in ("style", "script"):
         [content] = re.findall(f"<{name}>(.*?)</{name}>", text, flags=re.DOTALL)

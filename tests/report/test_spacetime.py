@@ -4,8 +4,9 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
+from antiphon.report.fold import join_own
 from antiphon.report.spacetime import spacetime
-from antiphon.report.window import Window, busy_window, example_window
+from antiphon.report.window import Window, example_window
 from tests.report.sample import Sample, causal_violation
 
 
@@ -15,6 +16,10 @@ def elements(svg: ET.Element, *classes: str) -> list[ET.Element]:
 
 def title(element: ET.Element) -> str:
     return element.findtext("title", "")
+
+
+def window_of(sample: Sample, caption: str) -> Window:
+    return Window(caption=caption, rows=tuple(join_own(sample.rows())), processes=len(sample.logs))
 
 
 def example() -> Window:
@@ -28,8 +33,7 @@ def example() -> Window:
 def test_messages_are_arrows_between_the_marks_of_their_rows(axis: str) -> None:
     sample = Sample("a", "b", "c")
     sample.multicast("a")
-    window = busy_window(sample.rows(), "two arrows")
-    assert window is not None
+    window = window_of(sample, "two arrows")
     svg = ET.fromstring(ET.tostring(spacetime(window, axis)))
     assert svg.get("aria-label") == "two arrows"
     assert [title(arrow) for arrow in elements(svg, "arrow")] == ["a#1 to b, 2.00 ms", "a#1 to c, 3.00 ms"]
@@ -46,9 +50,7 @@ def test_messages_are_arrows_between_the_marks_of_their_rows(axis: str) -> None:
 def test_members_that_install_one_view_are_joined_by_a_line() -> None:
     sample = Sample("a", "b", "c")
     sample.multicast("a")
-    window = busy_window(sample.rows(), "")
-    assert window is not None
-    svg = spacetime(window, "order")
+    svg = spacetime(window_of(sample, ""), "order")
     [line] = svg.findall(".//polyline")
     assert len(str(line.get("points")).split()) == 3
     assert title(elements(svg, "mark", "view")[0]) == "a installed view 1 in quotes: a, b, c (row 0, +0 ns)"
@@ -88,9 +90,7 @@ def test_every_arrow_head_that_is_used_is_defined() -> None:
 def test_a_name_is_text_and_nothing_else() -> None:
     sample = Sample("<script>alert(1)</script>", 'b"\x1b&')
     sample.multicast('b"\x1b&')
-    window = busy_window(sample.rows(), "</svg><script>")
-    assert window is not None
-    svg = ET.fromstring(ET.tostring(spacetime(window, "order")))
+    svg = ET.fromstring(ET.tostring(spacetime(window_of(sample, "</svg><script>"), "order")))
     assert svg.find(".//script") is None
     assert svg.get("aria-label") == "</svg><script>"
     assert [title(name) for name in elements(svg, "name")] == ["<script>alert(1)</script>/1", 'b"�&/1']

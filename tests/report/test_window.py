@@ -1,59 +1,8 @@
 """Which rows are chosen to be drawn."""
 
-from collections import Counter
-
-import pytest
-
 from antiphon.pipeline.result import Example, Finding
-from antiphon.report.window import busy_window, example_window
+from antiphon.report.window import example_window
 from tests.report.sample import GROUP, RUN, Sample, broken, causal_violation
-
-
-def test_the_stretch_with_an_overtaking_is_chosen() -> None:
-    sample = Sample("a", "b", "c")
-    for _ in range(100):
-        sample.multicast("a")
-    first, second = sample.send("b"), sample.send("c")
-    sample.deliver("a", "c", second)
-    sample.deliver("a", "b", first)
-    for _ in range(100):
-        sample.multicast("a")
-    window = busy_window(sample.rows(), "")
-    assert window is not None
-    shown = {row.place for row in window.rows}
-    assert {sample.index("a", "deliver", first, "b"), sample.index("a", "deliver", second, "c")} <= shown
-    assert {sample.index("b", "send", first), sample.index("c", "send", second)} <= shown
-
-
-def test_a_window_is_small_however_much_there_is() -> None:
-    names = [f"p{number}" for number in range(50)]
-    sample = Sample(*names)
-    for name in names:
-        sample.multicast(name)
-    window = busy_window(sample.rows(), "")
-    assert window is not None
-    assert window.processes == 50
-    per_process = Counter(row.process for row in window.rows)
-    assert len(per_process) == 8
-    assert max(per_process.values()) <= 24
-    assert 20 < len(window.rows) <= 64
-    assert {row.sender for row in window.rows if row.sender is not None} <= per_process.keys()
-
-
-def test_nothing_sent_is_nothing_to_draw() -> None:
-    assert busy_window(Sample("a", "b").rows(), "") is None
-    assert busy_window([], "") is None
-
-
-def test_receives_are_neither_drawn_nor_counted_as_left_out() -> None:
-    sample = Sample("a", "b")
-    number = sample.send("a")
-    sample.receive("b", "a", number)
-    sample.deliver("b", "a", number)
-    window = busy_window(sample.rows(), "")
-    assert window is not None
-    assert {row.kind for row in window.rows} == {"view", "send", "deliver"}
-    assert window.hidden == {}
 
 
 def test_a_counterexample_shows_its_steps_in_order_and_what_is_missing() -> None:
@@ -139,36 +88,6 @@ def test_an_example_whose_rows_are_gone_is_no_window() -> None:
     example = Example(text="", run=RUN, group=GROUP, events=(("nobody/1", 3),))
     finding = Finding(guarantee="causal", verdict="broken", violations=1, unknown=0, checked=1, example=example)
     assert example_window(sample.rows(), finding) is None
-
-
-@pytest.mark.parametrize("backwards", [False, True])
-def test_a_dense_run_is_joined_until_its_arrows_fit(backwards: bool) -> None:
-    """Each sends a long burst before anybody delivers: row by row, no window would hold both ends of most arrows."""
-    sample = Sample("a", "b", "c")
-    for _ in range(6):
-        for name in sample.logs:
-            for _ in range(60):
-                number = sample.send(name)
-                sample.deliver(name, name, number)
-        for name in sample.logs:
-            for other in sorted(set(sample.logs) - {name}, reverse=backwards):
-                sample.deliver(name, other, sample.sent[other] - 59, 60)
-    window = busy_window(sample.rows(), "")
-    assert window is not None
-    arrived = {row.sender for row in window.rows if row.kind == "deliver"}
-    assert arrived == {"a/1", "b/1", "c/1"}
-    assert max(row.count for row in window.rows if row.kind == "send") == 60
-
-
-def test_what_was_sent_before_a_busy_window_is_left_out_of_it() -> None:
-    sample = Sample("a", "b")
-    sample.deliver("b", "a", 1)
-    sample.deliver("b", "a", 2)
-    sample.sent["a"] = 2
-    sample.multicast("a")
-    window = busy_window(sample.rows(), "")
-    assert window is not None
-    assert [(row.process, row.number) for row in window.rows if row.carries] == [("a/1", 3), ("b/1", 3)]
 
 
 def test_receives_between_the_steps_are_not_counted_as_left_out() -> None:

@@ -6,25 +6,29 @@ so that even a name that found a way to become markup could not run. The page is
 
 import base64
 import hashlib
+import json
 import xml.etree.ElementTree as ET
 from importlib import resources
 from pathlib import Path
+from typing import Final
 
 from antiphon.kernel.errors import UsageError
-from antiphon.pipeline.explain import process_name
-from antiphon.pipeline.result import BROKEN, Audit, Finding
-from antiphon.report.markup import document, raw, tag
+from antiphon.pipeline.result import Audit, Finding
+from antiphon.report.contents import Contents, contents_of
+from antiphon.report.examples import explanations
+from antiphon.report.figures import explorer_section, latency_section, timeline_section
+from antiphon.report.markup import document, held, raw, tag
 from antiphon.report.meanings import GUARANTEES, headline
 from antiphon.report.members import members_section
-from antiphon.report.source import window_of
-from antiphon.report.spacetime import deed, spacetime
-from antiphon.report.window import Missing, Window
 from antiphon.report.words import duration
+
+SCRIPTS: Final = ("figure", "causality", "timeline", "explorer", "drawing", "latency", "report")
+"""The parts of the page's script, in the order in which they need each other."""
 
 
 def write_report(audit: Audit, history_path: Path, file: Path, title: str = "Antiphon audit") -> None:
-    """Write the report of `audit` to `file`; the diagram's rows are read from `history_path`."""
-    page = report(audit, window_of(audit, history_path), title)
+    """Write the report of `audit` to `file`; what it draws is read from `history_path`."""
+    page = report(audit, contents_of(audit, history_path), title)
     try:
         file.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -32,11 +36,11 @@ def write_report(audit: Audit, history_path: Path, file: Path, title: str = "Ant
         raise UsageError(f"the report {file} cannot be written ({problem}); name another file") from error
 
 
-def report(audit: Audit, window: Window | None, title: str) -> str:
+def report(audit: Audit, contents: Contents, title: str) -> str:
     """The page as text."""
     assets = resources.files("antiphon.report")
     style = assets.joinpath("report.css").read_text(encoding="utf-8")
-    script = assets.joinpath("report.js").read_text(encoding="utf-8")
+    script = "".join(assets.joinpath(f"{name}.js").read_text(encoding="utf-8") for name in SCRIPTS)
     policy = f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'"
     head = tag(
         "head",
@@ -51,10 +55,30 @@ def report(audit: Audit, window: Window | None, title: str) -> str:
         "body",
         None,
         _header(audit, title),
-        tag("main", None, _verdicts(audit), _explanations(audit), _diagram(window), members_section(audit)),
+        tag(
+            "main",
+            None,
+            _verdicts(audit),
+            explanations(audit, contents.examples),
+            *_figures(contents, audit.runs),
+            members_section(audit, contents.run),
+        ),
+        held(json.dumps(contents.data, ensure_ascii=False, separators=(",", ":"))) if contents.data else None,
         raw("script", script),
     )
     return document(tag("html", {"lang": "en"}, head, body))
+
+
+def _figures(contents: Contents, runs: int) -> list[ET.Element]:
+    if contents.run is None:
+        words = "No member is seen in this history, so there is nothing to draw."
+        return [tag("section", {"id": "diagram"}, tag("h2", None, "Views"), tag("p", {"class": "quiet"}, words))]
+    which = f"Run “{contents.run}”" + (f", one of {runs:,}" if runs > 1 else "")
+    return [
+        timeline_section(which, contents.data["timeline"]),
+        explorer_section(which, contents.data["explorer"]),
+        latency_section(which, contents.data["latency"]),
+    ]
 
 
 def _hash(text: str) -> str:
@@ -124,78 +148,3 @@ def _verdict_row(finding: Finding) -> ET.Element:
         for count in (finding.checked, finding.violations, finding.unknown)
     ]
     return tag("tr", {"class": finding.verdict}, name, tag("td", None, _badge(finding.verdict)), *counts)
-
-
-def _explanations(audit: Audit) -> ET.Element | None:
-    """What was broken and what stays open, in words; nothing if there is nothing to explain."""
-    items: list[ET.Element] = []
-    for finding in audit.findings:
-        if finding.example is not None:
-            where = f"run {finding.example.run}, group {finding.example.group}"
-            items.append(_explanation(finding.guarantee, BROKEN, finding.example.text, where))
-        if finding.reason is not None:
-            items.append(_explanation(finding.guarantee, finding.verdict, finding.reason, None))
-    if not items:
-        return None
-    return tag("section", {"id": "explanations"}, tag("h2", None, "What was found"), *items)
-
-
-def _explanation(guarantee: str, verdict: str, text: str, where: str | None) -> ET.Element:
-    return tag(
-        "div",
-        {"class": f"explanation {verdict}"},
-        tag("p", None, tag("strong", None, guarantee), ": ", text),
-        tag("p", {"class": "quiet"}, where) if where is not None else None,
-    )
-
-
-def _diagram(window: Window | None) -> ET.Element:
-    section = tag("section", {"id": "diagram"}, tag("h2", None, "Space-time diagram"))
-    if window is None:
-        section.append(
-            tag("p", {"class": "quiet"}, "No message is seen both sent and delivered, so there is nothing to draw.")
-        )
-        return section
-    shown = len({row.process for row in window.rows})
-    extent = "" if shown == window.processes else f"; {shown} of {window.processes} processes, and messages among them"
-    section.append(tag("p", None, f"{window.caption}{extent}."))
-    for axis, words in (("order", "by order"), ("time", "by time")):
-        attributes = {"type": "radio", "name": "axis", "id": f"by-{axis}", "class": "axis-choice"}
-        section.append(tag("input", {**attributes, "checked": ""} if axis == "order" else {**attributes}))
-        section.append(tag("label", {"for": f"by-{axis}"}, words))
-    section.append(_legend(window))
-    for axis in ("order", "time"):
-        section.append(tag("div", {"class": f"scroll canvas by-{axis}"}, spacetime(window, axis)))
-    section.append(tag("div", {"id": "selection", "class": "quiet", "aria-live": "polite"}))
-    if window.steps:
-        section.append(_steps(window))
-    return section
-
-
-def _legend(window: Window) -> ET.Element:
-    signs = [("send", "sent"), ("deliver", "delivered")]
-    if window.missing:
-        signs.append(("missing", "missing there"))
-    if any(lack.late for lack in window.missing):
-        signs.append(("late", "delivered too late"))
-    items = [tag("span", {"class": f"sign {name}"}, words) for name, words in signs]
-    earlier = "A delivery without an arrow was sent earlier." if window.steps else "What was sent earlier is left out."
-    hint = f"One colour per sender. {earlier} Click a message to follow it."
-    return tag("p", {"class": "legend"}, *items, tag("span", {"class": "quiet"}, hint))
-
-
-def _steps(window: Window) -> ET.Element:
-    """The counterexample, step by step, with the numbers that stand in the diagram."""
-    rows = {row.place: row for row in window.rows}
-    items: list[ET.Element] = []
-    for number, place in enumerate(window.steps, start=1):
-        items.append(tag("li", {"value": number}, f"{deed(rows[place])}, row {place[1]}"))
-        for lack in window.missing:
-            if (lack.process, lack.before) == place:
-                words = f"{process_name(lack.process)} had not delivered {lack.name} by then, {_later(lack)}"
-                items.append(tag("li", {"class": "missing"}, words))
-    return tag("ol", {"class": "steps"}, *items)
-
-
-def _later(lack: Missing) -> str:
-    return f"only later, in row {lack.late[1]}" if lack.late else "nor is it seen to deliver it later"

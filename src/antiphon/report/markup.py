@@ -42,6 +42,14 @@ def raw(name: str, text: str) -> ET.Element:
     return element
 
 
+def held(json: str) -> ET.Element:
+    """Data for the script, as JSON. No character in it can end the element or begin another."""
+    safe = json.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    element = ET.Element("script", {"type": "application/json", "id": "data"})
+    element.text = safe
+    return element
+
+
 def document(root: ET.Element) -> str:
     """The whole page as text."""
     return "<!DOCTYPE html>\n" + ET.tostring(root, encoding="unicode", method="html") + "\n"

@@ -17,17 +17,21 @@ from antiphon.report.words import clipped, duration
 BAR_WIDTH: Final = 90
 SPREAD_WIDTH: Final = 200
 NAME_LENGTH_MAX: Final = 40
+MEMBERS_MAX: Final = 500
 HEADS: Final = ("member", "group", "sent", "delivered", "", "bytes", "p50", "p99", "max", "latency", "ending")
 NUMERIC: Final = frozenset({"sent", "delivered", "bytes", "p50", "p99", "max"})
 
 
-def members_section(audit: Audit) -> ET.Element:
-    """The table of all members, in a scroll area of its own."""
+def members_section(audit: Audit, run: str | None) -> ET.Element:
+    """The table of members, in a scroll area of its own; those of `run` come first, and there is a limit."""
     section = tag("section", {"id": "members"}, tag("h2", None, "Members"))
     if not audit.observations:
         section.append(tag("p", {"class": "quiet"}, "The audit observed no member."))
         return section
-    members = sorted(audit.observations, key=lambda one: (one.run, one.group, reading_order(one.process)))
+    everybody = sorted(
+        audit.observations, key=lambda one: (one.run != run, one.run, one.group, reading_order(one.process))
+    )
+    members = everybody[:MEMBERS_MAX]
     scale = _Scale(members)
     heads = list(HEADS) if audit.runs <= 1 else ["run", *HEADS]
     cells = [tag("th", {"class": "number"} if name in NUMERIC else None, name) for name in heads]
@@ -38,6 +42,8 @@ def members_section(audit: Audit) -> ET.Element:
     rows = [_row(one, most, scale, with_run=audit.runs > 1) for one in members]
     table = tag("table", None, tag("thead", None, tag("tr", None, *cells)), tag("tbody", None, *rows))
     words = "Latency is from the send row to the deliver row: bar from median to 99th percentile, tick at the maximum."
+    if len(everybody) > len(members):
+        words += f" The first {len(members):,} of {len(everybody):,} members are listed."
     section.append(tag("p", {"class": "quiet"}, words))
     section.append(tag("div", {"class": "scroll tall"}, table))
     return section

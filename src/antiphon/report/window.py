@@ -1,11 +1,8 @@
-"""Which rows of a history are worth drawing.
+"""Which rows of a history make the picture of a counterexample.
 
-A diagram that shows everything shows nothing, so a window is small: a few processes, a few dozen rows each. For a
-broken guarantee it holds the steps of the counterexample, their neighbours in the same logs, and what became of the
-message in question elsewhere; rows left out in between are counted. Otherwise it is the stretch of the given rows in
-which most happens: a delivery that comes after another one although it was sent earlier is what an ordering protocol
-is about, so such pairs count most. Where messages are on their way for longer than such a stretch lasts, runs are
-joined to see more of it.
+A picture that shows everything shows nothing, so a window is small: a few processes, a few dozen rows each. It holds
+the steps of the counterexample, their neighbours in the same logs, and what became of the message in question
+elsewhere; rows left out in between are counted.
 """
 
 from bisect import bisect
@@ -15,18 +12,14 @@ from itertools import pairwise
 from typing import Final
 
 from antiphon.pipeline.result import Example, Finding
-from antiphon.report.fold import join_own, join_runs
-from antiphon.report.rows import LogRow, Place, by_process, reading_order
+from antiphon.report.fold import join_own
+from antiphon.report.rows import LogRow, Place, by_process
 from antiphon.report.words import message_name
 
 PROCESSES_MAX: Final = 8
 ROWS_PER_PROCESS_MAX: Final = 24
-ROWS_MAX: Final = 64
-ROWS_LOOKED_AT_MAX: Final = 400
-ARROWS_MAX: Final = 80
 STEPS_MAX: Final = 60
 NEIGHBOURS: Final = 3
-CANDIDATES: Final = 80
 
 # The guarantees whose violation is that something was not there when it should have been.
 LACKING: Final = frozenset({"fifo", "causal", "settled", "safe", "view_synchrony"})
@@ -63,69 +56,6 @@ class Window:
     missing: tuple[Missing, ...] = ()
     hidden: dict[Place, int] = field(default_factory=dict)
     """How many rows of the same log were left out just before this one."""
-
-
-def busy_window(rows: list[LogRow], caption: str) -> Window | None:
-    """The liveliest stretch of `rows`, which are of one run and one group; None if no message is in it."""
-    shown = _busiest_processes(rows)
-    stretches: list[list[LogRow]] = []
-    for joined in (join_own(rows), join_runs(rows)):
-        drawable = [row for row in joined if {row.process, row.sender or row.process} <= shown]
-        ordered = sorted(drawable, key=lambda row: (row.time_ns, row.place))
-        stride = max(1, len(ordered) // CANDIDATES)
-        stretches += [_stretch(ordered, start) for start in range(0, len(ordered), stride)]
-    best = max(stretches, key=_liveliness, default=[])
-    if not any(row.carries for row in best):
-        return None
-    return Window(caption=caption, rows=tuple(best), processes=len({row.process for row in rows}))
-
-
-def _busiest_processes(rows: list[LogRow]) -> frozenset[str]:
-    """Senders first: a line without arrows that leave it tells little."""
-    sent = Counter(row.process for row in rows if row.kind == "send")
-    processes = sorted({row.process for row in rows}, key=reading_order)
-    processes.sort(key=lambda process: -sent[process])
-    return frozenset(processes[:PROCESSES_MAX])
-
-
-def _stretch(ordered: list[LogRow], start: int) -> list[LogRow]:
-    """As many rows from `start` on as one diagram holds, without deliveries of what was sent before."""
-    rows: list[LogRow] = []
-    sends: dict[str, list[LogRow]] = {}
-    per_process: Counter[str] = Counter()
-    arrows = 0
-    for row in ordered[start : start + ROWS_LOOKED_AT_MAX]:
-        if row.kind == "deliver":
-            sent_here = sum(send.overlaps(row) for send in sends.get(row.sender or "", ()))
-            if not sent_here:
-                continue
-            arrows += sent_here
-        if row.kind == "send":
-            sends.setdefault(row.process, []).append(row)
-        per_process[row.process] += 1
-        if len(rows) == ROWS_MAX or arrows > ARROWS_MAX or per_process[row.process] > ROWS_PER_PROCESS_MAX:
-            break
-        rows.append(row)
-    return rows
-
-
-def _liveliness(rows: list[LogRow]) -> int:
-    """Three for each overtaking, one for each delivery; not for each arrow, of which a joined run has many.
-
-    An overtaking: two deliveries that follow each other in one log were sent the other way round.
-    """
-    sends = [row for row in rows if row.kind == "send"]
-    deliveries = 0
-    overtakings = 0
-    for _, log in by_process(rows):
-        sent_before_ns = 0
-        for row in log:
-            if row.kind == "deliver" and row.sender != row.process:
-                sent_ns = [send.time_ns for send in sends if send.overlaps(row)]
-                deliveries += 1
-                overtakings += min(sent_ns) < sent_before_ns
-                sent_before_ns = max(sent_ns)
-    return 3 * overtakings + deliveries
 
 
 def example_window(rows: list[LogRow], finding: Finding) -> Window | None:
