@@ -22,6 +22,8 @@ from antiphon.cli.audit import audit
 from antiphon.cli.bench import bench
 from antiphon.cli.console import complain, one_line, show
 from antiphon.cli.demo import demo
+from antiphon.cli.feed import feed
+from antiphon.cli.listen import listen
 from antiphon.cli.sim import sim
 from antiphon.kernel.errors import AntiphonError
 
@@ -38,6 +40,8 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(sim)
 app.command()(audit)
+app.command()(listen)
+app.command()(feed)
 app.add_typer(bench)
 
 

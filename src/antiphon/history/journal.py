@@ -147,7 +147,7 @@ def encode_frame(first: int, rows: list[JournalRow]) -> bytes:
     """A frame with these rows, as it lies in a segment."""
     columns = [list(range(first, first + len(rows))), *map(list, zip(*rows, strict=True))]
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
-    body = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA).serialize().to_pybytes()
+    body: bytes = pa.RecordBatch.from_arrays(arrays, schema=SCHEMA).serialize().to_pybytes()
     return HEADER.pack(MAGIC, len(rows), first, len(body), zlib.crc32(body)) + body
 
 

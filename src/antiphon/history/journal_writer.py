@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -33,9 +34,7 @@ INCARNATION: Final = "incarnation"
 class JournalWriter:
     """The one writer of a journal; `close` it, or use it as a context manager."""
 
-    def __init__(
-        self, directory: Path | str, *, group: str, listener: str, segment_bytes: int = SEGMENT_BYTES
-    ) -> None:
+    def __init__(self, directory: Path | str, *, group: str, listener: str, segment_bytes: int = SEGMENT_BYTES) -> None:
         self.directory = Path(directory)
         self._segment_bytes = segment_bytes
         self._descriptor = -1
@@ -54,9 +53,9 @@ class JournalWriter:
 
     def _claim(self, group: str, listener: str) -> None:
         if not (self.directory / FACTS).exists():
-            facts = {"version": VERSION, "id": secrets.token_hex(16), "group": group, "listener": listener}
-            write_durably(self.directory / FACTS, json.dumps(facts).encode())
-        facts = facts_of(self.directory)  # type: ignore[assignment]
+            new = {"version": VERSION, "id": secrets.token_hex(16), "group": group, "listener": listener}
+            write_durably(self.directory / FACTS, json.dumps(new).encode())
+        facts = facts_of(self.directory)
         if (facts["group"], facts["listener"]) != (group, listener):
             whose = f"listener {facts['listener']!r} of group {facts['group']!r}"
             raise StorageError(self.directory, f"this journal belongs to {whose}; choose another directory")
@@ -82,7 +81,7 @@ class JournalWriter:
         while at > 0:
             offset = int.from_bytes(rest[at + 8 : at + 16], "little")
             if next(whole_frames(self._descriptor, offset, self._position + at), None) is not None:
-                raise StorageError(path, f"it is damaged at byte {self._position}; move the journal away and begin anew")
+                raise StorageError(path, f"it is damaged at byte {self._position}; begin anew in another directory")
             at = rest.find(MAGIC, at + 1)
 
     def next_incarnation(self) -> int:
@@ -133,7 +132,7 @@ class JournalWriter:
 def trim(directory: Path, before: int) -> int:
     """Let go of the segments that lie wholly before this offset; how many. The last segment always stays."""
     firsts = segments(directory)
-    gone = [first for first, following in zip(firsts, firsts[1:], strict=False) if following <= before]
+    gone = [first for first, following in pairwise(firsts) if following <= before]
     for first in gone:
         with suppress(FileNotFoundError):
             segment_path(directory, first).unlink()

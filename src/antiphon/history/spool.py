@@ -6,7 +6,7 @@ A spool is a directory that the query's driver and executors and the feeder shar
     query.json              {"query": …}: the one query that may publish here, the first that did
     staged/<name>.arrow     rows of one write task, as an Arrow stream of SCHEMA; of no meaning unless a batch names it
     batches/<id>.json       a published batch: {"batch": id, "first": n, "rows": k, "files": […]}
-    position.json           {"batch": id, "next": n}: all rows before number n, and all batches up to id, are at all members
+    position.json           {"batch": id, "next": n}: the rows before number n, in batches up to id, are at all members
     incarnation, lock       the feeder's
 
 Rows of a feed are numbered 1, 2, 3… over all batches. A batch is published by giving its finished description a name

@@ -1,18 +1,19 @@
 """A feeder: a member that multicasts the published batches of a spool, in order, each row once as receivers see it.
 
 Rows are numbered over all batches and go out under their number (toolkit/feeds.py says what receivers do with it). A
-batch is settled, and the position on disk moves past it, when all its rows are at every member. A feeder that is killed,
-or given up by the others, begins again at the position, as a new incarnation, once it is in a view without its former
-ones. So no row is left out, and the rows that were already delivered come with numbers that receivers know.
+batch is settled, and the position on disk moves past it, when all its rows are at every member. A feeder that is
+killed, or given up by the others, begins again at the position, as a new incarnation, once it is in a view without its
+former ones. So no row is left out, and the rows that were already delivered come with numbers that receivers know.
 
 What it holds in memory: the record batch that it is sending, and what the group's flow control lets it be ahead.
 """
 
 import asyncio
+import os
 from typing import Final
 
-from antiphon import Batch, ClosedError, Excluded, Group, UsageError, View, ViewChange
-from antiphon.history.durable import count_up, take_lock
+from antiphon import ClosedError, Excluded, ExcludedError, Group, ProcessId, View, ViewChange
+from antiphon.history.durable import StorageError, count_up, take_lock
 from antiphon.history.spool import PublishedBatch, Spool
 from antiphon.streams.membership import Place, member
 from antiphon.toolkit.feeds import encode_row
@@ -45,8 +46,6 @@ class Feeder:
                 async with member(self._place, self._next_incarnation) as group:
                     await self._live(group)
         finally:
-            import os
-
             os.close(lock)
 
     def _next_incarnation(self) -> int:
@@ -54,6 +53,7 @@ class Feeder:
 
     async def _live(self, group: Group) -> None:
         """One life: send until the group ends here, or `stop`."""
+        self._view = View(0, ())
         reading = asyncio.create_task(self._read(group))
         sending = asyncio.create_task(self._send(group))
         try:
@@ -76,9 +76,7 @@ class Feeder:
                 return
 
     async def _send(self, group: Group) -> None:
-        while any(process.name == group.process.name and process != group.process for process in self._view.members) or (
-            not self._view.members
-        ):
+        while not self._is_alone(group.process):
             self._moved.clear()
             await self._moved.wait()
         while not self._stopping.is_set():
@@ -88,6 +86,10 @@ class Feeder:
                     return
             await asyncio.sleep(LOOK_S)
 
+    def _is_alone(self, process: ProcessId) -> bool:
+        """Whether this process is in the view, and none of its former incarnations is."""
+        return [member for member in self._view.members if member.name == process.name] == [process]
+
     async def _send_batch(self, group: Group, published: PublishedBatch) -> None:
         number = published.first
         for payloads, level in self._spool.rows(published):
@@ -95,10 +97,10 @@ class Feeder:
             await group.send_many(rows, order=level)
             number += len(rows)
         if number != published.first + published.rows:
-            raise UsageError(f"batch {published.batch} of {self._spool.directory} lacks rows; it is damaged")
+            why = f"batch {published.batch} is damaged: it has {number - published.first} of {published.rows} rows"
+            raise StorageError(self._spool.directory, why)
         await group.flush()
+        if group.is_over:
+            raise ExcludedError(group.name, group.process)  # the next life sends it again
         self._spool.settle(published)
         self.rows += published.rows
-
-
-__all__ = ["Batch", "Feeder"]

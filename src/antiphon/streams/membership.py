@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from antiphon import ExcludedError, Group, JoinError, Node, Options
+from antiphon import ExcludedError, Group, Node, Options
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,3 @@ async def member(place: Place, next_incarnation: Callable[[], int]) -> AsyncIter
                 continue
             yield group
             return
-
-
-__all__ = ["JoinError", "Place", "member"]

@@ -7,8 +7,8 @@
             case Message(payload=row): ...
 
 A feed numbers its rows 1, 2, 3… and multicasts them in that order, at level `fifo` or above. When the process that does
-so, the feeder, fails, the next incarnation begins again at the first row that is not known to be at all members. So some
-rows may come twice, and this is how they are told: a row that is not above the last of its feed was here before.
+so, the feeder, fails, its next incarnation begins again at the first row that is not known to be at all members. So
+some rows may come twice, and this is how they are told: a row that is not above the last of its feed was here before.
 
 Why that is exact. Within one incarnation rows arrive in order, by fifo. A feeder sends nothing before it is in a view
 without its former incarnations, and after such a view nothing of those is delivered any more, anywhere; all members

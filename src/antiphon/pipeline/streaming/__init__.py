@@ -1,6 +1,6 @@
 """Structured Streaming over live groups: `register(spark)`, then the format "antiphon" can be read and written."""
 
-from collections.abc import Mapping
+from typing import Final
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
@@ -9,13 +9,11 @@ from pyspark.sql.types import StructType
 from antiphon.pipeline.streaming.sink import SpoolStreamWriter
 from antiphon.pipeline.streaming.source import ROW_SCHEMA, JournalStreamReader
 
-FORMAT = "antiphon"
+FORMAT: Final = "antiphon"
 
 
-class GroupDataSource(DataSource):  # type: ignore[misc]  # pyspark has no types here
+class GroupDataSource(DataSource):
     """A journal to read from, a spool to write to."""
-
-    options: Mapping[str, str]
 
     @classmethod
     def name(cls) -> str:

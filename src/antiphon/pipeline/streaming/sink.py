@@ -13,6 +13,7 @@ what commits: after it a batch that Spark repeats is dropped, whatever was lost 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,25 +25,24 @@ from antiphon.history.spool import SCHEMA, SENDABLE, Spool, StagedFile
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.streaming.source import directory_of
 
-QUERY_ID = "sql.streaming.queryId"
+QUERY_ID: Final = "sql.streaming.queryId"
 """The local property in which Spark tells each task which query it works for: the id that its checkpoint keeps."""
 
 
 @dataclass(frozen=True)
-class Staged(WriterCommitMessage):  # type: ignore[misc]  # pyspark has no types here
+class Staged(WriterCommitMessage):
     """What a write task tells the driver."""
 
     file: StagedFile
     query: str
 
 
-class SpoolStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # as above
+class SpoolStreamWriter(DataSourceStreamArrowWriter):
     """Stages on executors, publishes on the driver."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._directory = directory_of(options)
         self._level = options.get("level", "causal")
-        self._columns = frozenset(schema.fieldNames())
         check_columns(schema)
         check_level(self._level)
 
@@ -52,13 +52,13 @@ class SpoolStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]  # a
         rows = (spooled(batch, self._level) for batch in iterator)
         return Staged(Spool(self._directory).stage(rows), context.getLocalProperty(QUERY_ID) or "")
 
-    def commit(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803  (Spark's names)
-        staged = [message for message in messages if message is not None]
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803  (Spark's names)
+        staged = [message for message in messages if isinstance(message, Staged)]
         query = staged[0].query if staged else None
         Spool(self._directory).publish(batchId, [message.file for message in staged], query)
 
-    def abort(self, messages: list[Staged | None], batchId: int) -> None:  # noqa: N803
-        Spool(self._directory).discard(message.file for message in messages if message is not None)
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        Spool(self._directory).discard(message.file for message in messages if isinstance(message, Staged))
 
 
 def spooled(batch: pa.RecordBatch, level: str) -> pa.RecordBatch:

@@ -8,9 +8,9 @@ maxrows         rows per micro-batch, at most; without it, all there are
 partitionrows   rows per task, at most (50,000 unless set)
 keep            all (the default); or unread: segments that the query has done with are deleted. For one query alone
 
-An offset is {"journal": id, "offset": n}: the rows before n have been read. What stands at an offset never changes, so a
-batch that Spark repeats after a failure is the same batch; that, a checkpoint, and a sink that knows its batch
-ids make each row count once. The id tells a journal from another in the same place.
+An offset is {"journal": id, "offset": n}: the rows before n have been read. What stands at an offset never changes, so
+a batch that Spark repeats after a failure is the same batch; that, a checkpoint, and a sink that knows its batch ids
+make each row count once. The id tells a journal from another in the same place.
 
 Columns: those of `antiphon.history.journal`, and `time`, a timestamp to put a watermark on, made of time_ns.
 """
@@ -41,14 +41,14 @@ Offset = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Span(InputPartition):  # type: ignore[misc]  # pyspark has no types here
+class Span(InputPartition):
     """The rows at offsets start … end - 1."""
 
     start: int
     end: int
 
 
-class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]  # as above
+class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans on the driver, reads on executors."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -82,7 +82,7 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         first = self._number(start)
         end = self._journal.end()
         if end < first:
-            why = f"it ends at offset {end}, but this query has read up to {first}; it was cut, and cannot be gone on with"
+            why = f"it ends at offset {end}, but this query has read up to {first}: it was cut; use a new checkpoint"
             raise StorageError(self._journal.directory, why)
         if self._target is not None:
             end = max(first, min(end, self._target))
@@ -98,7 +98,8 @@ class JournalStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow): 
         step = self._partition_rows
         return [Span(at, min(at + step, last)) for at in range(first, last, step)]
 
-    def read(self, partition: Span) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Span)
         return (with_time(batch) for batch in self._journal.read(partition.start, partition.end))
 
     def commit(self, end: Offset) -> None:
