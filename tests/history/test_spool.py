@@ -52,7 +52,7 @@ def test_a_repeated_batch_is_dropped_before_and_after_it_is_sent(tmp_path: Path)
 
 
 def test_a_batch_that_is_repeated_while_it_is_let_go_is_not_sent(tmp_path: Path) -> None:
-    """The driver has looked at the position before the feeder moved it, and at the batches after the feeder's clean-up."""
+    """The driver looked at the position before the feeder moved it, and at the batches after they were let go."""
     spool, late = Spool(tmp_path), Spool(tmp_path)
     spool.publish(0, [staged(spool, b"a")], "q")
     before = late.position()

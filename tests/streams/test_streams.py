@@ -78,7 +78,7 @@ def test_a_listener_writes_all_that_it_is_handed_and_marks_where_it_was_away(tmp
     gap = kinds.index(GAP)
     assert kinds[gap + 1] == VIEW
     assert kinds.count(GAP) == 1
-    back = [row for row in rows if row["kind"] == VIEW and row["listener"] == "ear/2"][0]
+    back = next(row for row in rows if row["kind"] == VIEW and row["listener"] == "ear/2")
     assert "ear/2" in back["members"]
     assert "ear/1" not in back["members"]
     times = [row["time_ns"] for row in rows]
