@@ -6,6 +6,8 @@ kills the same is shown by tests/streams/scenario.py.
 """
 
 import asyncio
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -21,11 +23,12 @@ from antiphon.pipeline.streaming.audit import watch
 from antiphon.pipeline.streaming.sink import spooled
 from antiphon.pipeline.streaming.source import JournalStreamReader, Span, with_time
 from antiphon.streams.feeder import Feeder
-from tests.runtime.cluster import run, until
+from tests.runtime.cluster import until
 from tests.runtime.places import founded
 from tests.streams.test_streams import rows_seen, seat
 
 pytestmark = pytest.mark.spark
+LIMIT_S = 120.0
 
 
 def message(number: int, sender: str = "a", listener: str = "l/1", level: str = "causal") -> JournalRow:
@@ -87,23 +90,24 @@ def test_a_sink_query_killed_between_commit_and_checkpoint_multicasts_each_row_o
     run_query(frame, "antiphon", spool.directory, checkpoint)
     assert forget_last_commit(checkpoint) == 0
 
-    def resume() -> None:
-        append(journal, [message(number) for number in range(40, 60)])
-        run_query(frame, "antiphon", spool.directory, checkpoint)
-
-    async def test() -> None:
-        async with founded() as places:
+    async def live() -> None:
+        async with asyncio.timeout(LIMIT_S), founded() as places:
             feeder = Feeder(spool, seat(places, "mouth"))
             task = asyncio.create_task(feeder.run())
-            await until(lambda: spool.position() == Position(0, 41))  # sent and let go before it is repeated
-            await asyncio.to_thread(resume)
             await until(lambda: spool.position() == Position(1, 61))
             for place in places:
                 assert await rows_seen(place, 60) == ([b"%d" % number for number in range(60)], 0)
             feeder.stop()
             await task
 
-    run(test)
+    with ThreadPoolExecutor(1) as thread:  # Spark knows its session in the main thread only
+        group = thread.submit(asyncio.run, live())
+        while spool.position() != Position(0, 41):  # sent and let go before it is repeated
+            assert not group.done(), group.exception()
+            time.sleep(0.01)
+        append(journal, [message(number) for number in range(40, 60)])
+        run_query(frame, "antiphon", spool.directory, checkpoint)
+        group.result()
     assert list((spool.directory / "staged").iterdir()) == []
 
 
