@@ -1,9 +1,9 @@
 """One streaming query of the scenario: `python -m tests.streams.query KIND JOURNAL TO CHECKPOINT [DIE]`.
 
-`collect` writes the messages of a journal to Parquet, `forward` the payloads of the members' messages to a spool, and
-`watch` the findings about the group to Parquet. With DIE, a file that is not there yet, `forward` makes it and
-kills everything, itself, Java and all workers, after the sink has committed a batch and before Spark can write that
-down.
+`collect` writes the messages of the first of the journals (JOURNAL,JOURNAL) to Parquet, and beside it the findings
+about the group, from all of them. `forward` writes the payloads of the members' messages to a spool. If the file DIE is
+not there yet, it makes it and kills everything, itself, Java and all workers, after the sink has committed a batch and
+before Spark can write that down.
 """
 
 import os
@@ -54,20 +54,20 @@ def main(kind: str, journal: str, to: str, checkpoint: str, die: str = "") -> No
     register(spark)
     spark.dataSource.register(MortalDataSource)
     rows = spark.readStream.format("antiphon").option("maxRows", "4000").load(journal.split(",")[0])
-    frame: DataFrame
     if kind == "collect":
-        frame = rows.where("kind = 'message'").select("offset", "sender", "number", "level", "payload", "time")
-    elif kind == "forward":
-        frame = rows.where("kind = 'message' AND feed IS NULL").select("payload")
+        messages = rows.where("kind = 'message'").select("offset", "sender", "number", "level", "payload", "time")
+        start(messages, "parquet", to, checkpoint)
+        start(watch(spark, journal.split(",")), "parquet", f"{to}-findings", f"{checkpoint}-findings")
     else:
-        frame = watch(spark, journal.split(","))
-    sink = "parquet" if kind != "forward" else "mortal" if die else "antiphon"
-    stream = frame.writeStream.format(sink).option("checkpointLocation", checkpoint)
-    if die:
-        stream = stream.option("die", die)
-    query = stream.trigger(processingTime="200 milliseconds").start(to)
+        forwarded = rows.where("kind = 'message' AND feed IS NULL").select("payload")
+        start(forwarded, "mortal", to, checkpoint, die=die)
     print("running", flush=True)
-    query.awaitTermination()
+    spark.streams.awaitAnyTermination()
+
+
+def start(frame: DataFrame, sink: str, to: str, checkpoint: str, **options: str) -> None:
+    stream = frame.writeStream.format(sink).option("checkpointLocation", checkpoint).options(**options)
+    stream.trigger(processingTime="200 milliseconds").start(to)
 
 
 main(*sys.argv[1:])
