@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from antiphon import Excluded, JoinError, Message
 from antiphon.history.journal import GAP, MESSAGE, VIEW, JournalReader
 from antiphon.history.journal_writer import JournalWriter
-from antiphon.history.spool import Position, Spool
+from antiphon.history.spool import SENDABLE, Position, Spool
 from antiphon.streams import feeder as feeder_module
 from antiphon.streams.feeder import Feeder
 from antiphon.streams.listener import Listener
@@ -104,14 +105,16 @@ def test_a_feeder_sends_published_batches_and_settles_them(tmp_path: Path) -> No
     async def test() -> None:
         async with founded() as places:
             spool = Spool(tmp_path)
-            spool.publish(0, [staged(spool, b"a", b"b", levels=["fifo", "agreed"])], "q")
+            payloads = [b"%d" % number for number in range(400)]  # in order, whatever the levels
+            levels = Random(1).choices(SENDABLE, k=400)
+            spool.publish(0, [staged(spool, *payloads, levels=levels)], "q")
             feeder = Feeder(spool, seat(places, "mouth"))
             task = asyncio.create_task(feeder.run())
             await until(lambda: spool.position().batch == 0)
             spool.publish(1, [staged(spool, b"c")], "q")
-            await until(lambda: spool.position() == Position(1, 4))
+            await until(lambda: spool.position() == Position(1, 402))
             for place in places:
-                assert await rows_seen(place, 3) == ([b"a", b"b", b"c"], 0)
+                assert await rows_seen(place, 401) == ([*payloads, b"c"], 0)
             feeder.stop()
             await task
             await places[0].view("a/1", "b/1", "c/1")
