@@ -112,6 +112,15 @@ def test_different_messages_in_a_view_that_both_complete() -> None:
     assert findings(x, elsewhere) == []
 
 
+def test_a_view_that_a_barrier_ends_is_followed_by_one_that_is_not_told_of() -> None:
+    x, y = Journal("x/1").view(1).heard("a1"), Journal("y/1").view(1).heard("a1")
+    x.at = y.at = 2
+    x.heard("a2", "b1", level="safe")
+    y.heard("b1", "a2", level="safe")
+    (found,) = findings(x, y)
+    assert (found.guarantee, found.verdict, found.view) == ("total", "broken", 2)
+
+
 def test_views_that_do_not_agree() -> None:
     x = Journal("x/1").view(1)
     assert said(findings(x, Journal("y/1").view(1, ("y/1", "x/1")))) == [("view_agreement", "broken")]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from antiphon import Excluded, JoinError, Message
+from antiphon import Excluded, JoinError, Message, ProcessId, View
 from antiphon.history.journal import GAP, MESSAGE, VIEW, JournalReader
 from antiphon.history.journal_writer import JournalWriter
 from antiphon.history.spool import SENDABLE, Position, Spool
@@ -151,6 +151,14 @@ def test_a_feeder_that_dies_before_it_settles_sends_again_and_members_see_each_r
             await task
 
     run(test)
+
+
+def test_a_feeder_waits_until_its_former_incarnations_are_out_of_the_view(tmp_path: Path) -> None:
+    feeder = Feeder(Spool(tmp_path), Seat(group="g", name="mouth", contacts=[]))
+    old, new, other = ProcessId("mouth", 1), ProcessId("mouth", 2), ProcessId("a")
+    for members, may_send in [((), False), ((other,), False), ((other, old, new), False), ((other, new), True)]:
+        feeder._view = View(1, members)
+        assert feeder._is_alone(new) is may_send
 
 
 def test_a_feeder_that_was_excluded_comes_back_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

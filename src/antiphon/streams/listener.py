@@ -43,6 +43,8 @@ class Listener:
         self._arrived = asyncio.Event()
         self._room = asyncio.Event()
         self._stopping = asyncio.Event()
+        self._is_over = False
+        """Nothing more will gather."""
 
     @property
     def offset(self) -> int:
@@ -62,9 +64,8 @@ class Listener:
                     self._name = repr(group.process)
                     await self._live(group, writing)
         finally:
-            if not writing.done():
-                self._pending_bytes = -1
-                self._arrived.set()
+            self._is_over = True
+            self._arrived.set()
             await writing
 
     async def _live(self, group: Group, writing: asyncio.Task[None]) -> None:
@@ -154,16 +155,12 @@ class Listener:
 
     async def _write(self) -> None:
         """Append what has gathered, again and again, in another thread."""
-        while True:
+        while self._pending or not self._is_over:
             await self._arrived.wait()
             self._arrived.clear()
-            while self._pending:
-                rows, self._pending = self._pending, []
-                self._pending_bytes = min(self._pending_bytes, 0)
-                self._room.set()
-                await asyncio.to_thread(self._append, rows)
-            if self._pending_bytes < 0:
-                return
+            rows, self._pending, self._pending_bytes = self._pending, [], 0
+            self._room.set()
+            await asyncio.to_thread(self._append, rows)
 
     def _append(self, rows: list[JournalRow]) -> None:
         """In frames of bounded size."""

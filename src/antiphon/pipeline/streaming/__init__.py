@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
+from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.streaming.sink import SpoolStreamWriter
 from antiphon.pipeline.streaming.source import ROW_SCHEMA, JournalStreamReader
 
@@ -26,6 +27,8 @@ class GroupDataSource(DataSource):
         return JournalStreamReader(self.options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> SpoolStreamWriter:  # noqa: N802
+        if overwrite:
+            raise UsageError("what was multicast cannot be taken back: write in output mode append or update")
         return SpoolStreamWriter(self.options, schema)
 
 

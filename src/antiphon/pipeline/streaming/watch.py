@@ -209,7 +209,11 @@ class Watch:
     def _message(self, row: WatchedRow) -> Iterator[Finding]:
         assert row.sender is not None
         assert row.number is not None
-        heard = self._ear(row.listener).heard.setdefault(row.sender, Heard())
+        ear = self._ear(row.listener)
+        if ear.view in self.state.views and (row.view or 0) > ear.view:
+            # A barrier, or an epoch, has ended the view; the next, of the same members, is not told of.
+            yield from self._view(row._replace(members=self.state.views[ear.view].members))
+        heard = ear.heard.setdefault(row.sender, Heard())
         is_new = heard.take(row.number)
         name = f"{row.sender}#{row.number}"
         if is_new is None:
