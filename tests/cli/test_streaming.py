@@ -26,7 +26,7 @@ async def start(*arguments: str) -> asyncio.subprocess.Process:
 
 def test_both_at_work_and_stopped(tmp_path: Path) -> None:
     async def test() -> None:
-        async with founded() as (first, *_):
+        async with founded(options=None) as (first, *_):  # all members run on the same options
             common = ("--group", "g", "--contacts", first.node.address)
             spool = Spool(tmp_path / "spool")
             spool.publish(0, [staged(spool, b"row")], "q")

@@ -17,6 +17,7 @@ def feed(
     name: Annotated[str, typer.Option(metavar="NAME", help="Who it is in the group.")] = "feeder",
     address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it receives.")] = "127.0.0.1:0",
     join_s: Annotated[float, typer.Option(metavar="S", help="How long it tries to get in, at most.")] = 30.0,
+    fast: Annotated[bool, typer.Option("--fast", help="The group runs on Options.fast(), and so must this.")] = False,
 ) -> None:
     """Join a group and multicast the rows of a spool, batch by batch, until Ctrl-C.
 
@@ -27,7 +28,7 @@ def feed(
     \b
       antiphon feed --group quotes --contacts 127.0.0.1:7400 --spool quotes-spool
     """
-    place = place_of(group, name, contacts, address, join_s)
+    place = place_of(group, name, contacts, address, join_s, fast)
     opened = Spool(spool)
 
     def make() -> Runnable:

@@ -17,6 +17,7 @@ def listen(
     name: Annotated[str, typer.Option(metavar="NAME", help="Who it is in the group.")] = "listener",
     address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it receives.")] = "127.0.0.1:0",
     join_s: Annotated[float, typer.Option(metavar="S", help="How long it tries to get in, at most.")] = 30.0,
+    fast: Annotated[bool, typer.Option("--fast", help="The group runs on Options.fast(), and so must this.")] = False,
 ) -> None:
     """Join a group as a silent member, and write all that it delivers into a journal, until Ctrl-C.
 
@@ -28,7 +29,7 @@ def listen(
       antiphon listen --group quotes --contacts 127.0.0.1:7400 --log quotes-journal
       antiphon listen --group quotes --contacts 10.0.0.1:7400,10.0.0.2:7400 --address 10.0.0.9:0 --log quotes-journal
     """
-    place = place_of(group, name, contacts, address, join_s)
+    place = place_of(group, name, contacts, address, join_s, fast)
     with JournalWriter(log, group=group, listener=name) as journal:
 
         def make() -> Runnable:
