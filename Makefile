@@ -2,7 +2,7 @@
 # A C compiler and Java are used where they are found and done without where they are not.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz networks views measure bench peers latency paper stall recording scaling
+.PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz networks views measure bench peers latency paper stall recording scaling streams
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -21,6 +21,7 @@ help:
 	@echo 'make mutants  protocols broken on purpose, each let loose until it is caught'
 	@echo 'make fuzz     a million spoiled datagrams into a working group'
 	@echo 'make networks seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
+	@echo 'make streams  a live group through Spark and back, queries and feeder killed on the way'
 	@echo 'make views    how long it takes from kill -9 to the next view; as root'
 	@echo 'make measure  messages and bytes beside the paper, growth with members and groups, 200 of each'
 	@echo 'make bench    messages per second, compiled and as plain Python'
@@ -88,6 +89,9 @@ fuzz: setup
 
 networks: setup
 	$(BIN)/python -m tests.networks.scenario
+
+streams: setup
+	$(BIN)/python -m tests.streams.scenario
 
 measure: setup
 	$(BIN)/python -m bench.wire

@@ -31,6 +31,7 @@ MAY_IMPORT: Final = {
     "pipeline": ("kernel.errors", "history", "pipeline"),
     "report": ("kernel.errors", "history", "pipeline", "report"),
     "toolkit": ("", "toolkit"),
+    "streams": ("", "history", "toolkit", "streams"),
     "_build": (),
 }
 """Which parts of the package each part may import; "" is the public API. `cli` and `antiphon` may import all."""

@@ -23,6 +23,8 @@ from antiphon.cli.bench import bench
 from antiphon.cli.console import complain, one_line, show
 from antiphon.cli.demo import demo
 from antiphon.cli.formats import export, import_
+from antiphon.cli.feed import feed
+from antiphon.cli.listen import listen
 from antiphon.cli.sim import sim
 from antiphon.cli.structure import structure
 from antiphon.kernel.errors import AntiphonError
@@ -43,6 +45,8 @@ app.command()(audit)
 app.command("import")(import_)
 app.command()(export)
 app.command()(structure)
+app.command()(listen)
+app.command()(feed)
 app.add_typer(bench)
 
 

@@ -1,8 +1,9 @@
 """Tools for programs on groups, built on the public API: requests with replies, state
-transfer, clients, hierarchies."""
+transfer, clients, hierarchies, rows of feeds."""
 
 from antiphon.toolkit.clients import Client, Diffusion, Missed
 from antiphon.toolkit.errors import GatewayError, StateError, TransferError, UnansweredError
+from antiphon.toolkit.feeds import Feeds
 from antiphon.toolkit.gateway import Gateway
 from antiphon.toolkit.hierarchy import Everywhere, Hierarchy
 from antiphon.toolkit.requests import Reply, Request
@@ -13,6 +14,7 @@ __all__ = [
     "ClientMessage",
     "Diffusion",
     "Everywhere",
+    "Feeds",
     "Gateway",
     "GatewayError",
     "Hierarchy",

@@ -1,0 +1,50 @@
+"""What `listen` and `feed` share: where to join, and running until Ctrl-C or SIGTERM."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from antiphon import Options
+from antiphon.cli.console import errors, steps
+from antiphon.kernel.errors import UsageError
+from antiphon.streams.membership import Place
+
+SAY_S: Final = 5.0
+"""How often a running process says how far it is."""
+
+
+class Runnable(Protocol):
+    """A listener or a feeder."""
+
+    async def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+def place_of(group: str, name: str, contacts: str, address: str, join_s: float, fast: bool) -> Place:
+    """From the command line's words."""
+    addresses = [text.strip() for text in contacts.split(",") if text.strip()]
+    if not addresses:
+        raise UsageError("name at least one member to be let in by, as in --contacts 127.0.0.1:7400")
+    options = Options.fast() if fast else None
+    return Place(group=group, name=name, contacts=addresses, address=address, join_s=join_s, options=options)
+
+
+def run_until_stopped(make: Callable[[], Runnable], what: str, progress: Callable[[], str]) -> None:
+    """Run until Ctrl-C or SIGTERM, then leave in good order; says on standard error how far it is."""
+    with steps(what) as step:
+        asyncio.run(_run(make, lambda: step(f"{what}: {progress()}")))
+
+
+async def _run(make: Callable[[], Runnable], say: Callable[[], None]) -> None:
+    running = make()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, running.stop)
+    work = asyncio.create_task(running.run())
+    while not work.done():
+        await asyncio.wait((work,), timeout=SAY_S)
+        if errors.is_terminal or work.done():
+            say()
+    await work

@@ -1,0 +1,313 @@
+"""What can be held against a group while it runs, from the journals of its listeners: a function from rows to findings.
+
+guarantee       how it is judged here
+duplication     a listener has the same message twice
+fifo            a message of level fifo or above comes after a later one, of such a level, of the same sender
+total           in one view, the agreed and safe messages (and barriers) stand in the same order at all listeners
+view_agreement  a view has the same members at all listeners, ids rise, and a listener is in its own views
+silence         nothing is delivered of a process that is not in the view
+view_synchrony  listeners that go from one view to the same next one had the same messages in it, private ones aside
+
+Broken is said at once, where one journal shows it. Agreed messages in different order are *unknown* at first: a process
+that does not complete the view may have had an order of its own, and is not held to it; when both listeners have gone
+on to a next view, the finding is said again, as broken. Safe messages count at once. Which of two listeners is right,
+nobody can tell from their journals.
+
+Not judged here, for it takes the senders' logs or an end: creation, gaps in fifo, causal, safe, settled and the rest.
+Record a history and audit that.
+
+Each journal is read in its order, and the rows of one may come before or after those of another. The findings do not
+depend on it, but for who is named first.
+
+Limits of the state, beside one entry per listener and per member of its view: VIEWS_MAX views; ORDER_MAX agreed
+messages of a view by which one listener may be ahead of another; and MISSING_MAX runs of numbers per sender that have
+not come (a private message to somebody else leaves one). Beyond them, the oldest are forgotten, and what would need
+them is unknown or not said.
+"""
+
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+VIEWS_MAX: Final = 64
+ORDER_MAX: Final = 100_000
+MISSING_MAX: Final = 64
+FORGET_PLACES: Final = 1024
+"""So many at once: a list is cut at its front in one go."""
+BROKEN: Final = "broken"
+UNKNOWN: Final = "unknown"
+ORDERED: Final = frozenset(("fifo", "causal", "agreed", "safe"))
+TOTAL: Final = frozenset(("agreed", "safe"))
+
+
+class WatchedRow(NamedTuple):
+    """What the watch needs of a row of a journal."""
+
+    listener: str
+    offset: int
+    kind: str
+    view: int | None = None
+    members: tuple[str, ...] | None = None
+    sender: str | None = None
+    number: int | None = None
+    level: str | None = None
+    private: bool | None = None
+
+
+class Finding(NamedTuple):
+    """Something that should not be, or cannot be told."""
+
+    guarantee: str
+    verdict: str
+    listener: str
+    offset: int
+    view: int | None
+    text: str
+
+
+class Heard(msgspec.Struct):
+    """What one listener has of one sender."""
+
+    last: int = 0
+    last_ordered: int = 0
+    """The highest number at a level of ORDERED."""
+    missing: list[tuple[int, int]] = msgspec.field(default_factory=list)
+    """Runs of numbers below `last` that have not come: first and last of each, rising."""
+    forgotten: int = 0
+    """Up to here, `missing` is not kept any more."""
+
+    def take(self, number: int) -> bool | None:
+        """A number comes; whether it is new. None: it is too old to tell."""
+        if number > self.last:
+            if number > self.last + 1:
+                self.missing.append((self.last + 1, number - 1))
+            self.last = number
+            if len(self.missing) > MISSING_MAX:
+                self.forgotten = self.missing.pop(0)[1]
+            return True
+        for place, (first, last) in enumerate(self.missing):
+            if first <= number <= last:
+                self.missing[place : place + 1] = [
+                    run for run in ((first, number - 1), (number + 1, last)) if run[0] <= run[1]
+                ]
+                return True
+        return None if number <= self.forgotten else False
+
+
+class Stay(msgspec.Struct):
+    """One listener in one view."""
+
+    places: int = 0
+    """Agreed and safe messages so far."""
+    messages: int = 0
+    digest: int = 0
+    """Of the messages that are not private, in any order."""
+    next_view: int = 0
+    """The view that it went on to; 0: it has not."""
+    astray: list[str] = msgspec.field(default_factory=list)
+    """Once its order differs from another's: that other, and what is to be said."""
+
+
+class SharedView(msgspec.Struct):
+    """One view, as its listeners see it."""
+
+    members: tuple[str, ...]
+    stays: dict[str, Stay] = msgspec.field(default_factory=dict)
+    base: int = 0
+    """How many places at the front of the order all listeners have been through."""
+    order: list[tuple[str, str, str]] = msgspec.field(default_factory=list)
+    """From there on, message, level, and who had it there first."""
+
+
+class Ear(msgspec.Struct):
+    """One listener."""
+
+    view: int = 0
+    heard: dict[str, Heard] = msgspec.field(default_factory=dict)
+
+
+class WatchState(msgspec.Struct):
+    """All that is remembered of one group."""
+
+    ears: dict[str, Ear] = msgspec.field(default_factory=dict)
+    views: dict[int, SharedView] = msgspec.field(default_factory=dict)
+
+
+class Watch:
+    """Judges one group, which so many listeners are in. `state` is all that it knows, and goes through bytes
+    unchanged."""
+
+    def __init__(self, listeners: int, state: bytes | None = None) -> None:
+        self._listeners = listeners
+        self.state = WatchState() if state is None else msgspec.msgpack.decode(state, type=WatchState)
+
+    def save(self) -> bytes:
+        return msgspec.msgpack.encode(self.state)
+
+    def feed(self, rows: Iterable[WatchedRow]) -> Iterator[Finding]:
+        """Rows of one or more journals, those of each in order; what is to be said about them."""
+        for row in rows:
+            if row.kind == "view":
+                yield from self._view(row)
+            elif row.kind in ("message", "barrier"):
+                yield from self._message(row)
+
+    def _view(self, row: WatchedRow) -> Iterator[Finding]:
+        assert row.view is not None
+        assert row.members is not None
+        ear = self._ear(row.listener)
+        former, ear.view = ear.view, row.view
+        ear.heard = {sender: heard for sender, heard in ear.heard.items() if sender in row.members}
+        shared = self.state.views.get(row.view)
+        if shared is None:
+            shared = self.state.views[row.view] = SharedView(row.members)
+        elif shared.members != row.members:
+            first = next(iter(shared.stays), "another listener")
+            text = f"view {row.view} has the members {list(row.members)} here and {list(shared.members)} at {first}"
+            yield _finding(row, "view_agreement", BROKEN, text)
+        if row.listener not in row.members:
+            yield _finding(row, "view_agreement", BROKEN, f"{row.listener} is not a member of its own view {row.view}")
+        if row.view <= former:
+            yield _finding(row, "view_agreement", BROKEN, f"view {row.view} comes after view {former}")
+            return
+        shared.stays.setdefault(row.listener, Stay())
+        if former in self.state.views:
+            yield from self._leave(row, former)
+        for view in sorted(self.state.views)[:-VIEWS_MAX]:
+            del self.state.views[view]
+
+    def _ear(self, listener: str) -> Ear:
+        """What is known of a listener; its former incarnations are forgotten."""
+        if listener not in self.state.ears:
+            name = listener.rpartition("/")[0]
+            for former in [other for other in self.state.ears if other.rpartition("/")[0] == name]:
+                del self.state.ears[former]
+            self.state.ears[listener] = Ear()
+        return self.state.ears[listener]
+
+    def _leave(self, row: WatchedRow, former: int) -> Iterator[Finding]:
+        """The listener has completed a view: it can be held to what others had in it."""
+        shared = self.state.views[former]
+        stay = shared.stays[row.listener]
+        assert row.view is not None
+        stay.next_view = row.view
+        for other, theirs in shared.stays.items():
+            if other == row.listener or theirs.next_view == 0:
+                continue
+            for mine, whose in ((stay, other), (theirs, row.listener)):
+                if mine.astray and mine.astray[0] == whose:
+                    yield _finding(row, "total", BROKEN, mine.astray[1])
+            if theirs.next_view == row.view and (theirs.messages, theirs.digest) != (stay.messages, stay.digest):
+                text = (
+                    f"{row.listener} and {other} went from view {former} to view {row.view}, but delivered different "
+                    f"messages in it ({stay.messages} and {theirs.messages})"
+                )
+                yield _finding(row, "view_synchrony", BROKEN, text)
+
+    def _message(self, row: WatchedRow) -> Iterator[Finding]:
+        assert row.sender is not None
+        assert row.number is not None
+        ear = self._ear(row.listener)
+        if ear.view in self.state.views and (row.view or 0) > ear.view:
+            # A barrier, or an epoch, has ended the view; the next, of the same members, is not told of.
+            yield from self._view(row._replace(members=self.state.views[ear.view].members))
+        heard = ear.heard.setdefault(row.sender, Heard())
+        is_new = heard.take(row.number)
+        name = f"{row.sender}#{row.number}"
+        if is_new is None:
+            text = f"{name} comes so late that it cannot be told whether it was there before"
+            yield _finding(row, "duplication", UNKNOWN, text)
+        elif not is_new:
+            yield _finding(row, "duplication", BROKEN, f"{row.listener} delivered {name} twice")
+            return
+        if row.level in ORDERED:
+            if row.number < heard.last_ordered:
+                text = f"{row.listener} delivered {name} after {row.sender}#{heard.last_ordered}"
+                yield _finding(row, "fifo", BROKEN, text)
+            heard.last_ordered = max(heard.last_ordered, row.number)
+        shared = self.state.views.get(row.view or 0)
+        if shared is None:
+            return  # it is forgotten
+        if row.sender not in shared.members:
+            text = f"{row.listener} delivered {name} in view {row.view}, of which {row.sender} is no member"
+            yield _finding(row, "silence", BROKEN, text)
+        if row.private:
+            return
+        stay = shared.stays.setdefault(row.listener, Stay())
+        stay.messages += 1
+        stay.digest = (stay.digest + _hash(name)) % (1 << 63)
+        if row.level in TOTAL and not stay.astray:
+            yield from self._place(row, shared, stay, name)
+
+    def _place(self, row: WatchedRow, shared: SharedView, stay: Stay, name: str) -> Iterator[Finding]:
+        """An agreed or safe message stands at the listener's next place; it must stand there for all."""
+        place = stay.places - shared.base
+        stay.places += 1
+        if place < 0:
+            stay.astray = ["", ""]  # what stood there is forgotten
+            text = (
+                f"{row.listener} is more than {ORDER_MAX:,} agreed messages behind; its order is not followed further"
+            )
+            yield _finding(row, "total", UNKNOWN, text)
+            return
+        if place == len(shared.order):
+            shared.order.append((name, row.level or "", row.listener))
+            self._forget(shared)
+            return
+        theirs, level, other = shared.order[place]
+        if theirs != name:
+            text = (
+                f"in view {row.view}, {row.listener} delivered {name} where {other} delivered {theirs}, "
+                f"as agreed message {stay.places}"
+            )
+            stay.astray = [other, text]
+            is_over = stay.next_view and shared.stays[other].next_view
+            yield _finding(row, "total", BROKEN if is_over or "safe" in (row.level, level) else UNKNOWN, text)
+        else:
+            self._forget(shared)
+
+    def _forget(self, shared: SharedView) -> None:
+        """Places that all have been through, and those too far back."""
+        done = len(shared.order) - ORDER_MAX
+        if len(shared.stays) >= self._listeners:
+            followed = [stay.places for stay in shared.stays.values() if not stay.astray]
+            done = max(done, min(followed) - shared.base)
+        if done >= FORGET_PLACES:
+            del shared.order[:done]
+            shared.base += done
+
+
+def _hash(name: str) -> int:
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") >> 1
+
+
+def _finding(row: WatchedRow, guarantee: str, verdict: str, text: str) -> Finding:
+    return Finding(guarantee, verdict, row.listener, row.offset, row.view, text)
+
+
+def watched(columns: dict[str, list[Any]]) -> list[WatchedRow]:
+    """The rows of a batch of a journal, given by its columns."""
+    return [
+        WatchedRow(
+            listener,
+            offset,
+            kind,
+            view,
+            None if members is None else tuple(members),
+            None if sender is None else f"{sender}/{incarnation}",
+            number,
+            level,
+            private,
+        )
+        for listener, offset, kind, view, members, sender, incarnation, number, level, private in zip(
+            *(columns[name] for name in WATCHED_COLUMNS), strict=True
+        )
+    ]
+
+
+WATCHED_COLUMNS: Final = (
+    *("listener", "offset", "kind", "view", "members", "sender"),
+    *("sender_incarnation", "number", "level", "private"),
+)

@@ -1,0 +1,73 @@
+"""One streaming query of the scenario: `python -m tests.streams.query KIND JOURNAL TO CHECKPOINT [DIE]`.
+
+`collect` writes the messages of the first of the journals (JOURNAL,JOURNAL) to Parquet, and beside it the findings
+about the group, from all of them. `forward` writes the payloads of the members' messages to a spool. If the file DIE is
+not there yet, it makes it and kills everything, itself, Java and all workers, after the sink has committed a batch and
+before Spark can write that down.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from antiphon.pipeline.session import make_session
+from antiphon.pipeline.streaming import GroupDataSource, register
+from antiphon.pipeline.streaming.audit import watch
+from antiphon.pipeline.streaming.sink import SpoolStreamWriter
+
+
+class MortalWriter(SpoolStreamWriter):
+    """Commits, and takes everything down with it the first time."""
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._die = Path(options["die"])
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        super().commit(messages, batchId)
+        if not self._die.exists():
+            self._die.write_text(str(batchId))
+            os.killpg(int(os.environ["QUERY_PROCESS_GROUP"]), signal.SIGKILL)
+
+
+class MortalDataSource(GroupDataSource):
+    """The same source and sink, but for what comes after the commit."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "mortal"
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # type: ignore[override]  # noqa: N802
+        return MortalWriter(self.options, schema)
+
+
+def main(kind: str, journal: str, to: str, checkpoint: str, die: str = "") -> None:
+    os.setsid()
+    os.environ["QUERY_PROCESS_GROUP"] = str(os.getpid())
+    spark = make_session()
+    register(spark)
+    spark.dataSource.register(MortalDataSource)
+    rows = spark.readStream.format("antiphon").option("maxRows", "4000").load(journal.split(",")[0])
+    if kind == "collect":
+        messages = rows.where("kind = 'message'").select("offset", "sender", "number", "level", "payload", "time")
+        start(messages, "parquet", to, checkpoint)
+        start(watch(spark, journal.split(",")), "parquet", f"{to}-findings", f"{checkpoint}-findings")
+    else:
+        forwarded = rows.where("kind = 'message' AND feed IS NULL").select("payload")
+        start(forwarded, "mortal", to, checkpoint, die=die)
+    print("running", flush=True)
+    spark.streams.awaitAnyTermination()
+
+
+def start(frame: DataFrame, sink: str, to: str, checkpoint: str, **options: str) -> None:
+    stream = frame.writeStream.format(sink).option("checkpointLocation", checkpoint).options(**options)
+    stream.trigger(processingTime="200 milliseconds").start(to)
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,234 @@
+"""The whole of it with real processes and real kills: `python -m tests.streams.scenario`, about two minutes.
+
+Five members under load. Two listeners keep journals. One process runs two queries: one collects the messages of the
+first journal into Parquet, the other watches both journals; it is killed (kill -9, Java and workers with it) and
+started again twice. Another process forwards the messages through a spool and a feeder back to the group; it is killed
+between the sink's commit and Spark's checkpoint, and the feeder is killed when members have rows that it has not
+settled. Then: every message is in the Parquet output once, every member has seen every forwarded row once and in order,
+and there are no findings.
+"""
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from antiphon.history.journal import MESSAGE, JournalReader
+from antiphon.history.spool import Spool
+
+NAMES = ("anna", "bert", "carl", "dora", "emil")
+PATIENCE_S = 900.0
+"""Two Sparks and eight processes start here, on whatever else the machine does."""
+
+Process = subprocess.Popen[bytes]
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
+
+
+def wait(what: str, condition: Callable[[], bool], look_s: float = 0.2) -> None:
+    until_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > until_s:
+            raise SystemExit(f"after {PATIENCE_S:.0f} s there is still no {what}")
+        time.sleep(look_s)
+
+
+def free_addresses(count: int) -> list[str]:
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
+    for own in sockets:
+        own.bind(("127.0.0.1", 0))
+    addresses = ["{}:{}".format(*own.getsockname()) for own in sockets]
+    for own in sockets:
+        own.close()
+    return addresses
+
+
+@contextmanager
+def started(place: Path, *arguments: str) -> Iterator[Process]:
+    """A process of ours, in a log of its own; killed at the end with all that it started."""
+    with (place / "processes.log").open("ab") as log:
+        process = subprocess.Popen([sys.executable, *arguments], stdin=subprocess.PIPE, stdout=log, stderr=log)
+    try:
+        yield process
+    finally:
+        kill(process)
+
+
+def kill(process: Process) -> None:
+    with suppress(ProcessLookupError):
+        if process.poll() is None and os.getpgid(process.pid) == process.pid:  # a query leads a group of its own
+            os.killpg(process.pid, signal.SIGKILL)
+        process.kill()
+    process.wait()
+
+
+def payloads(directory: Path) -> list[bytes]:
+    """What is in a Parquet sink, as Spark would read it: the files that its own log of batches names."""
+    found: list[bytes] = []
+    for file in _committed(directory):
+        found += pq.read_table(file, columns=["payload"])["payload"].to_pylist()
+    return found
+
+
+def _committed(directory: Path) -> list[Path]:
+    metadata = directory / "_spark_metadata"
+    names: set[str] = set()
+    for log in metadata.iterdir() if metadata.exists() else ():
+        if log.name.partition(".")[0].isdecimal():
+            names |= {json.loads(line)["path"] for line in log.read_text().splitlines()[1:]}
+    return [directory / Path(name).name for name in names]
+
+
+class Scenario:
+    """Where everything lies, and what is running."""
+
+    def __init__(self, place: Path, stack: ExitStack, messages: int, rate: float) -> None:
+        self.place = place
+        self._stack = stack
+        self.messages = messages
+        self.addresses = dict(zip(NAMES, free_addresses(len(NAMES)), strict=True))
+        self.members = [
+            self.start("-m", "tests.streams.member", json.dumps(self._settings(name, messages, rate))) for name in NAMES
+        ]
+        self.spool = Spool(place / "spool")
+
+    def _settings(self, name: str, messages: int, rate: float) -> dict[str, object]:
+        seen = str(self.place / f"{name}.seen")
+        return {"name": name, "members": self.addresses, "messages": messages, "rate": rate, "seen": seen}
+
+    def start(self, *arguments: str) -> Process:
+        return self._stack.enter_context(started(self.place, *arguments))
+
+    def antiphon(self, command: str, *arguments: str) -> Process:
+        contacts = ",".join(self.addresses.values())
+        run = "from antiphon.cli.main import main; main()"
+        return self.start("-c", run, command, "--group", "quotes", "--contacts", contacts, *arguments)
+
+    def query(self, kind: str, journals: str, to: str, *more: str) -> Process:
+        checkpoint = str(self.place / f"{to}-checkpoint")
+        return self.start("-m", "tests.streams.query", kind, journals, str(self.place / to), checkpoint, *more)
+
+    def journaled(self, name: str) -> int:
+        directory = self.place / name
+        return JournalReader(directory).end() if (directory / "journal.json").exists() else 0
+
+    def seen(self, name: str) -> list[str | None]:
+        path = self.place / f"{name}.seen"
+        return [json.loads(line)["row"] for line in path.read_text().splitlines()] if path.exists() else []
+
+    def rows_seen(self, name: str) -> list[str]:
+        return [row for row in self.seen(name) if row is not None]
+
+
+def play(scenario: Scenario) -> None:
+    place = scenario.place
+    journals = [place / "journal-1", place / "journal-2"]
+    listeners = [
+        scenario.antiphon("listen", "--name", f"ear-{number}", "--log", str(journal))
+        for number, journal in enumerate(journals, 1)
+    ]
+    wait("journal", lambda: all(scenario.journaled(journal.name) > 0 for journal in journals))
+    both = ",".join(map(str, journals))
+    collecting = scenario.query("collect", both, "collected")
+    die = place / "died"
+    forwarding = scenario.query("forward", str(journals[0]), "spool", str(die))
+    for number in (1, 2):
+        before = len(payloads(place / "collected"))
+        wait("new output", lambda before=before: len(payloads(place / "collected")) > before)  # type: ignore[misc]
+        kill(collecting)
+        say(f"collecting query killed, time {number}: {len(payloads(place / 'collected')):,} messages in its output")
+        collecting = scenario.query("collect", both, "collected")
+    wait("kill after a commit", die.exists)
+    forwarding.wait()
+    say(f"forwarding query killed between commit and checkpoint of batch {die.read_text()}")
+    forwarding = scenario.query("forward", str(journals[0]), "spool", str(die))
+    feeder = scenario.antiphon("feed", "--spool", str(scenario.spool.directory))
+    spool = scenario.spool
+    wait("row that is not settled", lambda: len(scenario.seen("anna")) >= spool.position().next, look_s=0.001)
+    kill(feeder)
+    say(f"feeder killed: {len(scenario.seen('anna')):,} rows at a member, {spool.position().next - 1:,} settled")
+    feeder = scenario.antiphon("feed", "--spool", str(scenario.spool.directory))
+    total = len(NAMES) * scenario.messages
+    wait("end of the forwarding", lambda: all(len(scenario.rows_seen(name)) >= total for name in NAMES))
+    wait("end of the collecting", lambda: len(payloads(place / "collected")) >= 2 * total)
+    time.sleep(3)  # whatever comes too often would come by now
+    wait("findings", lambda: _watched(place) >= min(scenario.journaled(journal.name) for journal in journals))
+    for process in (collecting, forwarding, feeder, *listeners, *scenario.members):
+        kill(process)
+
+
+def _watched(place: Path) -> int:
+    """How far the watching query has come in the journal where it is least far."""
+    commits = place / "collected-checkpoint-findings" / "commits"
+    done = max((int(file.name) for file in commits.glob("[0-9]*")), default=-1) if commits.exists() else -1
+    if done < 0:
+        return 0
+    lines = (place / "collected-checkpoint-findings" / "offsets" / str(done)).read_text().splitlines()[2:]
+    return min(int(json.loads(line)["offset"]) for line in lines)
+
+
+def judge(scenario: Scenario) -> list[str]:
+    """What is wrong, in sentences; empty if all is well."""
+    wrong = []
+    place = scenario.place
+    own = [f"{name} {number}".encode() for name in NAMES for number in range(scenario.messages)]
+    reader = JournalReader(place / "journal-1")
+    rows = [row for batch in reader.read(0, reader.end()) for row in batch.to_pylist() if row["kind"] == MESSAGE]
+    collected = Counter(payloads(place / "collected"))
+    if collected != Counter(row["payload"] for row in rows):
+        wrong.append("the collected messages are not those of the journal, each once")
+    if Counter(row["payload"] for row in rows if row["feed"] is None) != Counter(own):
+        wrong.append("the journal does not hold each message of the members once")
+    order = [row["payload"].decode() for row in rows if row["feed"] is None]
+    repeated = 0
+    for name in NAMES:
+        repeated += len(scenario.seen(name)) - len(scenario.rows_seen(name))
+        if Counter(scenario.rows_seen(name)) != Counter(order):
+            wrong.append(f"{name} has not seen each forwarded row once")
+    if len({tuple(scenario.rows_seen(name)) for name in NAMES}) != 1:
+        wrong.append("the members have seen the rows in different orders")
+    findings = [row for file in _committed(place / "collected-findings") for row in pq.read_table(file).to_pylist()]
+    wrong += [f"{finding['guarantee']} {finding['verdict']}: {finding['text']}" for finding in findings]
+    say(
+        f"{len(own):,} messages of {len(NAMES)} members, {sum(collected.values()):,} collected, "
+        f"{len(order):,} forwarded; "
+        f"the feeder repeated {repeated // len(NAMES):,} rows, which nobody saw; {len(findings)} findings"
+    )
+    return wrong
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--messages", type=int, default=4000, help="of each member")
+    parser.add_argument("--rate", type=float, default=100.0, help="messages per second of each member")
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
+    with tempfile.TemporaryDirectory(prefix="antiphon-streams-") as directory, ExitStack() as stack:
+        scenario = Scenario(Path(directory), stack, arguments.messages, arguments.rate)
+        try:
+            play(scenario)
+            wrong = judge(scenario)
+        except SystemExit:
+            sys.stderr.write((scenario.place / "processes.log").read_text()[-5000:])
+            raise
+    for sentence in wrong:
+        say(f"WRONG: {sentence}")
+    say("broken" if wrong else "all is well")
+    sys.exit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()
