@@ -125,9 +125,7 @@ def simulate(options: SimulationOptions, logs: Sequence[Log]) -> SimulationResul
     return SimulationResult(world)
 
 
-def make_world(
-    options: SimulationOptions, logs: Sequence[Log], observer: Observer | None = None
-) -> tuple[World, int]:
+def make_world(options: SimulationOptions, logs: Sequence[Log], observer: Observer | None = None) -> tuple[World, int]:
     """The world before anything has happened, and the time at which it heals. Without an observer the logs are it."""
     names = options.process_names()
     assert [log.process for log in logs] == names, "one log per process, in order"

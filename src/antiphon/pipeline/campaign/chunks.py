@@ -26,7 +26,7 @@ from antiphon.pipeline.campaign.outcome import OUTCOME, Outcome, outcomes_of, ta
 
 CHUNK_SEEDS: Final = 25
 """Seeds per chunk: so many are run again, per core, after a kill."""
-SEEDS_MAX: Final = 100_000_000
+SEEDS_MAX: Final = 10_000_000
 MANIFEST: Final = "campaign.json"
 RESULTS: Final = "results"
 FAILING: Final = "failing"
