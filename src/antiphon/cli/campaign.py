@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated, Final
 
 import typer
-from rich.text import Text
 
 from antiphon._build import describe
 from antiphon.cli.auditing import EXIT_CODES

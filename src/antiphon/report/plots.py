@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from antiphon.pipeline.campaign.tally import BINS_PER_DECADE, Histogram
-from antiphon.report.markup import tag
+from antiphon.report.markup import Attribute, tag
 
 WIDTH: Final = 520
 HEIGHT: Final = 130
@@ -27,7 +27,7 @@ def stacked_bars(rows: Sequence[tuple[str, Sequence[tuple[str, int]]]]) -> ET.El
             if count:
                 width = max(2.0, count / most * (WIDTH - LABEL_WIDTH - 70))
                 title = tag("title", None, f"{count:,} {name}")
-                attributes = {"x": x, "y": y, "width": width, "height": BAR_HEIGHT, "class": name}
+                attributes: dict[str, Attribute] = {"x": x, "y": y, "width": width, "height": BAR_HEIGHT, "class": name}
                 shapes.append(tag("rect", attributes, title))
                 x += width
         total = sum(count for _, count in pieces)
@@ -51,7 +51,12 @@ def histogram(data: Histogram, unit: Callable[[float], str]) -> ET.Element:
         height = max(1.0, count / most * (floor - TOP))
         from_, until = data.bounds(bin)
         title = tag("title", None, f"{count:,} seeds: {unit(from_)} to {unit(until)}")
-        attributes = {"x": (bin - low) * step + 1, "y": floor - height, "width": step - 2, "height": height}
+        attributes: dict[str, Attribute] = {
+            "x": (bin - low) * step + 1,
+            "y": floor - height,
+            "width": step - 2,
+            "height": height,
+        }
         shapes.append(tag("rect", attributes, title))
     shapes.append(tag("line", {"x1": 0, "x2": WIDTH, "y1": floor, "y2": floor, "class": "axis"}))
     for bin in range(low, high + 1, BINS_PER_DECADE):

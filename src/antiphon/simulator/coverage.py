@@ -5,8 +5,8 @@ for; the phase of a membership is sampled after each step of its process. What a
 one step is therefore not seen, and the count of token moves is a lower bound: in a packet that also carries a full
 vector time they are not looked for.
 
-A *situation* is a name with a count. `SITUATIONS` lists all that can occur, so that a campaign can also tell what none of
-its seeds has reached.
+A *situation* is a name with a count. `SITUATIONS` lists all that can occur, so that a campaign can also tell what none
+of its seeds has reached.
 """
 
 from typing import Final, final
@@ -84,7 +84,7 @@ SITUATIONS: Final = (
     "packet: status that asks",
     *_KINDS.values(),
     *_MEMBERSHIP.values(),
-    *(f"phase: {PHASES[before]} to {PHASES[after]}" for before, after in _STEPS),
+    *[f"phase: {PHASES[before]} to {PHASES[after]}" for before, after in _STEPS],
 )
 
 

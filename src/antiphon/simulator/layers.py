@@ -1,7 +1,7 @@
 """Layers of a bad network as documents and back, so that a script can name them one by one.
 
-A document has the `kind` of the layer, its numbers under the names that the layer gives them, and `healed_ns` where it is
-over by then.
+A document has the `kind` of the layer, its numbers under the names that the layer gives them, and `healed_ns` where it
+is over by then.
 """
 
 from typing import Any

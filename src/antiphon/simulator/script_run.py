@@ -1,8 +1,8 @@
 """From a script to what it leaves behind: logs, figures, and what the run itself can tell that no history can.
 
 Two things are of the run and not of the history. After the last fault every group must come to *rest*: all that live in
-it in one view, and all that was sent stable. And no input may make the engine fail: where it does, that is the *mistake*,
-and the logs end there.
+it in one view, and all that was sent stable. And no input may make the engine fail: where it does, that is the
+*mistake*, and the logs end there.
 
 A group that has lost its majority is excused from rest, since no view can follow its last one, and so is a group that
 causal order makes wait for it.

@@ -1,7 +1,7 @@
 """A campaign on Spark: its seeds over the executors, chunk by chunk, then its failing seeds.
 
-Each chunk is one task, which writes the chunk's outcomes to the campaign's directory. The driver reads each file when it
-appears and adds it up; so a campaign that was killed goes on where it was, and its progress is what is on disk. The
+Each chunk is one task, which writes the chunk's outcomes to the campaign's directory. The driver reads each file when
+it appears and adds it up; so a campaign that was killed goes on where it was, and its progress is what is on disk. The
 failing seeds that shall be kept are a second job, one task each.
 
 Memory: a task holds one run; the driver the tally and one chunk's outcomes.

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from antiphon.pipeline.campaign.judge import SimulatedRun
 
 Script = dict[str, Any]
-"""A run spelled out as plain JSON values (simulator/script.py). To the pipeline it is opaque, except through a Simulator."""
+"""A run spelled out as plain JSON values, as simulator/script.py describes them."""
 
 
 class Simulator(Protocol):

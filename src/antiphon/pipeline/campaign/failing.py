@@ -29,7 +29,6 @@ from antiphon.pipeline.campaign.contract import Simulator
 from antiphon.pipeline.campaign.judge import Judgement, SimulatedRun, judge
 from antiphon.pipeline.campaign.regression import regression_test
 from antiphon.pipeline.campaign.shrink import Shrunk, shrink
-from antiphon.pipeline.result import BROKEN
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,14 @@
 """Holding one simulated run to everything that it promised: the history by the reference auditor, the rest by the run.
 
-Beside the guarantees of the history there are two of the run itself: `rest`, that after the last fault every group comes
-to rest, and `mistake`, that the engine never fails.
+Beside the guarantees of the history there are two of the run itself: `rest`, that after the last fault every group
+comes to rest, and `mistake`, that the engine never fails.
 
 Some groups are excused from rest, since they have lost their majority or causal order makes them wait for one that has.
 Such a run is audited twice. As it was, with those who are in these groups stopped early, nothing may be broken. And
 without these groups, everything must be kept to the end.
 
-More failures at once than a causality domain was told to expect may break causal order, and nothing else; that counts as
-kept, and is told apart.
+More failures at once than a causality domain was told to expect may break causal order, and nothing else; that counts
+as kept, and is told apart.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

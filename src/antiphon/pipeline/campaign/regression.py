@@ -34,8 +34,8 @@ def regression_test(kept: "Kept", script: Script) -> str:
     """The source of the test."""
     processes = "1 process" if kept.shrunk_processes == 1 else f"{kept.shrunk_processes} processes"
     story = (
-        f"Found by a campaign: {kept.kind} {kept.seed} left `{kept.guarantee}` {kept.verdict}. Its {kept.events:,} events "
-        f"were shrunk to these {kept.shrunk_events:,}, of {processes}. What is seen in them:"
+        f"Found by a campaign: {kept.kind} {kept.seed} left `{kept.guarantee}` {kept.verdict}. Its {kept.events:,} "
+        f"events were shrunk to these {kept.shrunk_events:,}, of {processes}. What is seen in them:"
     )
     told = f"{fill(story, _WIDTH)}\n\n{fill(_plain(kept.explanation), _WIDTH)}\n"
     return _TEMPLATE.format(

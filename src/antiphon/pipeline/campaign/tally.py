@@ -1,4 +1,4 @@
-"""What a campaign adds up to. Bounded, however many seeds there are: counts, histograms, and the first failing seeds."""
+"""What a campaign adds up to. Bounded, however many seeds there are: counts, histograms, the first failing seeds."""
 
 from collections import Counter
 from dataclasses import dataclass, field
