@@ -23,6 +23,7 @@ from antiphon.kernel.inputs import Barrier, Input, Join, Leave, Pause, Receive, 
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.options import Options
 from antiphon.stacks.vector import stack as vector
+from antiphon.stacks.vector.agreement import JOINING
 from antiphon.stacks.vector.crossing import Crossing
 from antiphon.stacks.vector.stack import Mark, VectorStack
 
@@ -191,6 +192,11 @@ class Engine:
     def held(self, group: str) -> int:
         """Packets that have arrived and wait for their place."""
         return self._group(group).held()
+
+    def phase(self, group: str) -> int:
+        """The phase that the membership of this group is in (stacks/vector/agreement.py)."""
+        joined = self._groups.get(group)
+        return JOINING if joined is None else joined.phase()
 
     def mark(self, groups: list[str]) -> list[Mark]:
         """All that was sent or delivered in these groups until now, for `is_stable` to ask about later."""

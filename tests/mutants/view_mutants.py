@@ -5,6 +5,7 @@ from typing import Any
 from antiphon.kernel.effects import Effects
 from antiphon.parts.incoming import IncomingStream
 from antiphon.parts.ranges import Ranges
+from antiphon.pipeline.campaign.judge import REST
 from antiphon.stacks.vector import agreement
 from antiphon.stacks.vector.membership import Membership
 from antiphon.stacks.vector.messages import Proposal
@@ -13,7 +14,6 @@ from antiphon.stacks.vector.session import ViewSession
 from antiphon.stacks.vector.view_end import ViewEnd
 from antiphon.stacks.vector.wishes import Wishes
 from tests.mutants.mutants import Mutant
-from tests.simulation.crowds import REST
 
 
 def _cut_of_the_coordinator(self: Round, view: Any, wishes: Any, heard: Any) -> Proposal:

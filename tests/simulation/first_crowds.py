@@ -2,15 +2,14 @@
 
 from random import Random
 
-from antiphon.history.log import MemoryLog
-from antiphon.kernel.levels import LEVELS
+from antiphon.kernel.domain import Domain
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.simulator.crowd import Charter, Crowd
+from antiphon.simulator.script import CRASH, LEAVE, SAY, SLEEP, START, Deed, Gathering, Script
 from antiphon.simulator.weather import network_layers
-from tests.simulation.crowd_draw import Drawing
+from antiphon.stacks.vector.stack import PRIMARY
 
 
-def draw_first_crowd(seed: int) -> Drawing:
+def draw_first_crowd(seed: int) -> Script:
     """The crowd of this seed."""
     random = Random(f"{seed}/crowd")
     founders = random.randint(3, 7)
@@ -18,28 +17,34 @@ def draw_first_crowd(seed: int) -> Drawing:
     duration_ns = random.randint(2_000, 12_000) * MILLISECOND_NS
     layers = network_layers(random.choice(("none", "loss", "all", "all")), names, duration_ns, random)
     options = Options(window_packets=random.choice((4, 64, 1024)), packet_bytes_max=random.choice((600, 1400)))
-
-    def make_log(process: str, incarnation: int) -> MemoryLog:
-        return MemoryLog(run=f"seed-{seed}", process=process, incarnation=incarnation)
-
-    charter = Charter("g", list(range(len(names))), list(range(founders)))
-    crowd = Crowd(names, [charter], seed, layers, options, make_log)
+    script = Script(
+        run=f"seed-{seed}",
+        seed=seed,
+        policy=PRIMARY,
+        names=names,
+        groups=[Gathering("g", names, names[:founders])],
+        layers=layers,
+        options=options,
+        domain=Domain(),
+        calm_ns=duration_ns + 4_000 * MILLISECOND_NS,
+    )
     levels = random.choice((("causal",), ("causal", "fifo"), ("causal", "fifo", "reliable")))
     for _ in range(random.randint(20, 300)):
         size = int(2_000 * random.random() ** 4)
         at_ns = int(random.random() * duration_ns)
-        crowd.plan_say(at_ns, random.randrange(len(names)), LEVELS[random.choice(levels)], bytes(size))
+        script.add(Deed(SAY, at_ns, names[random.randrange(len(names))], "g", random.choice(levels), (size,)))
     for _ in range(random.randint(0, 4)):
-        place = random.randrange(len(names))
+        who = names[random.randrange(len(names))]
         at_ns = int(random.random() * duration_ns)
-        crowd.plan_crash(at_ns, place)
-        crowd.plan_start(at_ns + random.randint(50, 3_000) * MILLISECOND_NS, place)
+        script.add(Deed(CRASH, at_ns, who))
+        script.add(Deed(START, at_ns + random.randint(50, 3_000) * MILLISECOND_NS, who))
     storm_ns = int(random.random() * duration_ns)
-    for place in range(founders, len(names)):
-        crowd.plan_start(storm_ns + random.randint(0, 200) * MILLISECOND_NS, place)
+    for late in names[founders:]:
+        script.add(Deed(START, storm_ns + random.randint(0, 200) * MILLISECOND_NS, late))
     for place in random.sample(range(len(names)), random.randint(0, 2)):
-        crowd.plan_leave(int(random.random() * duration_ns), place)
+        script.add(Deed(LEAVE, int(random.random() * duration_ns), names[place], "g"))
     for _ in range(random.randint(0, 2)):
         from_ns = int(random.random() * duration_ns)
-        crowd.pause(random.randrange(len(names)), from_ns, from_ns + random.randint(100, 4_000) * MILLISECOND_NS)
-    return Drawing(crowd, duration_ns + 4_000 * MILLISECOND_NS)
+        who = names[random.randrange(len(names))]
+        script.add(Deed(SLEEP, from_ns, who, until_ns=from_ns + random.randint(100, 4_000) * MILLISECOND_NS))
+    return script

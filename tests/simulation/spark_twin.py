@@ -16,7 +16,6 @@ from pathlib import Path
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
-from antiphon.history.log import MemoryLog
 from antiphon.history.recorder import Recorder
 from antiphon.history.segments import segment_file
 from antiphon.pipeline import auditor, reference
@@ -24,7 +23,8 @@ from antiphon.pipeline.result import KEPT, UNKNOWN, Audit
 from antiphon.pipeline.session import make_session
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
-from tests.simulation.crowds import REST_NS_MAX, draw_any
+from antiphon.simulator.script_run import run_script
+from antiphon.simulator.seeds import draw_any_crowd
 
 Counts = dict[str, tuple[str, int, int, int]]
 
@@ -43,13 +43,7 @@ def record_seed(seed: int, directory: Path) -> None:
 
 def record_crowd(seed: int, directory: Path) -> None:
     """Simulate a crowd into files."""
-    drawing = draw_any(seed)
-    crowd = drawing.crowd
-    crowd.run_through(drawing.calm_ns)
-    crowd.run(drawing.calm_ns + REST_NS_MAX)
-    crowd.end()
-    for log in crowd.logs:
-        assert isinstance(log, MemoryLog)
+    for log in run_script(draw_any_crowd(seed)).logs:
         if next(log.rows(), None) is not None:
             pq.write_table(log.table(), segment_file(directory, log.process, log.incarnation, 0))
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.simulation.crowd_draw import draw_crowd
+from antiphon.simulator.crowd_draw import draw_crowd
+from antiphon.simulator.sieges import draw_siege
 from tests.simulation.crowds import run_crowd
 from tests.simulation.first_crowds import draw_first_crowd
-from tests.simulation.sieges import draw_siege
 
 
 @pytest.mark.parametrize("seed", range(2000, 2010))

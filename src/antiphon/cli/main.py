@@ -20,6 +20,7 @@ from rich.text import Text
 from antiphon import __version__, _build
 from antiphon.cli.audit import audit
 from antiphon.cli.bench import bench
+from antiphon.cli.campaign import campaign
 from antiphon.cli.console import complain, one_line, show
 from antiphon.cli.demo import demo
 from antiphon.cli.formats import export, import_
@@ -47,6 +48,7 @@ app.command()(export)
 app.command()(structure)
 app.command()(listen)
 app.command()(feed)
+app.command()(campaign)
 app.add_typer(bench)
 
 
@@ -70,6 +72,7 @@ def antiphon(
       antiphon demo                                five processes, a bad network, an audit, a report
       antiphon sim --history run1 --faults all     one simulated run, recorded
       antiphon audit run1 --report run1.html       hold the record to its promises
+      antiphon campaign --seeds 0:2000             many simulated runs, each held to its promises
       antiphon bench throughput                    messages per second
     """
 

@@ -26,12 +26,14 @@ from antiphon.history.log import Log
 from antiphon.history.schema import LEAVES, LEFT, QUIET
 from antiphon.kernel.codec import MEMBERSHIP, unseal
 from antiphon.kernel.domain import Domain
-from antiphon.kernel.effects import NEVER, BarrierReached, Delivered, Ended, Event, Installed, Stalled
+from antiphon.kernel.effects import NEVER, BarrierReached, Delivered, Ended, Event, Installed, Stalled, Suspected
 from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import MAIN, Barrier, Input, Join, Leave, Pause, Receive, Resume, Send, Tick
 from antiphon.kernel.levels import LEVEL_NAMES, SAFE
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.simulator.coverage import Coverage
 from antiphon.simulator.recording import record
+from antiphon.stacks.vector.agreement import JOINING
 from antiphon.stacks.vector.rounds import is_quorum
 from antiphon.stacks.vector.stack import PRIMARY
 
@@ -103,6 +105,7 @@ class Life:
         "engine",
         "log",
         "others",
+        "phases",
         "place",
         "process",
         "tick_at_ns",
@@ -120,6 +123,8 @@ class Life:
         """The view of each group that it is in; NO_VIEW where it is not yet let in."""
         self.others: dict[str, list[int]] = {}
         """The places of the other members."""
+        self.phases: dict[str, int] = {}
+        """The phase that its membership of each group was last seen in."""
         self.ended = False
         self.deadline_ns = NEVER
         self.tick_at_ns = NEVER
@@ -152,6 +157,7 @@ class Crowd:
         self.private = 0
         self.delivered = [0] * len(LEVEL_NAMES)
         """By level."""
+        self.coverage = Coverage()
         self.logs: list[Log] = []
         self._make_log = make_log
         self._seed = seed
@@ -364,6 +370,7 @@ class Crowd:
 
     def _crash(self, life: Life) -> None:
         self.crashes += 1
+        self.coverage.count("event: crashed")
         life.log.crash(self.now_ns, "killed")
         self._bury(life)
 
@@ -401,6 +408,7 @@ class Crowd:
 
     def _step(self, life: Life, input: Input) -> None:
         effects = life.engine.step(input, self.now_ns)
+        self._look_at_phases(life)
         for event in effects.events:
             self._observe(life, event)
             if life.ended:
@@ -412,11 +420,21 @@ class Crowd:
                 targets = [self._place[transmit.destination.name]]
             else:
                 targets = life.others.get(transmit.group, [])
+            for packet in transmit.packets:
+                self.coverage.packet(packet, transmit.destination is not None)
             self._transmit(life, transmit.packets, targets)
             if life.ended:
                 return
         life.deadline_ns = effects.deadline_ns
         self._arm(life)
+
+    def _look_at_phases(self, life: Life) -> None:
+        for group in life.views:
+            phase = life.engine.phase(group)
+            before = life.phases.get(group, JOINING)
+            if phase != before:
+                self.coverage.phase(before, phase)
+                life.phases[group] = phase
 
     def _observe(self, life: Life, event: Event) -> None:
         record(life.log, self.now_ns, event, PRIMARY)
@@ -426,14 +444,19 @@ class Crowd:
         elif isinstance(event, BarrierReached):
             self.delivered[SAFE] += 1
             self.barriers += 1
+            self.coverage.count("event: barrier reached")
         elif isinstance(event, Installed):
             life.views[event.group] = event.view
             if event.view.id > self._last_views.get(event.group, NO_VIEW).id:
                 self._last_views[event.group] = event.view
             life.others[event.group] = [self._place[m.name] for m in event.view.members if m != life.process]
             self.views += 1
+            self.coverage.count("event: view installed")
+        elif isinstance(event, Suspected):
+            self.coverage.count("event: suspected")
         elif isinstance(event, Stalled):
             self.stalls += 1
+            self.coverage.count("event: stalled without a majority")
         elif isinstance(event, Ended):
             self._end_membership(life, event)
 
@@ -441,11 +464,13 @@ class Crowd:
         del life.views[event.group]
         if event.excluded:
             self.exclusions += 1
+            self.coverage.count("event: excluded")
             life.log.crash(self.now_ns, "excluded")
             self._bury(life)
             self._push_plan(self.now_ns + _BACK_NS, life.place, _START, 0)
             return
         self._left.add((event.group, life.process))
+        self.coverage.count("event: left in good order")
         if event.last:
             self._ended.add(event.group)
         if life.views:
@@ -465,6 +490,7 @@ class Crowd:
                     ambush = self._ambush(packet)
                     if ambush is not None and self._is_spare(life):
                         self._crash(life)
+                        self.coverage.count("event: crashed amid a change of view")
                         self._push_plan(self.now_ns + _BACK_NS, life.place, _START, 0)
                         if ambush.both and flights:
                             self._push_plan(self.now_ns + flights[0][0], target, _CRASH, 1)

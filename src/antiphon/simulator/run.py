@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final, final
 
+from antiphon.faults import Fault
 from antiphon.history.log import Log
 from antiphon.history.schema import QUIET
 from antiphon.kernel.effects import Event
@@ -15,7 +16,7 @@ from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
 from antiphon.simulator.recording import record
-from antiphon.simulator.weather import FAULTS, network_layers, standstills
+from antiphon.simulator.weather import FAULTS, Standstill, network_layers, standstills
 from antiphon.simulator.workloads.bursts import Bursts
 from antiphon.simulator.workloads.chatter import Chatter
 from antiphon.simulator.workloads.dialogue import Dialogue
@@ -124,16 +125,14 @@ def simulate(options: SimulationOptions, logs: Sequence[Log]) -> SimulationResul
     return SimulationResult(world)
 
 
-def make_world(options: SimulationOptions, logs: Sequence[Log]) -> tuple[World, int]:
-    """The world before anything has happened, and the time at which it heals."""
+def make_world(options: SimulationOptions, logs: Sequence[Log], observer: Observer | None = None) -> tuple[World, int]:
+    """The world before anything has happened, and the time at which it heals. Without an observer the logs are it."""
     names = options.process_names()
     assert [log.process for log in logs] == names, "one log per process, in order"
     duration_ns = (10 + 2 * options.messages) * _MILLISECOND_NS
-    heal_ns = duration_ns + 100 * _MILLISECOND_NS
-    weather = Random(f"{options.seed}/weather")
+    layers, stops, heal_ns = draw_weather(options)
     levels = [LEVELS[level] for level in options.levels]
     plan = Plan(options.messages, duration_ns, levels, options.size_max, Random(f"{options.seed}/workload"))
-    layers = network_layers(options.faults, names, heal_ns, weather)
     workload: Workload
     if options.workload == "bursts":
         workload = Bursts(plan)
@@ -141,10 +140,18 @@ def make_world(options: SimulationOptions, logs: Sequence[Log]) -> tuple[World, 
         workload = Dialogue(plan)
     else:
         workload = Chatter(plan)
-    world = World(GROUP, names, options.seed, layers, options.options, workload, LogObserver(logs))
-    for stop in standstills(options.faults, options.members, heal_ns, weather):
+    world = World(GROUP, names, options.seed, layers, options.options, workload, observer or LogObserver(logs))
+    for stop in stops:
         if stop.whole:
             world.pause_process(stop.member, stop.from_ns, stop.until_ns)
         else:
             world.pause_application(stop.member, stop.from_ns, stop.until_ns)
     return world, heal_ns
+
+
+def draw_weather(options: SimulationOptions) -> tuple[list[Fault], list[Standstill], int]:
+    """What goes wrong in the run, and the time at which it heals."""
+    heal_ns = (110 + 2 * options.messages) * _MILLISECOND_NS
+    weather = Random(f"{options.seed}/weather")
+    layers = network_layers(options.faults, options.process_names(), heal_ns, weather)
+    return layers, standstills(options.faults, options.members, heal_ns, weather), heal_ns

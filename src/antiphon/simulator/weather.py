@@ -28,13 +28,13 @@ class Until(Fault):
     """Another layer, until `until_ns`."""
 
     def __init__(self, layer: Fault, until_ns: int) -> None:
-        self._layer = layer
-        self._until_ns = until_ns
+        self.layer = layer
+        self.until_ns = until_ns
 
     def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
-        if now_ns >= self._until_ns:
+        if now_ns >= self.until_ns:
             return flights
-        return self._layer.apply(random, now_ns, source, destination, flights)
+        return self.layer.apply(random, now_ns, source, destination, flights)
 
 
 def network_layers(faults: str, names: list[str], heal_ns: int, random: Random) -> list[Fault]:

@@ -17,6 +17,7 @@ from antiphon.kernel.effects import NEVER, Accepted, Delivered, Effects, Event, 
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Pause, Receive, Resume, Send, Tick
 from antiphon.kernel.options import Options
+from antiphon.simulator.coverage import Coverage
 
 _ARRIVE: Final = 0
 _TICK: Final = 1
@@ -30,6 +31,9 @@ class Observer:
 
     def event(self, member: int, now_ns: int, event: Event) -> None:
         raise NotImplementedError
+
+    def said(self, member: int, now_ns: int, payloads: list[bytes], level: int) -> None:
+        """The member's application was made to multicast these; they may wait for the engine to accept them."""
 
 
 class Workload:
@@ -67,6 +71,7 @@ class World:
         self.delivered = [0] * len(names)
         self.datagrams = 0
         self.datagram_bytes = 0
+        self.coverage = Coverage()
         self._workload = workload
         self._observer = observer
         self._layers = layers
@@ -86,6 +91,7 @@ class World:
 
     def send(self, member: int, payloads: list[bytes], level: int) -> None:
         """Multicast from this member, after whatever it was told to send before."""
+        self._observer.said(member, self.now_ns, payloads, level)
         self._backlog[member].append(Send(group=self.group, payloads=payloads, level=level))
 
     def schedule(self, at_ns: int, member: int) -> None:
@@ -187,6 +193,8 @@ class World:
                 self.delivered[member] += len(event.payloads)
                 self._workload.delivered(self, member, event)
         for transmit in effects.transmits:
+            for packet in transmit.packets:
+                self.coverage.packet(packet, transmit.destination is not None)
             if transmit.destination is None:
                 for packet in transmit.packets:
                     for other in range(len(self.names)):

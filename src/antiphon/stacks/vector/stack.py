@@ -27,7 +27,7 @@ from antiphon.kernel.inputs import Join
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, SAFE
 from antiphon.kernel.options import Options
 from antiphon.parts.pending import PendingQueue
-from antiphon.stacks.vector.agreement import OUT
+from antiphon.stacks.vector.agreement import NORMAL, OUT
 from antiphon.stacks.vector.crossing import Crossing
 from antiphon.stacks.vector.membership import Membership
 from antiphon.stacks.vector.messages import Chunks
@@ -398,6 +398,10 @@ class VectorStack:
     def held(self) -> int:
         """Packets and private messages of others that wait here for their place."""
         return 0 if self._session is None or self.over else self._session.held()
+
+    def phase(self) -> int:
+        """The phase of the membership; a group that keeps its view is always in the same one."""
+        return NORMAL if self._membership is None else self._membership.phase
 
     def mark(self) -> Mark:
         """All that was sent or delivered here until now."""

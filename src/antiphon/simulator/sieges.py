@@ -7,22 +7,22 @@ know it, a joiner that is let in while it can hear nobody, and a member that hea
 
 from dataclasses import replace
 from random import Random
+from typing import Final
 
 from antiphon.faults import Delay, Fault, Loss, Partition
-from antiphon.history.log import MemoryLog
-from antiphon.kernel.levels import CAUSAL, LEVELS
 from antiphon.kernel.options import MILLISECOND_NS
-from antiphon.simulator.crowd import Ambush, Charter, Crowd
+from antiphon.simulator.crowd import Charter
+from antiphon.simulator.crowd_draw import FAST, LEVEL_MIXES, draw_domain, gatherings
+from antiphon.simulator.script import ACCIDENT, AMBUSH, BARRIER, LEAVE, SAY, START, STOP, TELL, Deed, Script
 from antiphon.simulator.weather import Until
-from antiphon.stacks.vector import messages
-from tests.simulation.crowd_draw import FAST, LEVEL_MIXES, Drawing, draw_domain
+from antiphon.stacks.vector.stack import PRIMARY
 
-GROUPS = (1, 1, 2, 3)
-STEPS = (messages.FLUSH, messages.STATE, messages.PROPOSE, messages.DONE, *3 * (messages.INSTALL,))
+GROUPS: Final = (1, 1, 2, 3)
+STEPS: Final = ("flush", "state", "propose", "done", "install", "install", "install")
 """The packets whose sender may die of them; those after which some know the next view are worth the most."""
 
 
-def draw_siege(seed: int) -> Drawing:
+def draw_siege(seed: int) -> Script:
     """The siege of this seed."""
     return _Siege(seed).draw()
 
@@ -44,45 +44,56 @@ class _Siege:
             some = sorted(random.sample(founders, random.randint(2, self.founders)))
             self.charters.append(Charter(f"g{number}", some, some))
 
-    def draw(self) -> Drawing:
+    def draw(self) -> Script:
         random = self.random
         domain = draw_domain(self.charters, random)
         options = replace(FAST, packet_bytes_max=random.choice((600, 1400)), window_packets=self._window())
-        crowd = Crowd(self.names, self.charters, self.seed, self._layers(), options, self._make_log, domain)
-        for place in range(self.founders, len(self.names)):
-            crowd.plan_start(self.storm_ns, place)
+        script = Script(
+            run=f"siege-{self.seed}",
+            seed=self.seed,
+            policy=PRIMARY,
+            names=self.names,
+            groups=gatherings(self.charters, self.names),
+            layers=self._layers(),
+            options=options,
+            domain=domain,
+            calm_ns=self.duration_ns + 4 * FAST.silence_ns_min,
+        )
+        for late in self.names[self.founders :]:
+            script.add(Deed(START, self.storm_ns, late))
         if random.random() < 0.5:
-            place, group = self._a_membership()
-            if random.random() < 0.5:  # the leaver is the first to hear of the view without it, perhaps the only one
-                place = self.charters[group].founders[1]
-                crowd.plan_ambush(Ambush(self.charters[group].name, messages.INSTALL, self.storm_ns, 1))
-            crowd.plan_leave(self.storm_ns, place, group)
+            self._somebody_leaves(script)
         if random.random() < 0.3:
-            place, group = self._a_membership()
+            charter, who = self._a_membership()
             from_ns = self._a_time()
-            crowd.pause_application(place, from_ns, from_ns + 2 * FAST.silence_ns_min, group)
-        self._talk(crowd)
+            script.add(Deed(STOP, from_ns, who, charter.name, until_ns=from_ns + 2 * FAST.silence_ns_min))
+        self._talk(script)
         for _ in range(random.randint(1, 3)):
             from_ns = self.storm_ns if random.random() < 0.5 else self._a_time()
-            _, group = self._a_membership()
-            name, countdown = self.charters[group].name, random.randint(1, self.founders)
-            crowd.plan_ambush(Ambush(name, random.choice(STEPS), from_ns, countdown, random.random() < 0.6))
-        return Drawing(crowd, self.duration_ns + 4 * FAST.silence_ns_min)
+            charter, _ = self._a_membership()
+            countdown = random.randint(1, self.founders)
+            packet, both = random.choice(STEPS), random.random() < 0.6
+            script.add(Deed(AMBUSH, from_ns, group=charter.name, packet=packet, countdown=countdown, both=both))
+        return script
+
+    def _somebody_leaves(self, script: Script) -> None:
+        charter, who = self._a_membership()
+        if self.random.random() < 0.5:  # the leaver is the first to hear of the view without it, perhaps the only one
+            who = self.names[charter.founders[1]]
+            script.add(Deed(AMBUSH, self.storm_ns, group=charter.name, packet="install", countdown=1))
+        script.add(Deed(LEAVE, self.storm_ns, who, charter.name))
 
     def _window(self) -> int:
         """Often so few packets that the holder of the token has to wait before it can tell the order."""
         return Random(f"{self.seed}/window").choice((1, 2, 4, FAST.window_packets))
 
-    def _make_log(self, process: str, incarnation: int) -> MemoryLog:
-        return MemoryLog(run=f"siege-{self.seed}", process=process, incarnation=incarnation)
-
     def _a_time(self) -> int:
         return int(self.random.random() * self.duration_ns)
 
-    def _a_membership(self) -> tuple[int, int]:
-        """A place, and a group that it belongs to."""
-        group = self.random.randrange(len(self.charters))
-        return self.random.choice(self.charters[group].places), group
+    def _a_membership(self) -> tuple[Charter, str]:
+        """A group, and somebody who belongs to it."""
+        charter = self.charters[self.random.randrange(len(self.charters))]
+        return charter, self.names[self.random.choice(charter.places)]
 
     def _layers(self) -> list[Fault]:
         random = self.random
@@ -97,26 +108,27 @@ class _Siege:
             layers.append(Partition(frozenset((self.names[self.mute],)), everybody, self.storm_ns, mute_ns))
         return layers
 
-    def _talk(self, crowd: Crowd) -> None:
+    def _talk(self, script: Script) -> None:
         """Several speak at the same few moments, so that their messages cross; some die over their words."""
         random = self.random
         levels = random.choice(LEVEL_MIXES)
         span_ns = self.duration_ns - self.storm_ns
         moments = [self.storm_ns + int(random.random() * span_ns) for _ in range(random.randint(2, 6))]
         for _ in range(random.randint(4, 14)):
-            place, group = self._a_membership()
+            charter, who = self._a_membership()
+            group = charter.name
             at_ns = random.choice(moments)
             for _ in range(random.randint(1, 6)):
-                payload = bytes(random.randint(0, 1_000))
-                crowd.plan_say(at_ns, place, LEVELS[random.choice(levels)], payload, group)
-            for other, charter in enumerate(self.charters):  # from group to group without a pause
-                if other != group and place in charter.places and random.random() < 0.5:
-                    crowd.plan_say(at_ns, place, LEVELS[random.choice(levels)], b"", other)
+                size = random.randint(0, 1_000)
+                script.add(Deed(SAY, at_ns, who, group, random.choice(levels), (size,)))
+            for other in self.charters:  # from group to group without a pause
+                if other is not charter and self.names.index(who) in other.places and random.random() < 0.5:
+                    script.add(Deed(SAY, at_ns, who, other.name, random.choice(levels), (0,)))
             if random.random() < 0.15:
-                crowd.plan_barrier(at_ns, random.choice(self.charters[group].places), b"so far", group)
+                script.add(Deed(BARRIER, at_ns, self.names[random.choice(charter.places)], group))
             if random.random() < 0.3:
                 to = self.mute if random.random() < 0.5 else random.randrange(self.founders)
-                crowd.plan_say(at_ns, place, CAUSAL, b"for you alone", group, to)
+                script.add(Deed(TELL, at_ns, who, group, to=self.names[to]))
             if random.random() < 0.3:
-                crowd.plan_accident(at_ns + int(random.random() * 5 * MILLISECOND_NS), place)
-                crowd.plan_start(at_ns + random.randint(1, 4) * FAST.silence_ns_min, place)
+                script.add(Deed(ACCIDENT, at_ns + int(random.random() * 5 * MILLISECOND_NS), who))
+                script.add(Deed(START, at_ns + random.randint(1, 4) * FAST.silence_ns_min, who))

@@ -4,21 +4,35 @@ Short runs with many faults in them find more in an hour than long ones. The fas
 the bad weather; a third of the seeds run with the defaults.
 """
 
-from dataclasses import dataclass
 from itertools import combinations
 from random import Random
+from typing import Final
 
-from antiphon.history.log import MemoryLog
 from antiphon.kernel.domain import CARRY, CONSERVATIVE, EPOCHS, Domain
-from antiphon.kernel.levels import CAUSAL, LEVELS
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.simulator.crowd import Ambush, Charter, Crowd
+from antiphon.simulator.crowd import Charter
+from antiphon.simulator.script import (
+    ACCIDENT,
+    AMBUSH,
+    BARRIER,
+    CRASH,
+    LEAVE,
+    SAY,
+    SLEEP,
+    START,
+    STOP,
+    TELL,
+    Deed,
+    Gathering,
+    Script,
+)
 from antiphon.simulator.weather import network_layers
-from antiphon.stacks.vector import messages
+from antiphon.stacks.vector.stack import PRIMARY
 
-PLACES_MIN, PLACES_MAX = 3, 12
-GROUPS_MAX = 8
-LEVEL_MIXES = (
+PLACES_MIN: Final = 3
+PLACES_MAX: Final = 12
+GROUPS_MAX: Final = 8
+LEVEL_MIXES: Final = (
     ("causal",),
     ("causal", "fifo", "reliable"),
     ("agreed",),
@@ -28,9 +42,9 @@ LEVEL_MIXES = (
     ("safe", "agreed", "causal", "fifo", "reliable"),
 )
 """A seed speaks at the levels of one of these."""
-AMBUSHES = (messages.FLUSH, messages.STATE, messages.PROPOSE, messages.DONE, messages.INSTALL, messages.INSTALLED)
+AMBUSHES: Final = ("flush", "state", "propose", "done", "install", "installed")
 """The packets whose sender may be lost in the middle of a change of view."""
-FAST = Options(
+FAST: Final = Options(
     heartbeat_interval_ns=50 * MILLISECOND_NS,
     silence_ns_min=250 * MILLISECOND_NS,
     silence_ns_max=2_500 * MILLISECOND_NS,
@@ -38,20 +52,22 @@ FAST = Options(
     retry_ns=20 * MILLISECOND_NS,
     gather_ns=20 * MILLISECOND_NS,
 )
-SLOW = Options()
+SLOW: Final = Options()
 
 
-@dataclass
-class Drawing:
-    """A crowd with all its plans, and when the last of them and all bad weather are over."""
-
-    crowd: Crowd
-    calm_ns: int
-
-
-def draw_crowd(seed: int) -> Drawing:
+def draw_crowd(seed: int) -> Script:
     """The crowd of this seed."""
     return _Draw(seed).draw()
+
+
+def gatherings(charters: list[Charter], names: list[str]) -> list[Gathering]:
+    """The groups, by names."""
+    return [
+        Gathering(
+            charter.name, [names[place] for place in charter.places], [names[place] for place in charter.founders]
+        )
+        for charter in charters
+    ]
 
 
 def draw_domain(charters: list[Charter], random: Random) -> Domain:
@@ -78,20 +94,27 @@ class _Draw:
         self.charters = self._draw_charters()
         self.options = self._draw_options(FAST if fast else SLOW)
 
-    def draw(self) -> Drawing:
+    def draw(self) -> Script:
         layers = network_layers(
             self.random.choice(("none", "loss", "all", "all")), self.names, self.duration_ns, self.random
         )
         domain = draw_domain(self.charters, self.random)
-        crowd = Crowd(self.names, self.charters, self.seed, layers, self.options, self._make_log, domain)
-        self._draw_talk(crowd)
-        self._draw_comings(crowd)
-        self._draw_crashes(crowd)
-        self._draw_pauses(crowd)
-        return Drawing(crowd, self.calm_ns)
-
-    def _make_log(self, process: str, incarnation: int) -> MemoryLog:
-        return MemoryLog(run=f"seed-{self.seed}", process=process, incarnation=incarnation)
+        script = Script(
+            run=f"seed-{self.seed}",
+            seed=self.seed,
+            policy=PRIMARY,
+            names=self.names,
+            groups=gatherings(self.charters, self.names),
+            layers=layers,
+            options=self.options,
+            domain=domain,
+        )
+        self._draw_talk(script)
+        self._draw_comings(script)
+        self._draw_crashes(script)
+        self._draw_pauses(script)
+        script.calm_ns = self.calm_ns
+        return script
 
     def _draw_options(self, pace: Options) -> Options:
         return Options(
@@ -130,74 +153,77 @@ class _Draw:
         """None in a third of the seeds, so that each fault is also seen without the others."""
         return range(0 if self.random.random() < 0.33 else self.random.randint(1, most))
 
-    def _a_membership(self) -> tuple[int, int]:
-        """A group, and a place that belongs to it."""
-        group = self.random.randrange(len(self.charters))
-        return group, self.random.choice(self.charters[group].places)
+    def _a_membership(self) -> tuple[Charter, str]:
+        """A group, and somebody who belongs to it."""
+        charter = self.charters[self.random.randrange(len(self.charters))]
+        return charter, self.names[self.random.choice(charter.places)]
 
-    def _draw_talk(self, crowd: Crowd) -> None:
+    def _somebody(self) -> str:
+        return self.names[self.random.randrange(len(self.names))]
+
+    def _draw_talk(self, script: Script) -> None:
         """Single messages and bursts; now and then somebody dies over its words."""
         random = self.random
         levels = random.choice(LEVEL_MIXES)
         for _ in range(random.randint(5, 60)):
-            group, place = self._a_membership()
+            charter, who = self._a_membership()
+            group = charter.name
             at_ns = self._a_time()
             burst = 1 if random.random() < 0.8 else random.randint(2, 8)
             for _ in range(burst):
-                payload = bytes(int(2_000 * random.random() ** 4))
-                crowd.plan_say(at_ns, place, LEVELS[random.choice(levels)], payload, group)
+                size = int(2_000 * random.random() ** 4)
+                script.add(Deed(SAY, at_ns, who, group, random.choice(levels), (size,)))
             if random.random() < 0.15:
-                crowd.plan_say(
-                    at_ns, place, CAUSAL, b"for you alone", group, random.choice(self.charters[group].places)
-                )
+                script.add(Deed(TELL, at_ns, who, group, to=self.names[random.choice(charter.places)]))
             if burst > 1 and random.random() < 0.2:
-                crowd.plan_accident(at_ns + int(random.random() * 5 * MILLISECOND_NS), place)
-                crowd.plan_start(self._until(at_ns + int(4 * random.random() * self.silence_ns)), place)
+                script.add(Deed(ACCIDENT, at_ns + int(random.random() * 5 * MILLISECOND_NS), who))
+                script.add(Deed(START, self._until(at_ns + int(4 * random.random() * self.silence_ns)), who))
         for _ in self._some(3):
-            group, place = self._a_membership()
-            crowd.plan_barrier(self._a_time(), place, b"so far", group)
+            charter, who = self._a_membership()
+            script.add(Deed(BARRIER, self._a_time(), who, charter.name))
 
-    def _draw_comings(self, crowd: Crowd) -> None:
+    def _draw_comings(self, script: Script) -> None:
         storm_ns = self._a_time()
-        for place in range(len(self.names)):
+        for place, name in enumerate(self.names):
             if not any(place in charter.founders for charter in self.charters):
-                crowd.plan_start(self._until(storm_ns + self.random.randint(0, 100) * MILLISECOND_NS), place)
+                at_ns = self._until(storm_ns + self.random.randint(0, 100) * MILLISECOND_NS)
+                script.add(Deed(START, at_ns, name))
         for _ in self._some(3):
-            group, place = self._a_membership()
+            charter, who = self._a_membership()
             at_ns = self._a_time()
-            crowd.plan_leave(at_ns, place, group)
+            script.add(Deed(LEAVE, at_ns, who, charter.name))
             if self.random.random() < 0.5:
-                crowd.plan_start(self._until(at_ns + self.random.randint(1, 4) * self.silence_ns), place)
+                script.add(Deed(START, self._until(at_ns + self.random.randint(1, 4) * self.silence_ns), who))
 
-    def _draw_crashes(self, crowd: Crowd) -> None:
+    def _draw_crashes(self, script: Script) -> None:
         random = self.random
         storm_ns = self._a_time()
         for _ in self._some(5):
-            place = random.randrange(len(self.names))
+            who = self._somebody()
             at_ns = storm_ns + random.randint(0, 100) * MILLISECOND_NS if random.random() < 0.4 else self._a_time()
-            if random.random() < 0.95:
-                crowd.plan_accident(self._until(at_ns), place)
-            else:
-                crowd.plan_crash(self._until(at_ns), place)
+            what = ACCIDENT if random.random() < 0.95 else CRASH
+            script.add(Deed(what, self._until(at_ns), who))
             if random.random() < 0.8:
-                crowd.plan_start(self._until(at_ns + int(random.random() * 4 * self.silence_ns)), place)
+                script.add(Deed(START, self._until(at_ns + int(random.random() * 4 * self.silence_ns)), who))
         for _ in self._some(4):
-            group, _ = self._a_membership()
-            kind = random.choice(AMBUSHES)
-            name, both = self.charters[group].name, random.random() < 0.3
-            crowd.plan_ambush(Ambush(name, kind, self._a_time(), random.randint(1, 8), both))
+            charter, _ = self._a_membership()
+            packet = random.choice(AMBUSHES)
+            both = random.random() < 0.3
+            from_ns = self._a_time()
+            countdown = random.randint(1, 8)
+            script.add(Deed(AMBUSH, from_ns, group=charter.name, packet=packet, countdown=countdown, both=both))
 
-    def _draw_pauses(self, crowd: Crowd) -> None:
+    def _draw_pauses(self, script: Script) -> None:
         random = self.random
         for _ in self._some(2):
             from_ns = self._a_time()
             until_ns = self._until(from_ns + int(4 * random.random() * self.silence_ns))
-            crowd.pause(random.randrange(len(self.names)), from_ns, until_ns)
+            script.add(Deed(SLEEP, from_ns, self._somebody(), until_ns=until_ns))
         for _ in self._some(3):
-            group, place = self._a_membership()
+            charter, who = self._a_membership()
             from_ns = self._a_time()
             until_ns = self._until(from_ns + int(3 * random.random() * self.silence_ns))
-            crowd.pause_application(place, from_ns, until_ns, group)
+            script.add(Deed(STOP, from_ns, who, charter.name, until_ns=until_ns))
 
     def _until(self, at_ns: int) -> int:
         """Something ends or happens then: it is not calm before."""

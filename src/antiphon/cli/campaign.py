@@ -1,0 +1,144 @@
+"""`antiphon campaign`: many seeds over Spark, each a simulated run that is held to its promises."""
+
+import json as json_text
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from antiphon._build import describe
+from antiphon.cli.auditing import EXIT_CODES
+from antiphon.cli.campaigning import on_spark, require_spark
+from antiphon.cli.console import errors, quiet_standard_output, show, show_json, steps
+from antiphon.cli.simulated import SimulatedSeeds, program_digest
+from antiphon.kernel.errors import UsageError
+from antiphon.pipeline.campaign.chunks import Campaign, open_directory, write_text
+from antiphon.pipeline.campaign.contract import Simulator
+from antiphon.pipeline.campaign.shrink import RUNS_MAX
+from antiphon.pipeline.campaign.summary import Summary, summary_document
+from antiphon.pipeline.campaign.tally import Tally
+from antiphon.report.campaign import campaign_page
+from antiphon.report.campaign_table import campaign_table
+from antiphon.simulator.seeds import check_workload
+from antiphon.stacks.vector import stack as vector
+
+TOLD_EVERY_S: Final = 10
+"""Where there is no terminal, a line of progress each so often."""
+
+
+def campaign(
+    stack: Annotated[str, typer.Option(metavar="S", help="The stack that the groups run on.")] = vector.NAME,
+    seeds: Annotated[str, typer.Option(metavar="A:B", help="From seed A up to, but without, seed B.")] = "0:1000",
+    workload: Annotated[
+        str, typer.Option(metavar="static/crowds/all", help="Members that stay, members that come and go, or both.")
+    ] = "all",
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Where everything goes; by default a folder named for the seeds.")
+    ] = None,
+    master: Annotated[
+        str | None,
+        typer.Option(metavar="M", help="A Spark master to run on; without it, Spark runs inside this process."),
+    ] = None,
+    keep: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Of how many failing seeds to keep the history, and shrink it.")
+    ] = 10,
+    shrink_runs: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many runs to spend on shrinking one of them.")
+    ] = RUNS_MAX,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
+) -> None:
+    """Run many seeds, each a simulated run, and hold every one of them to its promises.
+
+    A seed decides everything: members, groups, messages, crashes, partitions, losses. Workload `static` has groups
+    whose members stay; `crowds` has overlapping groups whose members join, leave, crash and come back; `all` has both.
+
+    The directory then holds the outcome of each seed (results/*.parquet), a page with plots (summary.html), and for
+    failing seeds (failing/) the history, and a smaller run that breaks the same promise as a test that pytest runs.
+    Started again after a kill it goes on where it was. Exit code: 0 all kept, 1 a promise was broken, 2 it cannot
+    be done, 3 unknown.
+
+    \b
+      antiphon campaign --seeds 0:2000
+      antiphon campaign --seeds 0:100000 --workload crowds --out big
+      antiphon campaign --seeds 17:18 --workload crowds --json
+      antiphon campaign --seeds 0:1000000 --master spark://cluster:7077 --out /shared/campaign
+    """
+    first, end = _seeds(seeds)
+    check_workload(workload)
+    if stack != vector.NAME:
+        raise UsageError(f"there is no stack {stack!r}; the stacks are: {vector.NAME}")
+    plan = Campaign(stack=stack, workload=workload, first=first, end=end, program=program_digest())
+    directory = out or Path(f"campaign-{stack}-{workload}-{first}-{end}")
+    summary = conduct(plan, directory, SimulatedSeeds(workload), master=master, keep=keep, shrink_runs=shrink_runs)
+    if json:
+        show_json(summary_document(summary))
+    else:
+        show(campaign_table(summary))
+    raise typer.Exit(EXIT_CODES[summary.tally.verdict])
+
+
+def _seeds(text: str) -> tuple[int, int]:
+    first, colon, end = text.partition(":")
+    if not (colon and first.isdecimal() and end.isdecimal()):
+        raise UsageError(f"--seeds {text} names no seeds; write two numbers, such as 0:1000")
+    return int(first), int(end)
+
+
+def conduct(
+    plan: Campaign, directory: Path, simulator: Simulator, *, master: str | None, keep: int, shrink_runs: int
+) -> Summary:
+    """Run the campaign to its end, and write its page; says meanwhile how far it is, on standard error."""
+    require_spark()
+    directory = directory.absolute()
+    open_directory(directory, plan)  # what cannot work is refused before Spark is started, which takes seconds
+    with quiet_standard_output(), steps("starting Spark") as step, on_spark(master) as spark:
+        # Imported here, since Spark is an extra and its import is slow.
+        from antiphon.pipeline.campaign.campaign import keep as keep_failing
+        from antiphon.pipeline.campaign.campaign import run_campaign
+
+        started_s = time.monotonic()
+        teller = _Teller(plan, step, started_s)
+        tally, seeds_now = run_campaign(plan, directory, simulator, spark, teller.tell)
+        elapsed_s = time.monotonic() - started_s
+        if tally.failing and keep:
+            step(f"keeping and shrinking {min(keep, len(tally.failing))} of {tally.failed:,} failing seeds")
+        kept = keep_failing(tally, directory, simulator, spark, keep, shrink_runs)
+        summary = Summary(
+            campaign=plan,
+            directory=directory,
+            build=describe(),
+            tally=tally,
+            kept=kept,
+            situations=simulator.situations(),
+            seeds_now=seeds_now,
+            elapsed_s=elapsed_s,
+        )
+        step(f"writing {directory / 'summary.html'}")
+        document = json_text.dumps(summary_document(summary), indent=1, ensure_ascii=False)
+        write_text(directory / "summary.json", document + "\n")
+        write_text(directory / "summary.html", campaign_page(summary))
+    return summary
+
+
+class _Teller:
+    """Says how far the campaign is: all the time on a terminal, else now and then."""
+
+    def __init__(self, plan: Campaign, step: Callable[[str], None], started_s: float) -> None:
+        self._plan = plan
+        self._step = step
+        self._started_s = started_s
+        self._told_s = started_s
+        self._told = -1
+
+    def tell(self, tally: Tally, before: int) -> None:
+        now_s = time.monotonic()
+        is_due = self._told < 0 or tally.seeds == self._plan.seeds or now_s - self._told_s >= TOLD_EVERY_S
+        if tally.seeds == self._told or not (errors.is_terminal or is_due):
+            return
+        done = tally.seeds - before
+        pace = f", {60 * done / (now_s - self._started_s):,.0f} seeds per minute" if done else ""
+        resumed = f" ({before:,} of them before)" if before else ""
+        self._step(f"{tally.seeds:,} of {self._plan.seeds:,} seeds{resumed}, {tally.failed:,} failed{pace}")
+        self._told, self._told_s = tally.seeds, now_s

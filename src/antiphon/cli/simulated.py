@@ -1,0 +1,46 @@
+"""The simulator as a campaign needs it (pipeline/campaign/contract.py), and which program it is.
+
+Plain Python: it is pickled and sent to Spark's executors, where the compiled simulator is imported anew.
+"""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+
+from antiphon._build import PACKAGE
+from antiphon.pipeline.campaign.contract import Script
+from antiphon.pipeline.campaign.judge import SimulatedRun
+from antiphon.simulator import script_run, seeds
+from antiphon.simulator.coverage import SITUATIONS
+from antiphon.simulator.script import script_of
+
+
+@dataclass(frozen=True)
+class SimulatedSeeds:
+    """The seeds of one workload."""
+
+    workload: str
+
+    def kind_of(self, seed: int) -> str:
+        return seeds.kind_of(seed, self.workload)
+
+    def run_seed(self, seed: int) -> SimulatedRun:
+        return seeds.run_seed(seed, self.workload)
+
+    def script_of(self, seed: int) -> Script:
+        return seeds.script_of_seed(seed, self.workload).document()
+
+    def run_script(self, script: Script) -> SimulatedRun:
+        return script_run.run_script(script_of(script))
+
+    def situations(self) -> tuple[str, ...]:
+        return SITUATIONS
+
+
+def program_digest() -> str:
+    """A digest of all sources that decide a run and its verdict."""
+    digest = blake2b(digest_size=16)
+    for part in ("kernel", "parts", "stacks", "engine.py", "faults.py", "simulator", "history", "pipeline"):
+        place = PACKAGE / part
+        for source in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
+            digest.update(source.relative_to(PACKAGE).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()
