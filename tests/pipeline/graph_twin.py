@@ -82,7 +82,7 @@ def _is_off_record(message: Message, logs: dict[str, KnownLog]) -> bool:
 
 
 def _off_record(process: str, known: set[Message], logs: dict[str, KnownLog]) -> dict[Message, set[Message]]:
-    """The messages of a process that others delivered and its own log does not tell of: sent after all that it tells."""
+    """The messages of a process that others delivered and its own log does not tell of: it sent them afterwards."""
     highest: dict[str, int] = defaultdict(int)
     told: set[Message] = set()
     for log in logs.values():

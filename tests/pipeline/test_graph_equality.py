@@ -17,7 +17,7 @@ from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.summary import Summary, summaries_of, summarise
 from antiphon.pipeline.explain import Message
 from antiphon.pipeline.graph import stability as stable
-from antiphon.pipeline.graph.reading import CausalRun, causal_run
+from antiphon.pipeline.graph.causal import CausalRun, causal_run
 from antiphon.pipeline.graph.reduction import edges, slices
 from antiphon.pipeline.graph.waves import wave_table
 from antiphon.simulator.draw import draw

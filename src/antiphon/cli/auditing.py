@@ -1,6 +1,7 @@
-"""What `audit` and `demo` share: an audit on Spark, from the path of a history to the exit code of its verdict."""
+"""What commands on Spark share: an audit, from a path to an exit code, and how failures of Spark are told."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -33,22 +34,34 @@ def _refuse_early(history: Path, promise: tuple[str, ...] | None, report: Path |
     History.open(history)
     if report is not None and (report.is_dir() or not report.parent.is_dir()):
         raise UsageError(f"the report cannot be written to {report}; name a file in a directory that exists")
-    if find_spec("pyspark") is None:
-        raise UsageError("the audit runs on Spark, which is not installed; pip install 'antiphon[spark]'")
+    refuse_without_spark("the audit")
+
+
+def refuse_without_spark(what: str, *also: str) -> None:
+    """Raise where Spark is missing, or a module that is installed with it."""
+    if any(find_spec(module) is None for module in ("pyspark", *also)):
+        raise UsageError(f"{what} runs on Spark, which is not installed; pip install 'antiphon[spark]'")
 
 
 def _audit_on_spark(
     history: Path, master: str | None, promise: tuple[str, ...] | None, step: Callable[[str], None]
 ) -> Audit:
     # Imported here, since Spark is an extra and its import is slow.
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
     from antiphon.pipeline.auditor import audit
     from antiphon.pipeline.session import make_session
 
-    try:
+    with spark_failures(master):
         return audit(history, make_session(master), promise=promise, progress=step)
+
+
+@contextmanager
+def spark_failures(master: str | None) -> Iterator[None]:
+    """Within, a failure of Spark becomes one sentence, and an interrupt stays one."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
     except (Py4JError, PySparkException) as error:
         if _was_interrupted(error):
             raise KeyboardInterrupt from None

@@ -22,6 +22,7 @@ from antiphon.cli.audit import audit
 from antiphon.cli.bench import bench
 from antiphon.cli.console import complain, one_line, show
 from antiphon.cli.demo import demo
+from antiphon.cli.lineage import lineage
 from antiphon.cli.sim import sim
 from antiphon.kernel.errors import AntiphonError
 
@@ -38,6 +39,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(sim)
 app.command()(audit)
+app.command()(lineage)
 app.add_typer(bench)
 
 

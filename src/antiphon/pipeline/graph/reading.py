@@ -1,8 +1,7 @@
 """From a history to the causal order of its runs: one pass over the rows on Spark, then vectors on the driver.
 
 This is the audit's first pass (`antiphon.pipeline.audit.summary`, `antiphon.pipeline.audit.order`), so that the graph
-and the audit never differ in what came before what. A message in its own past cannot be: such a history has no context
-graph, since psync-1989 section 2 takes it from an order, and is refused.
+and the audit never differ in what came before what.
 
 Memory: a task holds its row group; the driver holds one line per send run and one column per sender and group.
 """
@@ -10,33 +9,23 @@ Memory: a task holds its row group; the driver holds one line per send run and o
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.reader import History
-from antiphon.pipeline.audit.logs import LogFacts, gather_logs
-from antiphon.pipeline.audit.order import Order, close, make_order, never_sent
+from antiphon.pipeline.audit.logs import gather_logs
+from antiphon.pipeline.audit.order import never_sent
 from antiphon.pipeline.audit.pieces import Task, plan, read_pieces
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.summary import SUMMARY, Summary, summaries_of, summarise
-from antiphon.pipeline.explain import Message, message_name
+from antiphon.pipeline.graph.causal import CausalRun, causal_run
 
 Work = Callable[[int], Iterator[pa.RecordBatch]]
 """From the number of a task to what it gives."""
 
 PARTITIONS_PER_CORE = 4
-
-
-@dataclass(frozen=True)
-class CausalRun:
-    """One run: its logs, and the past of each of its messages."""
-
-    name: str
-    logs: Mapping[str, LogFacts]
-    order: Order
 
 
 @dataclass(frozen=True)
@@ -57,21 +46,6 @@ def read_causal_history(history: History, spark: SparkSession) -> CausalHistory:
     if limits:
         logs = gather_logs(_summarise(spark, tasks, limits), unfinished)
     return CausalHistory(history, tasks, {name: causal_run(name, of_run) for name, of_run in logs.items()})
-
-
-def causal_run(name: str, logs: Mapping[str, LogFacts]) -> CausalRun:
-    """Put one run together from what is known of its logs."""
-    order = make_order(name, logs)
-    close(order)
-    circular = np.flatnonzero(order.past[np.arange(len(order.key)), order.key] >= order.start)
-    if len(circular):
-        message = Message(*order.keys[order.key[circular[0]]], int(order.start[circular[0]]))
-        raise UnusableHistoryError(
-            None,
-            f"in run {name}, {message_name(message, True)} is in its own past, so there is no order to draw a graph "
-            "from; antiphon audit shows the chain of events that says so",
-        )
-    return CausalRun(name, logs, order)
 
 
 def over_tasks(spark: SparkSession, tasks: int, work: Work, schema: pa.Schema) -> DataFrame:
