@@ -16,7 +16,7 @@ from antiphon.pipeline.explain import process_name
 from antiphon.pipeline.graph.critical import Delivery, Wait
 from antiphon.pipeline.graph.lineage import Lineage
 from antiphon.pipeline.graph.names import full_name
-from antiphon.pipeline.graph.rows import RowReader
+from antiphon.pipeline.graph.rows import RowReader, process_of
 from antiphon.report.lineage_table import offset, past_text, stability_text, wait_text
 from antiphon.report.lineage_window import lineage_window
 from antiphon.report.markup import Attribute, document, raw, tag
@@ -30,6 +30,8 @@ STYLE: Final = """
 .chain { margin-top: 18px; }
 .steps li.origin { font-weight: 650; }
 tr.origin td { font-weight: 650; }
+.mark.origin rect { stroke: var(--ink); stroke-width: 4; }
+.mark.origin circle.badge { fill: var(--ink); }
 .waits { display: block; width: 100%; height: 20px; margin: 8px 0 10px; border-radius: 5px; }
 .wait-link { --wait: #56b4e9; } .wait-hold-back { --wait: #e69f00; } .wait-order { --wait: #cc79a7; }
 .wait-stability { --wait: #009e73; } .wait-handover { --wait: #8a8a8a; }
@@ -99,16 +101,31 @@ def _diagram(lineage: Lineage, window: Window) -> ET.Element:
     ]
     section.append(tag("p", {"class": "legend"}, *signs, tag("span", {"class": "quiet"}, hint)))
     for axis in ("order", "time"):
-        section.append(tag("div", {"class": f"scroll canvas by-{axis}"}, spacetime(window, axis)))
+        section.append(tag("div", {"class": f"scroll canvas by-{axis}"}, _drawing(lineage, window, axis)))
     rows = {row.place: row for row in window.rows}
-    items = []
-    for place in window.steps:
-        row = rows[place]
-        origin = row.kind == "send" and row.sender == lineage.message.sender and row.group == lineage.message.group
-        origin = origin and row.number <= lineage.message.number <= row.last
-        items.append(tag("li", {"class": "origin"} if origin else None, f"{deed(row)}, row {row.index}"))
+    origin = _origin(lineage, window)
+    items = [
+        tag("li", {"class": "origin"} if number == origin else None, f"{deed(rows[place])}, row {place[1]}")
+        for number, place in enumerate(window.steps, start=1)
+    ]
     section.append(tag("ol", {"class": "steps"}, *items))
     return section
+
+
+def _origin(lineage: Lineage, window: Window) -> int:
+    """The number of the step that sends the message in question."""
+    return window.steps.index((process_of(lineage.send), lineage.send.index)) + 1
+
+
+def _drawing(lineage: Lineage, window: Window, axis: str) -> ET.Element:
+    """The diagram, with the mark of the message in question set off from the others."""
+    drawing = spacetime(window, axis)
+    number = str(_origin(lineage, window))
+    for mark in drawing.iter("g"):
+        badges = [text.text for text in mark.findall("text") if text.get("class") == "badge"]
+        if badges == [number]:
+            mark.set("class", f"{mark.get('class')} origin")
+    return drawing
 
 
 def _relatives(lineage: Lineage) -> ET.Element:

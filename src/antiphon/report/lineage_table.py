@@ -26,8 +26,9 @@ def lineage_table(lineage: Lineage, path: list[Delivery]) -> RenderableType:
 def stability_text(lineage: Lineage) -> str:
     """Whether and when every member of the view had delivered the message."""
     if lineage.last is not None:
-        took = offset(lineage.last.time_ns - lineage.send.time_ns)
-        return f"Stable {took}, when {process_name(process_of(lineage.last))} delivered it as the last member."
+        took = duration(max(0, lineage.last.time_ns - lineage.send.time_ns))
+        last = process_name(process_of(lineage.last))
+        return f"Stable {took} after it was sent, when {last} delivered it as the last member."
     if lineage.lacking:
         names = ", ".join(process_name(process) for process in lineage.lacking)
         return f"Not stable: no delivery is on record by {names}."
@@ -48,7 +49,7 @@ def wait_text(delivery: Delivery, wait: Wait) -> str:
         own = delivery.message.sender == delivery.process
         return "its own message" if own else f"on its way from {process_name(delivery.message.sender)} to {process}"
     if wait.kind == HOLD_BACK:
-        return f"held back until {named} was delivered"
+        return f"held back for {named}, which had to come first"
     if wait.kind == ORDER:
         return f"{named} came before it in the total order" if named else "until its place in the total order was known"
     if wait.kind == STABILITY:

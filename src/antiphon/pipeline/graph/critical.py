@@ -126,14 +126,13 @@ def _deliver(run: CausalRun, reader: RowReader, message: Message, process: str) 
     since_ns = send.time_ns if received_ns is None else received_ns
     ends = _ends(run, reader, message, process, rows, delivery, since_ns)
     if received_ns is None:
-        least = _split(send.time_ns, delivery.time_ns, delivery, ends)
-        most = _split(send.time_ns, send.time_ns, delivery, ends)
+        possible = [
+            _split(send.time_ns, arrival_ns, delivery, some)
+            for arrival_ns in (send.time_ns, delivery.time_ns)
+            for some in (ends, _held_to_the_end(ends, message, delivery))
+        ]
     else:
-        least = most = _split(send.time_ns, received_ns, delivery, ends)
-    waits = tuple(
-        Wait(end.kind, min(one_ns, other_ns), max(one_ns, other_ns), end.message, end.process)
-        for (end, one_ns), (_, other_ns) in zip(least, most, strict=True)
-    )
+        possible = [_split(send.time_ns, received_ns, delivery, ends)]
     return Delivery(
         message=message,
         process=process,
@@ -141,7 +140,7 @@ def _deliver(run: CausalRun, reader: RowReader, message: Message, process: str) 
         sent_ns=send.time_ns,
         received_ns=received_ns,
         delivered_ns=delivery.time_ns,
-        waits=waits,
+        waits=tuple(_bounds(alike) for alike in zip(*possible, strict=True)),
     )
 
 
@@ -163,6 +162,12 @@ def _split(sent_ns: int, received_ns: int, delivery: Row, ends: list[_End]) -> l
     return result
 
 
+def _bounds(alike: tuple[tuple[_End, int], ...]) -> Wait:
+    """One wait, from what it costs under each assumption; it names what the longest is for."""
+    end, at_most_ns = max(alike, key=lambda priced: priced[1])
+    return Wait(end.kind, min(cost_ns for _, cost_ns in alike), at_most_ns, end.message, end.process)
+
+
 def _ends(
     run: CausalRun,
     reader: RowReader,
@@ -176,8 +181,8 @@ def _ends(
     rank = LEVELS.index(delivery.level or "reliable")
     before = _before(run, reader, message, process, delivery, since_ns)
     ends: list[_End] = []
-    if rank >= FIFO_RANK and (held := before.get(HOLD_BACK)) is not None:
-        ends.append(held)
+    if rank >= FIFO_RANK:
+        ends.append(before.get(HOLD_BACK, _End(HOLD_BACK, since_ns)))
     if rank >= AGREED_RANK and (placed := before.get(ORDER)) is not None:
         ends.append(placed)
     if rank == SAFE_RANK and (slowest := _slowest(run, message, rows)) is not None:
@@ -213,6 +218,14 @@ def _before(
         if HOLD_BACK not in result or end.time_ns > result[HOLD_BACK].time_ns:
             result[HOLD_BACK] = end
     return result
+
+
+def _held_to_the_end(ends: list[_End], message: Message, delivery: Row) -> list[_End]:
+    """The same, if what came right before it in the same row kept it waiting: only receive rows would tell."""
+    if delivery.number == message.number or ends[0].kind != HOLD_BACK:
+        return ends
+    before = Message(message.group, message.sender, message.number - 1)
+    return [_End(HOLD_BACK, delivery.time_ns, before), *ends[1:]]
 
 
 def _together(reader: RowReader, message: Message, process: str, delivery: Row, since_ns: int) -> Iterator[_End]:

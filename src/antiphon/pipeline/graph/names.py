@@ -52,7 +52,7 @@ def find_process(run: CausalRun, text: str) -> str:
     found = [process for process in run.logs if text in (process, process_name(process))]
     if not found:
         names = [process_name(process) for process in run.logs]
-        close = get_close_matches(text, names, SHOWN_MAX, 0.4) or names
+        close = sorted(get_close_matches(text, names, SHOWN_MAX, 0.4)) or names
         raise UnknownProcessError(f"there is no process {text!r} in run {run.name}; there is: {listed(close)}")
     return found[0]
 
@@ -94,7 +94,7 @@ def _spellings(key: Key) -> set[str]:
 def _near(text: str, runs: Mapping[str, CausalRun]) -> str:
     """The senders whose names come near, as the end of a sentence."""
     names = sorted({spelling for of_run in runs.values() for key in of_run.order.keys for spelling in _spellings(key)})
-    close = get_close_matches(text, names, SHOWN_MAX, 0.5)
+    close = sorted(get_close_matches(text, names, SHOWN_MAX, 0.5))
     if not close:
         close = sorted({f"{key[0]}:{process_name(key[1])}" for of_run in runs.values() for key in of_run.order.keys})
     return f"; near that are: {listed(close)}" if close else "; no message was sent at all"
