@@ -12,7 +12,9 @@ from antiphon.history.log import MemoryLog
 from antiphon.history.schema import Row
 from antiphon.history.segments import segment_file
 from antiphon.pipeline.explain import Message
+from antiphon.pipeline.graph import reduction
 from antiphon.pipeline.graph import stability as stable
+from antiphon.pipeline.graph import waves as waves_module
 from antiphon.pipeline.graph.context import context_graph
 from antiphon.pipeline.graph.reduction import edges
 from antiphon.pipeline.graph.waves import wave_table
@@ -22,7 +24,7 @@ from tests.pipeline.graph_twin import Twin, make_twin
 from tests.pipeline.histories import rows_of
 from tests.pipeline.inprocess import pieces_of
 from tests.pipeline.script import make_rows
-from tests.pipeline.test_graph_equality import edge_set, read_run, stability_map, stability_of, wave_map
+from tests.pipeline.test_graph_equality import check, edge_set, read_run, stability_map, stability_of, wave_map
 
 FIGURE_1 = {
     "a": "s1 d:c1 d:c2 d:b1 s2 quiet",
@@ -85,6 +87,16 @@ def test_blocks_join_up(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = make_rows(a="s1-4 s5-9 d:a1-9 quiet", b="d:a1-2 d:a3-8 quiet")
     pieces = pieces_of(rows, 3)
     assert stability_of(read_run(pieces), pieces) == make_twin(rows).stability
+
+
+def test_slices_and_blocks_of_send_runs_join_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = draw(0, members_max=4)
+    options.messages = 6
+    logs = [MemoryLog(run="r", process=name) for name in options.process_names()]
+    simulate(options, logs)
+    monkeypatch.setattr(reduction, "SLICE_RUNS", 5)
+    monkeypatch.setattr(waves_module, "BLOCK_RUNS", 3)
+    assert check(rows_of(logs), 1000) > 15
 
 
 def test_a_message_in_its_own_past_is_refused() -> None:

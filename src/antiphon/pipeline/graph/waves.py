@@ -31,7 +31,8 @@ WAVES: Final = pa.schema(
     ]
 )
 
-_BLOCK_RUNS: Final = 4096
+BLOCK_RUNS: Final = 4096
+"""How many send runs are prepared at a time, so that no second matrix of all of them is needed."""
 
 
 def first_waves(order: Order, runs: Ints) -> Ints:
@@ -39,8 +40,8 @@ def first_waves(order: Order, runs: Ints) -> Ints:
     waves = np.zeros(len(order.key), np.int64)
     sizes = order.past[runs].sum(axis=1)
     visited = runs[np.argsort(sizes, kind="stable")]
-    for first in range(0, len(visited), _BLOCK_RUNS):
-        block = visited[first : first + _BLOCK_RUNS]
+    for first in range(0, len(visited), BLOCK_RUNS):
+        block = visited[first : first + BLOCK_RUNS]
         lines, keys = np.nonzero(order.past[block])
         through = np.empty(len(lines), np.int64)
         for key in np.unique(keys).tolist():
