@@ -208,8 +208,9 @@ def _before(
         in_order = rows.of_group(message.group) & (rows.level >= AGREED_RANK)
         for kind, mask in ((HOLD_BACK, in_past), (ORDER, in_order)):
             for row in np.flatnonzero(mask)[-1:].tolist():
-                number = int(min(rows.end[row] - 1, past[key[row]] if kind == HOLD_BACK else rows.end[row] - 1))
+                last = int(rows.end[row]) - 1
                 group, sender = rows.keys[int(rows.key[row])]
+                number = min(last, int(past[key[row]])) if kind == HOLD_BACK else last
                 end = _End(kind, int(rows.time_ns[row]), Message(group, sender, number))
                 if int(rows.index[row]) > found.get(kind, (-1, end))[0]:
                     found[kind] = (int(rows.index[row]), end)
