@@ -97,6 +97,12 @@ def test_steps_are_counted_along_the_graph(tmp_path: Path) -> None:
     assert found.lacking == ("a/1",)
 
 
+def test_the_first_delivery_counts(tmp_path: Path) -> None:
+    found = Recorded(make_rows(a="s1 d:a1 quiet", b="d:a1 d:a1 d:a1 d:a1 quiet"), tmp_path).lineage("a#1")
+    assert [(row.process, row.time_ns) for row in found.deliveries] == [("b", 1), ("a", 2)]
+    assert found.stable_ns == 2
+
+
 def test_depth_and_limit_keep_the_nearest(tmp_path: Path) -> None:
     recorded = Recorded(make_rows(a="s1-9 d:a1-9 quiet", b="d:a1-9 s1 d:b1 quiet"), tmp_path)
     near = recorded.lineage("a#5", depth=2)
@@ -219,14 +225,27 @@ def test_a_safe_message_waits_for_the_last_member_to_receive_it(tmp_path: Path) 
     ]
 
 
-def test_an_agreed_message_waits_for_its_place(tmp_path: Path) -> None:
+def test_who_received_it_after_the_delivery_was_not_waited_for(tmp_path: Path) -> None:
+    rows = timeline("safe")
+    for row in rows:
+        if (row.process, row.kind) == ("a", "receive"):
+            row.time_ns = 1500
+    path = Recorded(rows, tmp_path).path("b#1", "c")
+    assert costs(path[0]) == [("link", 60, ""), ("hold-back", 660, "a2"), ("stability", 80, "")]
+
+
+@pytest.mark.parametrize(("second", "waited_ns", "before"), [("agreed", 660, "a2"), ("causal", 650, "a1")])
+def test_an_agreed_message_waits_for_its_place(second: str, waited_ns: int, before: str, tmp_path: Path) -> None:
     rows = timeline("agreed")
+    for row in rows:
+        if (row.sender, row.number) == ("a", 2):
+            row.level = second
     for row in rows:  # b knows nothing of a when it sends, so c's wait is one for the total order
         if (row.process, row.kind) == ("b", "deliver"):
             row.kind, row.label = "note", "nothing"
             row.view = row.sender = row.sender_incarnation = row.number = row.count = row.level = row.size = None
     path = Recorded(rows, tmp_path).path("b#1", "c")
-    assert costs(path[0]) == [("link", 60, ""), ("order", 660, "a2"), ("order", 80, "")]
+    assert costs(path[0]) == [("link", 60, ""), ("order", waited_ns, before), ("order", 740 - waited_ns, "")]
 
 
 def test_messages_of_one_row_wait_for_each_other(tmp_path: Path) -> None:

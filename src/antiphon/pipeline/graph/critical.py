@@ -127,12 +127,12 @@ def _deliver(run: CausalRun, reader: RowReader, message: Message, process: str) 
     ends = _ends(run, reader, message, process, rows, delivery, since_ns)
     if received_ns is None:
         possible = [
-            _split(send.time_ns, arrival_ns, delivery, some)
+            _split(send.time_ns, arrival_ns, some)
             for arrival_ns in (send.time_ns, delivery.time_ns)
             for some in (ends, _held_to_the_end(ends, message, delivery))
         ]
     else:
-        possible = [_split(send.time_ns, received_ns, delivery, ends)]
+        possible = [_split(send.time_ns, received_ns, ends)]
     return Delivery(
         message=message,
         process=process,
@@ -151,12 +151,12 @@ def _received_ns(own: list[Row], message: Message, process: str, send: Row) -> i
     return next((row.time_ns for row in own if row.kind == "receive"), None)
 
 
-def _split(sent_ns: int, received_ns: int, delivery: Row, ends: list[_End]) -> list[tuple[_End, int]]:
+def _split(sent_ns: int, received_ns: int, ends: list[_End]) -> list[tuple[_End, int]]:
     """What each wait cost if the message was received then."""
     result: list[tuple[_End, int]] = []
     reached_ns = sent_ns
     for end in (_End(LINK, received_ns), *ends):
-        until_ns = min(max(end.time_ns, reached_ns), max(delivery.time_ns, reached_ns))
+        until_ns = max(end.time_ns, reached_ns)
         result.append((end, until_ns - reached_ns))
         reached_ns = until_ns
     return result
@@ -185,7 +185,7 @@ def _ends(
         ends.append(before.get(HOLD_BACK, _End(HOLD_BACK, since_ns)))
     if rank >= AGREED_RANK and (placed := before.get(ORDER)) is not None:
         ends.append(placed)
-    if rank == SAFE_RANK and (slowest := _slowest(run, message, rows)) is not None:
+    if rank == SAFE_RANK and (slowest := _slowest(run, message, rows, delivery)) is not None:
         ends.append(slowest)
     rest = {AGREED_RANK: ORDER, SAFE_RANK: STABILITY}.get(rank, HANDOVER)
     return [*ends, _End(rest, delivery.time_ns)]
@@ -241,8 +241,11 @@ def _together(reader: RowReader, message: Message, process: str, delivery: Row, 
             yield _End(HOLD_BACK, int(rows.time_ns[row]), Message(message.group, message.sender, number))
 
 
-def _slowest(run: CausalRun, message: Message, rows: list[Row]) -> _End | None:
-    """Which member received the message last; None unless receive rows tell for all of them."""
+def _slowest(run: CausalRun, message: Message, rows: list[Row], delivery: Row) -> _End | None:
+    """Which member received the message last; None unless receive rows tell for all of them.
+
+    Who received it after the delivery was not waited for: the view had ended, or the clocks disagree.
+    """
     order = run.order
     own = order.run_of(order.places[message.group, message.sender], np.array([message.number]))[0]
     others = order.audiences[order.audience[own]] - {message.sender}
@@ -253,4 +256,4 @@ def _slowest(run: CausalRun, message: Message, rows: list[Row]) -> _End | None:
     if not others or not others <= received.keys():
         return None
     time_ns, process = max((received[other], other) for other in others)
-    return _End(STABILITY, time_ns, process=process)
+    return _End(STABILITY, time_ns, process=process) if time_ns <= delivery.time_ns else None

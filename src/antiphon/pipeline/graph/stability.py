@@ -88,7 +88,7 @@ def stability(order: Order, key: int, block: int, table: pa.Table) -> pa.Table:
     runs = np.arange(order.run_of(key, np.array([low]))[0], order.run_of(key, np.array([high - 1]))[0] + 1)
     by_process = _by_process(table)
     edges = [end for spans in by_process.values() for end in spans[:2]]
-    bounds = np.unique(np.clip(np.concatenate([order.start[runs], [high], *edges]), low, high))
+    bounds = np.unique(np.concatenate([np.maximum(order.start[runs], low), [high], *edges]))
     run = order.run_of(key, bounds[:-1])
     first_ns = {process: first_positions(bounds, *spans) for process, spans in by_process.items()}
     stable_ns, last, lacking = np.full(len(run), NEVER), np.full(len(run), None), np.full(len(run), None)
