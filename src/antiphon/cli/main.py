@@ -26,6 +26,7 @@ from antiphon.cli.demo import demo
 from antiphon.cli.formats import export, import_
 from antiphon.cli.feed import feed
 from antiphon.cli.listen import listen
+from antiphon.cli.lineage import lineage
 from antiphon.cli.sim import sim
 from antiphon.cli.structure import structure
 from antiphon.kernel.errors import AntiphonError
@@ -49,6 +50,7 @@ app.command()(structure)
 app.command()(listen)
 app.command()(feed)
 app.command()(campaign)
+app.command()(lineage)
 app.add_typer(bench)
 
 
