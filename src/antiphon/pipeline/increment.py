@@ -125,7 +125,7 @@ class Increment:
     def save(self) -> None:
         """Keep what was used and made; what was not used is of no use any more."""
         shelves = {kind: shelf.write(self._folder) for kind, shelf in self._shelves.items()}
-        manifest = {"version": STATE_VERSION, "code": _code_digest(), "files": self._files, "shelves": shelves}
+        manifest = {"version": STATE_VERSION, "code": code_digest(), "files": self._files, "shelves": shelves}
         fresh = self._folder / f"{MANIFEST}.new"
         fresh.write_text(json.dumps(manifest, indent=1) + "\n")
         fresh.rename(self._folder / MANIFEST)
@@ -156,7 +156,7 @@ class Increment:
             return empty
         try:
             manifest = json.loads(file.read_text())
-            if manifest["version"] != STATE_VERSION or manifest["code"] != _code_digest():
+            if manifest["version"] != STATE_VERSION or manifest["code"] != code_digest():
                 raise DamagedShelfError("it was made by another version")
             names = manifest["shelves"]
             shelves = {kind: Shelf.read(self._folder, names[kind], schema) for kind, schema in SCHEMAS.items()}
@@ -235,8 +235,8 @@ def _describe(history: History) -> dict[str, dict[str, Any]]:
     return files
 
 
-def _code_digest() -> str:
-    """Of the code that makes what is kept: other code might find otherwise."""
+def code_digest() -> str:
+    """Of the code that audits: other code might find otherwise."""
     package = Path(__file__).parent.parent
     folders = (package / "history", package / "pipeline")
     return digest_of_files(file for folder in folders for file in sorted(folder.rglob("*.py")))

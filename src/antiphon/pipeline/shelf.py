@@ -38,7 +38,8 @@ class Shelf:
         return batch
 
     def put(self, key: str, rows: pa.Table) -> None:
-        batches = rows.cast(self._schema).combine_chunks().to_batches()
+        # Taken row by row: a slice would keep the table alive that it was cut from.
+        batches = rows.cast(self._schema).take(pa.array(range(len(rows)), pa.int64())).combine_chunks().to_batches()
         empty = pa.RecordBatch.from_pylist([], self._schema)
         self._known[key] = self._used[key] = batches[0] if batches else empty
 
