@@ -47,7 +47,7 @@ def logs_of(pieces: list[Piece]) -> dict[str, dict[str, LogFacts]]:
     limits: dict[str, dict[tuple[str, str], int]] = {}
     for _ in range(2):
         batches = [summarise(piece, place, limits.get(piece.run, {})) for place, piece in enumerate(pieces)]
-        logs = gather_logs(summaries_of(pa.Table.from_batches(batches)), frozenset())
+        logs = gather_logs(summaries_of(pa.Table.from_batches(batches)), {})
         limits = {run: never_sent(of_run) for run, of_run in logs.items()}
     return logs
 

@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.reader import History
+from antiphon.history.errors import DamagedRowGroupError, UnusableHistoryError
+from antiphon.history.reader import Damage, History
 from antiphon.history.start import parse_start
 from antiphon.pipeline.audit import settled, views
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
@@ -86,7 +87,10 @@ def _audit(
     increment: Increment | None,
 ) -> Audit:
     tell(f"reading {history.rows:,} rows")
-    logs, summaries = _first_pass(spark, history, tasks, increment)
+    history, summaries = _first_pass(spark, history, tasks, increment)
+    lost = {damage.unit for damage in history.damages}
+    tasks = [tuple(unit for unit in task if unit not in lost) for task in tasks]
+    logs, summaries = _logs(spark, history, tasks, summaries)
     starts = [(summary["run"], start) for summary in summaries for start in summary["starts"]]
     promises = gather([(run, start["group"], parse_start(start["label"])) for run, start in starts], promise)
     tell(f"checking {sum(summary['events'] for summary in summaries):,} events")
@@ -110,14 +114,29 @@ def _audit(
 
 def _first_pass(
     spark: SparkSession, history: History, tasks: list[Task], increment: Increment | None
-) -> tuple[Logs, list[Summary]]:
-    unfinished = history.unfinished()
+) -> tuple[History, list[Summary]]:
+    """The summaries of all that can be read, and the history without the row groups that cannot."""
 
     def make(chosen: list[int]) -> pa.Table:
         return _summarise(spark, tasks, chosen, {})
 
     table = make(list(range(len(tasks)))) if increment is None else increment.summaries(make)
     summaries = summaries_of(table)
+    damages = [
+        Damage(tasks[summary["task"]][summary["damaged"]], summary["problem"])
+        for summary in summaries
+        if summary["damaged"] is not None
+    ]
+    damages.sort(key=lambda damage: history.units.index(damage.unit))
+    rest = history.without(damages) if damages else history
+    return rest, [summary for summary in summaries if summary["damaged"] is None]
+
+
+def _logs(
+    spark: SparkSession, history: History, tasks: list[Task], summaries: list[Summary]
+) -> tuple[Logs, list[Summary]]:
+    """The logs; where something was delivered that was never sent, with summaries that leave it out."""
+    unfinished = history.unfinished()
     logs = gather_logs(summaries, unfinished)
     limits = {run: beyond for run, of_run in logs.items() if (beyond := never_sent(of_run))}
     if limits:
@@ -144,19 +163,32 @@ def _summarise(spark: SparkSession, tasks: list[Task], chosen: list[int], limits
         return _summaries(tasks[place], place, limits)
 
     table = _over_tasks(spark, chosen, work, SUMMARY).toArrow()
-    problems = sorted(problem for problem in table["problem"].to_pylist() if problem is not None)
-    if problems:
-        raise UnusableHistoryError(None, problems[0])
+    unusable = table.filter(pc.and_(pc.is_valid(table["problem"]), pc.is_null(table["damaged"])))["problem"]
+    if len(unusable):
+        raise UnusableHistoryError(None, min(unusable.to_pylist()))
     return table
 
 
 def _summaries(task: Task, place: int, limits: Limits) -> Iterator[pa.RecordBatch]:
-    """The summaries of one task; what makes the history unusable travels as a row, since exceptions travel badly."""
-    try:
-        for piece in read_pieces(task):
-            yield summarise(piece, place, limits.get(piece.run, {}))
-    except UnusableHistoryError as error:
-        yield pa.RecordBatch.from_pylist([{"problem": str(error)}], SUMMARY)
+    """The summaries of one task. What is damaged or makes the history unusable travels as a row, since exceptions
+    travel badly."""
+    sound = task
+    while True:
+        try:
+            for piece in read_pieces(sound):  # all is read before the first piece
+                yield summarise(piece, place, limits.get(piece.run, {}))
+        except DamagedRowGroupError as error:
+            damaged = next(unit for unit in sound if unit.file == str(error.path) and unit.row_group == error.row_group)
+            sound = tuple(unit for unit in sound if unit != damaged)
+            row = {"task": place, "damaged": task.index(damaged), "problem": error.problem}
+            yield pa.RecordBatch.from_pylist([row], SUMMARY)
+        except UnusableHistoryError as error:
+            names = sorted({Path(unit.file).name for unit in sound})
+            where = f" (in {', '.join(names)})" if error.path is None and len(names) > 1 else ""
+            yield pa.RecordBatch.from_pylist([{"problem": f"{error}{where}"}], SUMMARY)
+            return
+        else:
+            return
 
 
 def _second_pass(
@@ -318,7 +350,7 @@ def _add_open_logs(tallies: Mapping[str, Tally], run: Run, promises: Promises, t
         for log in run.logs.values():
             if log.open:
                 tally.unknown += 1
-                tally.open_logs.append(open_log_text(log.process, log.rows, told_run))
+                tally.open_logs.append(open_log_text(log.process, log.rows, told_run, log.behind, log.cause))
             elif guarantee == SETTLED and log.early:
                 tally.open_logs.append(early_text(log.process, log.ending, told_run))
 

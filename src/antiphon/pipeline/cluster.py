@@ -45,6 +45,11 @@ class Answer(NamedTuple):
 def check_workers(spark: SparkSession, history: Path) -> None:
     """Raises SparkError, with what to do, if the cluster cannot audit the history."""
     _await_executor(spark)
+    ask_workers(spark, history)
+
+
+def ask_workers(spark: SparkSession, history: Path) -> None:
+    """Raises SparkError if a worker that there is cannot do its part."""
     file = Path(History.open(history).units[0].file).resolve()
     slots = max(2, spark.sparkContext.defaultParallelism)
     try:
