@@ -1,4 +1,4 @@
-"""A real cluster: the same verdicts as in local mode while a worker is killed; and what workers lack is said plainly."""
+"""A real cluster: the same verdicts as in local mode while a worker is killed; what workers lack is said plainly."""
 
 from pathlib import Path
 
