@@ -3,6 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz networks views measure bench peers latency paper stall recording scaling streams
+.PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz networks views measure bench peers latency paper stall recording scaling cluster
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,6 +19,7 @@ help:
 	@echo 'make campaign 2,000 simulated seeds with all faults, audited in-process'
 	@echo 'make crowds   20,000 simulated seeds: overlapping groups, whose members come, go, crash and come back'
 	@echo 'make twin     50 seeds through Spark and the reference auditor, which must agree'
+	@echo 'make cluster  an audit on a Spark cluster of its own, and kill -9 of a worker in the middle'
 	@echo 'make mutants  protocols broken on purpose, each let loose until it is caught'
 	@echo 'make fuzz     a million spoiled datagrams into a working group'
 	@echo 'make networks seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
@@ -80,6 +82,9 @@ crowds: setup
 
 twin: setup
 	$(BIN)/python -m tests.simulation.spark_twin --seeds 0:50
+
+cluster: setup
+	$(BIN)/python -m tests.pipeline.cluster
 
 mutants: setup
 	ANTIPHON_PURE=1 $(BIN)/python -m tests.mutants.hunt

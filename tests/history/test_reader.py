@@ -47,7 +47,7 @@ def test_a_directory_is_read_whole(tmp_path: Path) -> None:
     history = History.open(tmp_path)
     assert history.rows == 10
     assert {row.process for row in history.read_rows()} == {"a", "b"}
-    assert history.unfinished() == frozenset()
+    assert history.unfinished() == {}
 
 
 def test_a_single_file_is_a_history(tmp_path: Path) -> None:
@@ -196,13 +196,13 @@ def test_a_truncated_file_beside_readable_ones(tmp_path: Path) -> None:
     truncate(write(tmp_path / "b-1-00000.parquet", make_table("b")), 700)
     history = History.open(tmp_path)
     assert {row.process for row in history.read_rows()} == {"a"}
-    assert history.unfinished() == {("r", "b/1")}
+    assert history.unfinished() == {("r", "b/1"): "b-1-00000.parquet has no readable end"}
 
 
 def test_a_partial_file_is_a_fact(tmp_path: Path) -> None:
     write(tmp_path / "a-1-00000.parquet", make_table("a"))
     (tmp_path / "a-1-00001.parquet.partial").write_bytes(b"PAR1")
-    assert History.open(tmp_path).unfinished() == {("r", "a/1")}
+    assert History.open(tmp_path).unfinished() == {("r", "a/1"): "a-1-00001.parquet.partial was never completed"}
 
 
 def test_leftovers_belong_to_the_runs_beside_them(tmp_path: Path) -> None:
@@ -211,5 +211,8 @@ def test_leftovers_belong_to_the_runs_beside_them(tmp_path: Path) -> None:
     (tmp_path / "two" / "b-1-00000.parquet.partial").touch()
     (tmp_path / "three").mkdir()
     (tmp_path / "three" / "odd.parquet").touch()
-    unfinished = History.open(tmp_path).unfinished()
-    assert unfinished == {("second", "b/1"), ("first", "odd.parquet"), ("second", "odd.parquet")}
+    assert History.open(tmp_path).unfinished() == {
+        ("second", "b/1"): "b-1-00000.parquet.partial was never completed",
+        ("first", "odd.parquet"): "odd.parquet is empty",
+        ("second", "odd.parquet"): "odd.parquet is empty",
+    }

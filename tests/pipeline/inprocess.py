@@ -50,9 +50,9 @@ def count(rows: Sequence[Row], *, piece_rows: int, promise: Sequence[str] | None
         return summaries_of(pa.Table.from_batches(batches))
 
     found = summaries({})
-    logs = gather_logs(found, frozenset())
+    logs = gather_logs(found, {})
     limits = {run: never_sent(of_run) for run, of_run in logs.items()}
-    logs = gather_logs(summaries(limits), frozenset())
+    logs = gather_logs(summaries(limits), {})
     starts = [(summary["run"], start) for summary in found for start in summary["starts"]]
     promises = gather([(run, start["group"], parse_start(start["label"])) for run, start in starts], promise)
     sums = {guarantee: [0, 0, 0] for guarantee in CHECKED}

@@ -124,7 +124,10 @@ def test_leftover_files(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "r" / "q-1-00001.parquet.partial").touch()
     result = check_equal(spark, tmp_path)
     assert result.verdict == UNKNOWN
-    assert result.findings[0].reason == "1 delivery is left open: the log of q/1 is cut short after 4 rows"
+    assert result.findings[0].reason == (
+        "1 delivery is left open: "
+        "the log of q/1 is cut short after 4 rows (q-1-00001.parquet.partial was never completed)"
+    )
 
 
 def test_a_truncated_log_beside_whole_ones(spark: SparkSession, tmp_path: Path) -> None:

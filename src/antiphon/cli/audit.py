@@ -1,5 +1,6 @@
 """`antiphon audit`: hold a recorded history to the promises of its run."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -24,6 +25,12 @@ def audit(
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Also write a self-contained HTML report.")
     ] = None,
+    incremental: Annotated[
+        bool,
+        typer.Option(
+            "--incremental", help="Build on the last such audit; what is found is kept in DIR/.antiphon-audit."
+        ),
+    ] = False,
 ) -> None:
     """Prove from a recorded history whether every promise was kept.
 
@@ -34,12 +41,15 @@ def audit(
       antiphon audit run1
       antiphon audit run1 --report run1.html
       antiphon audit run1 --promise causal,settled --json
+      antiphon audit run1 --incremental             again as run1 grows: only what is new is read
       antiphon audit run1 --master spark://cluster:7077
     """
     promised = tuple(name.strip() for name in promise.split(",")) if promise is not None else None
-    result = audit_history(history, master=master, promise=promised, report=report)
+    result, reuse = audit_history(history, master=master, promise=promised, report=report, incremental=incremental)
     if json:
-        show_json(audit_document(result))
+        show_json(audit_document(result) | ({} if reuse is None else {"incremental": asdict(reuse)}))
     else:
         show(audit_table(result))
+        if reuse is not None:
+            show("\n".join(["", *(f"Note: {note}." for note in reuse.notes), f"Incremental: {reuse.sentence()}."]))
     raise typer.Exit(EXIT_CODES[result.verdict])

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from antiphon.cli.console import quiet_standard_output, steps
 from antiphon.history.reader import History
@@ -12,18 +12,35 @@ from antiphon.pipeline.promises import gather
 from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit
 from antiphon.report.html import write_report
 
+if TYPE_CHECKING:
+    from antiphon.pipeline.increment import Reuse
+
 EXIT_CODES: Final = {KEPT: 0, BROKEN: 1, UNKNOWN: 3}
 
 
-def audit_history(history: Path, *, master: str | None, promise: tuple[str, ...] | None, report: Path | None) -> Audit:
+class Audited(NamedTuple):
+    """A result, and, where the audit was incremental, what it could build on."""
+
+    audit: Audit
+    reuse: "Reuse | None"
+
+
+def audit_history(
+    history: Path,
+    *,
+    master: str | None,
+    promise: tuple[str, ...] | None,
+    report: Path | None,
+    incremental: bool = False,
+) -> Audited:
     """Audit `history` and, if asked, write the report; says meanwhile what it is doing, on standard error."""
     _refuse_early(history, promise, report)
     # Spark prints what it likes wherever it likes; standard output belongs to the result alone.
     with quiet_standard_output(), steps("starting Spark") as step:
-        result = _audit_on_spark(history, master, promise, step)
+        result = _audit_on_spark(history, master, promise, incremental, step)
         if report is not None:
             step(f"writing {report}")
-            write_report(result, history, report)
+            write_report(result.audit, history, report)
     return result
 
 
@@ -43,15 +60,22 @@ def refuse_without_spark(what: str, *also: str) -> None:
 
 
 def _audit_on_spark(
-    history: Path, master: str | None, promise: tuple[str, ...] | None, step: Callable[[str], None]
-) -> Audit:
+    history: Path, master: str | None, promise: tuple[str, ...] | None, incremental: bool, step: Callable[[str], None]
+) -> Audited:
     # Imported here, since Spark is an extra and its import is slow.
-    from antiphon.pipeline.auditor import audit
+    from antiphon.pipeline.auditor import audit, audit_increment
+    from antiphon.pipeline.cluster import check_workers
     from antiphon.pipeline.failures import spark_failures
-    from antiphon.pipeline.session import make_session
+    from antiphon.pipeline.session import is_local, make_session
 
     with spark_failures(unreachable_hint(master)):
-        return audit(history, make_session(master), promise=promise, progress=step)
+        session = make_session(master)
+        if not is_local(master):
+            step("asking the workers of the cluster")
+            check_workers(session, history)
+        if incremental:
+            return Audited(*audit_increment(history, session, promise=promise, progress=step))
+        return Audited(audit(history, session, promise=promise, progress=step), None)
 
 
 def unreachable_hint(master: str | None) -> str | None:

@@ -59,7 +59,7 @@ def demo(
     show(Text(_sentence(result)))
     if not result.completed:
         complain("the run did not go quiet in time, so the audit cannot tell whether everything would have arrived")
-    audit = audit_history(history, master=None, promise=None, report=report)
+    audit, _ = audit_history(history, master=None, promise=None, report=report)
     show(audit_table(audit))
     show(Text(f"\nhistory  {history}\nreport   {report}  (open it in a browser)"))
     raise typer.Exit(EXIT_CODES[audit.verdict])

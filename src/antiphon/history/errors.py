@@ -14,6 +14,14 @@ class UnusableHistoryError(AntiphonError):
         self.problem = problem
 
 
+class DamagedRowGroupError(UnusableHistoryError):
+    """A row group whose bytes are not what was written: the rest of the history can be used without it."""
+
+    def __init__(self, path: Path, row_group: int, problem: str) -> None:
+        super().__init__(path, f"row group {row_group} {problem}")
+        self.row_group = row_group
+
+
 class HistoryWriteError(AntiphonError):
     """A segment could not be written; nothing recorded from its rows on is kept."""
 

@@ -3,22 +3,25 @@
 A file that is not what it should be is refused with a sentence that says why. A file that was being written when
 its process died is no error: `….parquet.partial`, or a `….parquet` that begins like one and has no end. It is left
 over, and the log that it belongs to was cut short. So it is with a file that a manifest lists and that is gone
-(`antiphon.history.manifest`). Only if nothing at all can be read is the history unusable.
+(`antiphon.history.manifest`), and so with a log of which a row group cannot be read, because bytes of it are damaged;
+where pages carry checksums, as those of the recorder do, no damage in them goes unnoticed. Only if nothing at all can
+be read is the history unusable.
 
 Memory: one row group at a time, except for `read_rows`, which is meant for small histories.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, NamedTuple, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
+from pyarrow.fs import LocalFileSystem
 
-from antiphon.history.errors import UnusableHistoryError
+from antiphon.history.errors import DamagedRowGroupError, UnusableHistoryError
 from antiphon.history.manifest import NAME, Manifest
 from antiphon.history.schema import SCHEMA, SCHEMA_VERSION, Row
 from antiphon.history.segments import PARTIAL, SUFFIX, log_of
@@ -26,6 +29,7 @@ from antiphon.history.validity import column_problems, row_problem
 from antiphon.history.versions import upgrade, version_of
 
 MAGIC: Final = b"PAR1"
+CAUSE_LENGTH_MAX: Final = 120
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,23 @@ class Unit:
     rows: int
 
 
+class Stretch(NamedTuple):
+    """What the statistics of a row group tell, where it holds rows of one log only."""
+
+    run: str
+    process: str
+    incarnation: int
+    first_index: int
+    last_index: int
+
+
+class Damage(NamedTuple):
+    """A row group that cannot be read, and why."""
+
+    unit: Unit
+    cause: str
+
+
 @dataclass(frozen=True)
 class History:
     """The files of a history, looked at but not yet read."""
@@ -47,6 +68,8 @@ class History:
     units: tuple[Unit, ...]
     leftovers: tuple[Path, ...]
     """Files that were being written when their process died, or that a manifest lists and that are gone."""
+    damages: tuple[Damage, ...] = ()
+    """The row groups that turned out to be damaged when they were read. They are not among the units."""
 
     @classmethod
     def open(cls, path: Path | str) -> Self:
@@ -78,6 +101,25 @@ class History:
     def rows(self) -> int:
         return sum(unit.rows for unit in self.units)
 
+    def without(self, damages: Iterable[Damage]) -> Self:
+        """The rest, where some row groups cannot be read."""
+        damages = (*self.damages, *damages)
+        lost = {damage.unit for damage in damages}
+        units = tuple(unit for unit in self.units if unit not in lost)
+        if not units:
+            raise UnusableHistoryError(self.path, f"no row group in it can be read: {damages[0].cause}")
+        return replace(self, units=units, damages=damages)
+
+    def checked(self) -> Self:
+        """The rest, where some row groups cannot be read; reads them all to see."""
+        damages = []
+        for unit in self.units:
+            try:
+                read_unit(unit)
+            except DamagedRowGroupError as error:
+                damages.append(Damage(unit, error.problem))
+        return self.without(damages) if damages else self
+
     def tables(self) -> Iterator[pa.Table]:
         """All rows, one row group at a time, checked."""
         return (read_unit(unit) for unit in self.units)
@@ -86,25 +128,34 @@ class History:
         """All rows at once."""
         return [row for table in self.tables() for row in rows_of_table(table)]
 
-    def unfinished(self) -> frozenset[tuple[str, str]]:
-        """(run, "name/incarnation") of the logs to which leftovers belong.
+    def unfinished(self) -> dict[tuple[str, str], str]:
+        """Of which logs a leftover or a damaged row group shows that they were cut short, and which it is.
 
-        A leftover's name tells the process; its runs are those of the readable files beside it, or all runs where
-        there are none. A leftover that is not named as a segment stands for a log of its own.
+        A log is named by its run and "name/incarnation". A leftover's name tells the process; its runs are those of
+        the readable files beside it, or all runs where there are none. One that is not named as a segment stands for a
+        log of its own. A damaged row group tells its log by its statistics, or else by its file, as a leftover does.
         """
-        if not self.leftovers:
-            return frozenset()
-        runs: dict[Path, set[str]] = {}
-        for file in sorted({unit.file for unit in self.units}):
-            column = pq.read_table(file, columns=["run"])["run"]
-            runs.setdefault(Path(file).parent, set()).update(pc.unique(column).to_pylist())
-        everywhere = set().union(*runs.values())
-        result = set()
+        if not self.leftovers and not self.damages:
+            return {}
+        causes: dict[tuple[str, str], list[str]] = {}
+        runs = self._runs_by_folder()
+        for damage in self.damages:
+            stretch = stretch_of(damage.unit)
+            known = [(stretch.run, f"{stretch.process}/{stretch.incarnation}")] if stretch else None
+            for log in known or _logs_by_name(Path(damage.unit.file), runs):
+                causes.setdefault(log, []).append(_extent_text(damage, stretch))
         for leftover in self.leftovers:
-            log = log_of(leftover)
-            process = f"{log[0]}/{log[1]}" if log else leftover.name
-            result |= {(run, process) for run in runs.get(leftover.parent, everywhere)}
-        return frozenset(result)
+            for log in _logs_by_name(leftover, runs):
+                causes.setdefault(log, []).append(_leftover_text(leftover))
+        return {log: " and ".join(texts) for log, texts in causes.items()}
+
+    def _runs_by_folder(self) -> dict[Path, set[str]]:
+        runs: dict[Path, set[str]] = {}
+        for unit in self.units:
+            stretch = stretch_of(unit)
+            names = {stretch.run} if stretch else set(read_unit(unit)["run"].unique().to_pylist())
+            runs.setdefault(Path(unit.file).parent, set()).update(names)
+        return runs
 
     def first_delivery(self, run: str, process: str, group: str, sender: str, number: int) -> Row | None:
         """The row by which a process first delivered a message. Row groups that cannot hold it are not read."""
@@ -118,9 +169,13 @@ class History:
             & (pc.field("number") <= number)
             & (pc.field("number") + pc.field("count") > number)
         )
-        files = sorted({unit.file for unit in self.units})
-        found = rows_of_table(ds.dataset(files, schema=SCHEMA, format="parquet").to_table(filter=chosen))
-        return min(found, key=lambda row: row.index, default=None)
+        row_groups: dict[str, list[int]] = {}
+        for unit in self.units:
+            row_groups.setdefault(unit.file, []).append(unit.row_group)
+        system, parquet = LocalFileSystem(), ds.ParquetFileFormat()
+        parts = [parquet.make_fragment(file, system, row_groups=own) for file, own in sorted(row_groups.items())]
+        dataset = ds.FileSystemDataset(parts, SCHEMA, parquet, system)
+        return min(rows_of_table(dataset.to_table(filter=chosen)), key=lambda row: row.index, default=None)
 
 
 def _in_log(run: str, process: str) -> pc.Expression:
@@ -136,9 +191,11 @@ def _units_of(file: Path) -> list[Unit] | None:
             beginning = stream.read(len(MAGIC))
         metadata = pq.read_metadata(file) if beginning == MAGIC else None
         schema = metadata.schema.to_arrow_schema() if metadata is not None else None
-    except pa.ArrowInvalid:
+    except (pa.ArrowException, UnicodeDecodeError):
         return None
     except OSError as error:
+        if error.errno is None:  # Arrow's word for an end that makes no sense
+            return None
         raise UnusableHistoryError(file, f"it cannot be read: {error.strerror or error}") from error
     if metadata is None or schema is None:
         if beginning and not MAGIC.startswith(beginning):
@@ -176,20 +233,68 @@ def _nothing_readable(leftovers: list[Path]) -> str:
     return f"no file in it can be read: {example} was cut short before it was complete; record the run again"
 
 
+def stretch_of(unit: Unit) -> Stretch | None:
+    """Whose rows a row group holds, and which, if its statistics tell."""
+    try:
+        with pq.ParquetFile(unit.file) as parquet:
+            group = parquet.metadata.row_group(unit.row_group)
+            columns = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
+            statistics = [columns[name].statistics for name in ("run", "process", "incarnation", "index")]
+            if not all(known is not None and known.has_min_max for known in statistics):
+                return None
+            least, most = [known.min for known in statistics], [known.max for known in statistics]
+    except (pa.ArrowException, OSError, ValueError):  # a damaged end; reading the rows will tell
+        return None
+    run, process, incarnation, first_index = least
+    return Stretch(run, process, incarnation, first_index, most[3]) if least[:3] == most[:3] else None
+
+
 def read_unit(unit: Unit) -> pa.Table:
-    """The rows of one row group, as SCHEMA has them; refused if a row makes no sense."""
+    """The rows of one row group, as SCHEMA has them; refused if a row makes no sense.
+
+    Raises DamagedRowGroupError where the bytes are not what was written.
+    """
     file = Path(unit.file)
     try:
-        with pq.ParquetFile(file) as parquet:
+        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
             version = version_of({**(parquet.schema_arrow.metadata or {}), **(parquet.metadata.metadata or {})})
             columns = SCHEMA.names if version == SCHEMA_VERSION else None
             table = upgrade(parquet.read_row_group(unit.row_group, columns=columns, use_threads=False), version)
         table = table.select(SCHEMA.names).cast(_NULLABLE)
+        table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
-        raise UnusableHistoryError(file, f"row group {unit.row_group} cannot be read ({error})") from error
+        if isinstance(error, OSError) and error.errno is not None:
+            raise UnusableHistoryError(file, f"it cannot be read: {error.strerror}") from error
+        cause = " ".join(str(error).split())[:CAUSE_LENGTH_MAX]
+        raise DamagedRowGroupError(file, unit.row_group, f"cannot be read ({cause})") from error
+    if len(table) != unit.rows:
+        raise DamagedRowGroupError(file, unit.row_group, f"holds {len(table)} rows instead of {unit.rows}")
     if problem := row_problem(table):
         raise UnusableHistoryError(file, f"row {unit.first_row + problem[0]} makes no sense: {problem[1]}")
     return table
+
+
+def _logs_by_name(file: Path, runs: Mapping[Path, set[str]]) -> list[tuple[str, str]]:
+    """The logs to which a file belongs by its name and by the files beside it."""
+    log = log_of(file)
+    process = f"{log[0]}/{log[1]}" if log else file.name
+    return sorted((run, process) for run in runs.get(file.parent, set().union(*runs.values())))
+
+
+def _leftover_text(file: Path) -> str:
+    if file.name.endswith(PARTIAL):
+        return f"{file.name} was never completed"
+    if not file.exists():
+        return f"{file.name}, which {NAME} lists, is gone"
+    return f"{file.name} has no readable end" if file.stat().st_size else f"{file.name} is empty"
+
+
+def _extent_text(damage: Damage, stretch: Stretch | None) -> str:
+    first, last = damage.unit.first_row, damage.unit.first_row + damage.unit.rows - 1
+    which = (
+        f"rows {first} to {last} of the file" if stretch is None else f"rows {stretch[3]} to {stretch[4]} of the log"
+    )
+    return f"{which} are damaged: {Path(damage.unit.file).name}, {damage.cause}"
 
 
 def rows_of_table(table: pa.Table) -> list[Row]:

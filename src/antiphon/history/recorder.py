@@ -9,6 +9,8 @@ synced: a machine that loses power may lose more, and the reader will find the l
 Limits: at most QUEUE_SEGMENTS full segments wait for the thread; when the queue is full, the caller waits. When a
 segment cannot be written, every later call raises HistoryWriteError, and so does `close`.
 
+Pages carry checksums, so that the reader can tell damaged bytes from others.
+
 What is written is a function of the calls alone: no clock, no chance, no name that differs from run to run.
 """
 
@@ -126,7 +128,7 @@ class Recorder(Log):
         partial = file.with_name(file.name + PARTIAL)
         try:
             table = to_table(self, first_index, rows)
-            pq.write_table(table, partial, compression="zstd", row_group_size=len(rows))
+            pq.write_table(table, partial, compression="zstd", row_group_size=len(rows), write_page_checksum=True)
             partial.rename(file)
         except Exception as error:  # whatever it was, the caller must hear of it, and the thread must go on emptying
             self._failure = HistoryWriteError(file, str(error) or type(error).__name__)

@@ -22,14 +22,15 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.reader import History
+from antiphon.history.errors import DamagedRowGroupError, UnusableHistoryError
+from antiphon.history.reader import Damage, History
 from antiphon.history.start import parse_start
 from antiphon.pipeline.audit import settled, views
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
-from antiphon.pipeline.audit.logs import LogFacts, gather_logs
+from antiphon.pipeline.audit.logs import ENDLESS, LogFacts, gather_logs
 from antiphon.pipeline.audit.look import LOOK, Look, Sights, Wishes, look, sights_of
 from antiphon.pipeline.audit.order import never_sent
 from antiphon.pipeline.audit.pieces import Task, plan, read_pieces
@@ -38,6 +39,7 @@ from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.summary import SUMMARY, Summary, summaries_of, summarise
 from antiphon.pipeline.audit.total import Placed, Tangle
 from antiphon.pipeline.explain import early_text, open_log_text
+from antiphon.pipeline.increment import TASK, Increment, Reuse, opened
 from antiphon.pipeline.passes import over_numbers, share
 from antiphon.pipeline.promises import CHECKED, SETTLED, Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
@@ -58,18 +60,41 @@ def audit(
     `progress` is told, in words, what begins. Raises UnusableHistoryError if the input is no history, and
     UnknownGuaranteeError for a guarantee that cannot be checked.
     """
-    tell = progress or _say_nothing
     gather((), promise)  # a wrong name is refused before anything is read
     history = History.open(path)
+    return _audit(history, plan(history), spark, promise, progress or _say_nothing, None)
+
+
+def audit_increment(
+    path: Path | str, spark: SparkSession, promise: Sequence[str] | None = None, progress: Progress | None = None
+) -> tuple[Audit, Reuse]:
+    """The same result as that of `audit`, built on what the last such audit kept beside the history."""
+    gather((), promise)
+    history = History.open(path)
     tasks = plan(history)
+    with opened(history, tasks) as increment:
+        return _audit(history, tasks, spark, promise, progress or _say_nothing, increment), increment.reuse
+
+
+def _audit(
+    history: History,
+    tasks: list[Task],
+    spark: SparkSession,
+    promise: Sequence[str] | None,
+    tell: Progress,
+    increment: Increment | None,
+) -> Audit:
     tell(f"reading {history.rows:,} rows")
-    logs, summaries = _first_pass(spark, history, tasks)
+    history, summaries = _first_pass(spark, history, tasks, increment)
+    lost = {damage.unit for damage in history.damages}
+    tasks = [tuple(unit for unit in task if unit not in lost) for task in tasks]
+    logs, summaries = _logs(spark, history, tasks, summaries)
     starts = [(summary["run"], start) for summary in summaries for start in summary["starts"]]
     promises = gather([(run, start["group"], parse_start(start["label"])) for run, start in starts], promise)
     tell(f"checking {sum(summary['events'] for summary in summaries):,} events")
-    look = _looker(spark, tasks, logs)
+    look = _looker(spark, tasks, logs, increment)
     runs = prepare(logs, promises, look)
-    judged = _second_pass(spark, tasks, runs, promises)
+    judged = _second_pass(spark, tasks, runs, promises, increment).persist()
     tell("adding up")
     tangles = find_tangles(runs, _placements(judged), look)
     tallies = _tallies(judged, runs, promises, tangles, history)
@@ -85,41 +110,88 @@ def audit(
     )
 
 
-def _first_pass(spark: SparkSession, history: History, tasks: list[Task]) -> tuple[Logs, list[Summary]]:
+def _first_pass(
+    spark: SparkSession, history: History, tasks: list[Task], increment: Increment | None
+) -> tuple[History, list[Summary]]:
+    """The summaries of all that can be read, and the history without the row groups that cannot."""
+
+    def make(chosen: list[int]) -> pa.Table:
+        return _summarise(spark, tasks, chosen, {})
+
+    table = make(list(range(len(tasks)))) if increment is None else increment.summaries(make)
+    summaries = summaries_of(table)
+    damages = [
+        Damage(tasks[summary["task"]][summary["damaged"]], summary["problem"])
+        for summary in summaries
+        if summary["damaged"] is not None
+    ]
+    damages.sort(key=lambda damage: history.units.index(damage.unit))
+    rest = history.without(damages) if damages else history
+    return rest, [summary for summary in summaries if summary["damaged"] is None]
+
+
+def _logs(
+    spark: SparkSession, history: History, tasks: list[Task], summaries: list[Summary]
+) -> tuple[Logs, list[Summary]]:
+    """The logs; where something was delivered that was never sent, with summaries that leave it out."""
     unfinished = history.unfinished()
-    summaries = _summarise(spark, tasks, {})
     logs = gather_logs(summaries, unfinished)
     limits = {run: beyond for run, of_run in logs.items() if (beyond := never_sent(of_run))}
     if limits:
-        summaries = _summarise(spark, tasks, limits)
+        chosen = sorted({summary["task"] for summary in summaries if _goes_beyond(summary, limits)})
+        others = [summary for summary in summaries if summary["task"] not in chosen]
+        summaries = others + summaries_of(_summarise(spark, tasks, chosen, limits))
         logs = gather_logs(summaries, unfinished)
     return logs, summaries
 
 
-def _summarise(spark: SparkSession, tasks: list[Task], limits: Limits) -> list[Summary]:
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for place in batch.column(0).to_pylist():
-                yield from _summaries(tasks[place], place, limits)
+def _goes_beyond(summary: Summary, limits: Limits) -> bool:
+    """Whether a piece delivers what was never sent: only there do the limits make a difference."""
+    own = limits.get(summary["run"], {})
+    return any(
+        int(entry["ends"][-1]) - 1 > own.get((entry["group"], entry["sender"]), ENDLESS)
+        for entry in summary["delivered"]
+    )
 
-    table = _over_tasks(spark, tasks, work, SUMMARY).toArrow()
-    summaries = summaries_of(table)
-    problems = sorted(summary["problem"] for summary in summaries if summary["problem"] is not None)
-    if problems:
-        raise UnusableHistoryError(None, problems[0])
-    return summaries
+
+def _summarise(spark: SparkSession, tasks: list[Task], chosen: list[int], limits: Limits) -> pa.Table:
+    """Rows of SUMMARY for some tasks."""
+
+    def work(place: int) -> Iterator[pa.RecordBatch]:
+        return _summaries(tasks[place], place, limits)
+
+    table = _over_tasks(spark, chosen, work, SUMMARY).toArrow()
+    unusable = table.filter(pc.and_(pc.is_valid(table["problem"]), pc.is_null(table["damaged"])))["problem"]
+    if len(unusable):
+        raise UnusableHistoryError(None, min(unusable.to_pylist()))
+    return table
 
 
 def _summaries(task: Task, place: int, limits: Limits) -> Iterator[pa.RecordBatch]:
-    """The summaries of one task; what makes the history unusable travels as a row, since exceptions travel badly."""
-    try:
-        for piece in read_pieces(task):
-            yield summarise(piece, place, limits.get(piece.run, {}))
-    except UnusableHistoryError as error:
-        yield pa.RecordBatch.from_pylist([{"problem": str(error)}], SUMMARY)
+    """The summaries of one task. What is damaged or makes the history unusable travels as a row, since exceptions
+    travel badly."""
+    sound = task
+    while True:
+        try:
+            for piece in read_pieces(sound):  # all is read before the first piece
+                yield summarise(piece, place, limits.get(piece.run, {}))
+        except DamagedRowGroupError as error:
+            damaged = next(unit for unit in sound if unit.file == str(error.path) and unit.row_group == error.row_group)
+            sound = tuple(unit for unit in sound if unit != damaged)
+            row = {"task": place, "damaged": task.index(damaged), "problem": error.problem}
+            yield pa.RecordBatch.from_pylist([row], SUMMARY)
+        except UnusableHistoryError as error:
+            names = sorted({Path(unit.file).name for unit in sound})
+            where = f" (in {', '.join(names)})" if error.path is None and len(names) > 1 else ""
+            yield pa.RecordBatch.from_pylist([{"problem": f"{error}{where}"}], SUMMARY)
+            return
+        else:
+            return
 
 
-def _second_pass(spark: SparkSession, tasks: list[Task], runs: Mapping[str, Run], promises: Promises) -> DataFrame:
+def _second_pass(
+    spark: SparkSession, tasks: list[Task], runs: Mapping[str, Run], promises: Promises, increment: Increment | None
+) -> DataFrame:
     orders = {name: (run.order, run.positions) for name, run in runs.items()}
     knowledge = {
         (piece["task"], name, process): known
@@ -127,34 +199,57 @@ def _second_pass(spark: SparkSession, tasks: list[Task], runs: Mapping[str, Run]
         for process, log in run.logs.items()
         for piece, known in PieceKnowledge.of_log(log)
     }
-    shared = share(spark, (orders, knowledge))
 
-    def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        orders, knowledge = shared.value
-        for batch in batches:
-            for place in batch.column(0).to_pylist():
-                for piece in read_pieces(tasks[place]):
-                    known = knowledge.get((place, piece.run, piece.process))
-                    if known is not None:  # else it lies behind a gap
-                        yield judge(piece, *orders[piece.run], known, promises)
+    def make(chosen: list[int]) -> DataFrame:
+        shared = share(spark, (orders, knowledge))
 
-    return _over_tasks(spark, tasks, work, JUDGED).persist()
+        def work(place: int) -> Iterator[pa.RecordBatch]:
+            orders, knowledge = shared.value
+            for piece in read_pieces(tasks[place]):
+                known = knowledge.get((place, piece.run, piece.process))
+                if known is not None:  # else it lies behind a gap
+                    yield _of_task(judge(piece, *orders[piece.run], known, promises), place)
+
+        return _over_tasks(spark, chosen, work, JUDGED.append(TASK))
+
+    if increment is None:
+        return make(list(range(len(tasks))))
+    return spark.createDataFrame(increment.judgements(runs, promises, lambda chosen: make(chosen).toArrow()))
+
+
+def _of_task(batch: pa.RecordBatch, place: int) -> pa.RecordBatch:
+    return batch.append_column(TASK, pa.array([place] * len(batch), TASK.type))
 
 
 def _over_tasks(
-    spark: SparkSession,
-    tasks: list[Task],
-    work: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
-    schema: pa.Schema,
+    spark: SparkSession, chosen: Sequence[int], work: Callable[[int], Iterator[pa.RecordBatch]], schema: pa.Schema
 ) -> DataFrame:
-    """Run `work` over the numbers of the tasks."""
-    return over_numbers(spark, len(tasks), work, schema)
+    """Run `work` over some tasks, by their places."""
+
+    def work_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from work(chosen[number])
+
+    return over_numbers(spark, len(chosen), work_on, schema)
 
 
-def _looker(spark: SparkSession, tasks: list[Task], logs: Logs) -> Look:
+def _looker(spark: SparkSession, tasks: list[Task], logs: Logs, increment: Increment | None) -> Look:
     """How single rows are seen: only tasks that may hold some are read."""
 
     def look_for(wishes: Wishes) -> Sights:
+        asked = dict(wishes)
+
+        def work(place: int) -> Iterator[pa.RecordBatch]:
+            for piece in read_pieces(tasks[place]):
+                if (piece.run, piece.process) in asked:
+                    yield _of_task(look(piece, asked[piece.run, piece.process]), place)
+
+        def make(chosen: list[int]) -> pa.Table:
+            return _over_tasks(spark, chosen, work, LOOK.append(TASK)).toArrow()
+
+        if increment is not None:
+            return sights_of(increment.sights(wishes, logs, make))
         chosen = sorted(
             {
                 piece["task"]
@@ -163,16 +258,7 @@ def _looker(spark: SparkSession, tasks: list[Task], logs: Logs) -> Look:
                 if any(wish.first_index < piece["known_end"] and wish.end_index > piece["first_index"] for wish in own)
             }
         )
-        asked = dict(wishes)
-
-        def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
-                for place in batch.column(0).to_pylist():
-                    for piece in read_pieces(tasks[chosen[place]]):
-                        if (piece.run, piece.process) in asked:
-                            yield look(piece, asked[piece.run, piece.process])
-
-        return sights_of(_over_tasks(spark, [tasks[place] for place in chosen], work, LOOK).toArrow())
+        return sights_of(make(chosen))
 
     return look_for
 
@@ -261,7 +347,7 @@ def _add_open_logs(tallies: Mapping[str, Tally], run: Run, promises: Promises, t
         for log in run.logs.values():
             if log.open:
                 tally.unknown += 1
-                tally.open_logs.append(open_log_text(log.process, log.rows, told_run))
+                tally.open_logs.append(open_log_text(log.process, log.rows, told_run, log.behind, log.cause))
             elif guarantee == SETTLED and log.early:
                 tally.open_logs.append(early_text(log.process, log.ending, told_run))
 

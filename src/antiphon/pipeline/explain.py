@@ -182,12 +182,13 @@ def reason_text(unknown: int, open_logs: Sequence[str]) -> str:
     return f"{extent}: {', '.join([*open_logs[:shown], *more])}"
 
 
-def open_log_text(process: str, rows: int, run: str | None) -> str:
-    """What is known of an open log; `run` is told where there are several."""
+def open_log_text(process: str, rows: int, run: str | None, behind: int, cause: str) -> str:
+    """What is known of an open log; `run` is told where there are several, `behind` where rows lie behind a gap."""
     of_run = "" if run is None else f" in run {run}"
-    if rows == 0:
-        return f"the log of {process}{of_run} is missing"
-    return f"the log of {process}{of_run} is cut short after {rows} row{'' if rows == 1 else 's'}"
+    extent = "missing" if rows == 0 else f"cut short after {rows} row{'' if rows == 1 else 's'}"
+    gap = f"{behind} more lie{'s' if behind == 1 else ''} behind a gap" if behind else ""
+    why = "; ".join(text for text in (gap, cause) if text)
+    return f"the log of {process}{of_run} is {extent}{f' ({why})' if why else ''}"
 
 
 def early_text(process: str, ending: str, run: str | None) -> str:

@@ -44,5 +44,5 @@ def over_numbers(spark: SparkSession, count: int, work: Work, schema: pa.Schema)
         partitions_max = int(spark.conf.get("spark.sql.shuffle.partitions") or PARTITIONS_PER_CORE)
     else:
         partitions_max = PARTITIONS_PER_CORE * spark.sparkContext.defaultParallelism
-    numbers = spark.range(0, count, 1, min(count, partitions_max))
+    numbers = spark.range(0, count, 1, max(1, min(count, partitions_max)))
     return numbers.mapInArrow(work, from_arrow_schema(schema))

@@ -4,7 +4,7 @@ It works on single messages and on one run at a time; `antiphon.pipeline.referen
 lies in a message's past. The rules of both auditors, where the definitions leave a choice:
 
 * A log is what it holds from index 0 up to its first gap. It is *complete* if it has no gap, ends with `stop` or
-  `crash`, and no unfinished file lies beside it. Otherwise it is *cut short*. It is *missing* if
+  `crash`, and no unfinished file or damaged row group belongs to it. Otherwise it is *cut short*. It is *missing* if
   nothing of it is on record: the process is only named as a member, as a sender, or by an unfinished file. Cut short
   and missing logs are *open*.
 * A message is *on record* if its sender's log holds its send. A number beyond that in an open log is *off record*: it
@@ -109,7 +109,7 @@ def audit(source: Source, promise: Sequence[str] | None = None) -> Audit:
     tallies = {guarantee: Tally() for guarantee in CHECKED}
     observations = []
     for run, logs in sorted(by_run.items()):
-        known = {name: known_log(name, own, (run, name) in unfinished) for name, own in sorted(logs.items())}
+        known = {name: known_log(name, own, unfinished.get((run, name))) for name, own in sorted(logs.items())}
         world = World(known)
         _Judge(run, world, promises, tallies, several_runs=len(by_run) > 1).judge()
         observations += observe(run, world)
@@ -123,20 +123,20 @@ def audit(source: Source, promise: Sequence[str] | None = None) -> Audit:
     )
 
 
-def _load(source: Source) -> tuple[list[Row], frozenset[tuple[str, str]]]:
-    """All rows, and the (run, process) of the logs beside which a file is left that cannot be read."""
+def _load(source: Source) -> tuple[list[Row], dict[tuple[str, str], str]]:
+    """All rows, and the (run, process) of the logs of which something cannot be read, with what that is."""
     if isinstance(source, Path | str):
-        history = History.open(source)
+        history = History.open(source).checked()
         return history.read_rows(), history.unfinished()
     if isinstance(source, pa.Table):
-        return rows_of_table(source), frozenset()
+        return rows_of_table(source), {}
     rows: list[Row] = []
     for item in source:
         if isinstance(item, MemoryLog):
             rows.extend(item.rows())
         else:
             rows.append(item)
-    return rows, frozenset()
+    return rows, {}
 
 
 class _Judge:
@@ -303,13 +303,17 @@ class _Judge:
             for log in self._world.logs.values():
                 if log.open:
                     tally.unknown += 1
-                    tally.open_logs.append(open_log_text(log.process, len(log.rows), self._told_run))
+                    tally.open_logs.append(_open_text(log, self._told_run))
                 elif guarantee == SETTLED and log.early:
                     tally.open_logs.append(early_text(log.process, log.ending, self._told_run))
 
     def _example(self, text: str, group: str, rows: Sequence[Row | None]) -> Example:
         events = tuple((f"{row.process}/{row.incarnation}", row.index) for row in rows if row is not None)
         return Example(text=text, run=self._run, group=group, events=tuple(dict.fromkeys(events)))
+
+
+def _open_text(log: KnownLog, run: str | None) -> str:
+    return open_log_text(log.process, len(log.rows), run, log.behind, log.cause)
 
 
 def _delivery(log: KnownLog, message: Message) -> Row | None:

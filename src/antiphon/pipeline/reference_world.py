@@ -32,6 +32,10 @@ class KnownLog:
     """The groups that the process left for good while it lived on, and the index of the note that says so."""
     events: list[tuple[Row, Message]] = field(default_factory=list)
     """Every single message sent or delivered, in order."""
+    behind: int = 0
+    """How many rows lie behind the first gap."""
+    cause: str = ""
+    """Which file or row group shows that it was cut short, in words."""
 
     @property
     def open(self) -> bool:
@@ -59,8 +63,8 @@ class KnownLog:
         return self.ending in (QUIET, LEFT) or group in self.left or (last is not None and index < last.index)
 
 
-def known_log(process: str, rows: Iterable[Row], unfinished: bool) -> KnownLog:
-    """The rows up to the first gap, checked; `unfinished` if a file of this log could not be read."""
+def known_log(process: str, rows: Iterable[Row], cause: str | None) -> KnownLog:
+    """The rows up to the first gap, checked; `cause` tells what of this log could not be read, if anything."""
     ordered = sorted(rows, key=lambda row: row.index)
     indexes = [row.index for row in ordered]
     if len(set(indexes)) < len(indexes):
@@ -71,13 +75,14 @@ def known_log(process: str, rows: Iterable[Row], unfinished: bool) -> KnownLog:
         raise UnusableHistoryError(None, f"the log of {process} goes on after its stop or crash row")
     if last is None:
         ending = MISSING
-    elif unfinished or len(prefix) < len(ordered) or last.kind not in ("stop", "crash"):
+    elif cause is not None or len(prefix) < len(ordered) or last.kind not in ("stop", "crash"):
         ending = CUT_SHORT
     elif last.kind == "crash":
         ending = CRASHED
     else:
         ending = last.label if last.label in (QUIET, LEFT) else f"stopped: {last.label}"
     log = KnownLog(process, prefix, ending, {row.group or "": row for row in prefix if row.kind == "view"})
+    log.behind, log.cause = len(ordered) - len(prefix), cause or ""
     for row in prefix:
         if row.kind == "note" and row.label == LEFT and row.group is not None:
             last_view = log.last_view.get(row.group)

@@ -2,7 +2,8 @@
 
 Without a master, Spark runs inside this process on all cores, as `local[N,3]`: plain `local[N]` never retries a task.
 The workers run this very Python, everything listens on the loopback interface only, and nothing is printed: what the
-JVM has to say goes to a file that lives as long as this process. With a master, the cluster's own settings hold.
+JVM has to say goes to a file that lives as long as this process. With a master, the cluster's own settings hold; what
+the audit needs there, `antiphon.pipeline.cluster` asks for.
 """
 
 import atexit
@@ -30,6 +31,11 @@ class SparkError(UsageError):
     """Spark did not start."""
 
 
+def is_local(master: str | None) -> bool:
+    """Whether Spark runs inside this process."""
+    return master is None or master.startswith("local")
+
+
 def make_session(master: str | None = None) -> SparkSession:
     """A session on `master`, or on the cores of this machine. A session that is already running is used as it is."""
     home = Path(tempfile.mkdtemp(prefix="antiphon-java-"))
@@ -44,7 +50,7 @@ def make_session(master: str | None = None) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")
     )
-    if master is None or master.startswith("local"):
+    if is_local(master):
         environment |= {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": LOOPBACK}
         builder = (
             builder.config("spark.driver.host", LOOPBACK)

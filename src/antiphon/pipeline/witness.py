@@ -40,7 +40,8 @@ class Storyteller:
         """Of a violating delivery, as the second pass found it."""
         message = Message(witness["group"], witness["sender"], witness["number"])
         process, delivery = witness["process"], (witness["process"], witness["index"])
-        lacking = [(entry["key"], entry["number"]) for entry in witness["lacking"]]
+        places = self._order.places
+        lacking = [(places[entry["group"], entry["sender"]], entry["number"]) for entry in witness["lacking"]]
         tellers = {
             CREATION: lambda: self._creation(process, message, delivery),
             DUPLICATION: lambda: self._duplication(process, message, delivery),

@@ -49,7 +49,10 @@ JUDGED: Final = pa.schema(
         ("view", pa.int64()),
         ("sender", pa.string()),
         ("number", pa.int64()),
-        ("lacking", pa.list_(pa.struct([("key", pa.int64()), ("number", pa.int64())]))),
+        (
+            "lacking",
+            pa.list_(pa.struct([("group", pa.string()), ("sender", pa.string()), ("number", pa.int64())])),
+        ),
         # …one row per group for the positions that its agreed and safe messages go through…
         ("position_first", pa.int64()),
         ("position_end", pa.int64()),
@@ -117,7 +120,8 @@ def _counted(case: Case, counts: RowCounts, mask: Mask, witness: FindWitness) ->
         number, lacking = witness(case, row)
         entry |= {"index": int(case.rows.index[row]), "view": int(case.rows.view[row])}
         entry |= {"sender": case.order.keys[case.place[row]][1], "number": number}
-        entry["lacking"] = [{"key": key, "number": missing} for key, missing in lacking]
+        names = (dict(zip(("group", "sender"), case.order.keys[key], strict=True)) for key, _ in lacking)
+        entry["lacking"] = [name | {"number": missing} for name, (_, missing) in zip(names, lacking, strict=True)]
     return entry
 
 

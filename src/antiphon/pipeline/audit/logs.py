@@ -27,6 +27,10 @@ class LogFacts:
     """"quiet", "left", "stopped: why", CRASHED, CUT_SHORT, or MISSING if nothing of it is on record."""
     left: Mapping[str, int] = field(default_factory=dict)
     """The groups that the process left for good while it lived on, and the index of the note that says so."""
+    behind: int = 0
+    """How many rows lie behind the first gap."""
+    cause: str = ""
+    """Which file or row group shows that it was cut short, in words."""
 
     @property
     def rows(self) -> int:
@@ -60,8 +64,10 @@ class LogFacts:
         return last_view | dict.fromkeys(endless, ENDLESS)
 
 
-def gather_logs(summaries: Iterable[Summary], unfinished: frozenset[tuple[str, str]]) -> dict[str, dict[str, LogFacts]]:
-    """run → process → log, with those that are missing but named by others."""
+def gather_logs(
+    summaries: Iterable[Summary], unfinished: Mapping[tuple[str, str], str]
+) -> dict[str, dict[str, LogFacts]]:
+    """run → process → log, with those that are missing but named by others; `unfinished`: cut short, and why."""
     pieces: dict[str, dict[str, list[Summary]]] = defaultdict(lambda: defaultdict(list))
     for summary in summaries:
         pieces[summary["run"]][summary["process"]].append(summary)
@@ -70,7 +76,7 @@ def gather_logs(summaries: Iterable[Summary], unfinished: frozenset[tuple[str, s
     result: dict[str, dict[str, LogFacts]] = {}
     for run, of_run in sorted(pieces.items()):
         logs = {
-            process: _log_facts(process, of_log, (run, process) in unfinished)
+            process: _log_facts(process, of_log, unfinished.get((run, process)))
             for process, of_log in sorted(of_run.items())
         }
         for process in sorted(_named(logs.values()) - logs.keys()):
@@ -79,9 +85,9 @@ def gather_logs(summaries: Iterable[Summary], unfinished: frozenset[tuple[str, s
     return result
 
 
-def _log_facts(process: str, pieces: list[Summary], unfinished: bool) -> LogFacts:
+def _log_facts(process: str, pieces: list[Summary], cause: str | None) -> LogFacts:
     known: list[Summary] = []
-    whole = not unfinished
+    whole = cause is None
     expected = 0
     for piece in sorted(pieces, key=lambda piece: int(piece["first_index"])):
         if piece["first_index"] != expected:
@@ -94,7 +100,8 @@ def _log_facts(process: str, pieces: list[Summary], unfinished: bool) -> LogFact
         if piece["has_gap"]:
             whole = False
             break
-    return LogFacts(process, tuple(known), _ending(known, whole), _left(known))
+    behind = sum(piece["rows"] for piece in pieces) - expected
+    return LogFacts(process, tuple(known), _ending(known, whole), _left(known), behind, cause or "")
 
 
 def _left(known: list[Summary]) -> dict[str, int]:

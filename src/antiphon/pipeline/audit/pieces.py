@@ -7,15 +7,14 @@ what came before it. The recorder writes one log per file, in order: there each 
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from antiphon.history.reader import History, Unit, read_unit
+from antiphon.history.errors import DamagedRowGroupError
+from antiphon.history.reader import History, Unit, read_unit, stretch_of
 
 LOG_COLUMNS: Final = ("run", "process", "incarnation")
 ORDER: Final = [(name, "ascending") for name in (*LOG_COLUMNS, "index")]
@@ -68,6 +67,8 @@ def plan(history: History) -> list[Task]:
 
 def read_pieces(task: Task) -> Iterator[Piece]:
     """The pieces of a task, one by one."""
+    if not task:
+        return
     table = pa.concat_tables([read_unit(unit) for unit in task])
     if not _in_order(table):
         table = table.sort_by(ORDER)
@@ -94,16 +95,13 @@ def _in_order(table: pa.Table) -> bool:
 
 
 def _extents(unit: Unit, place: int) -> Sequence[Extent]:
-    """Of each log in a row group; from the file's statistics where these tell, else by reading four columns."""
-    with pq.ParquetFile(Path(unit.file)) as parquet:
-        group = parquet.metadata.row_group(unit.row_group)
-        columns = {group.column(at).path_in_schema: group.column(at) for at in range(group.num_columns)}
-        statistics = [columns[name].statistics for name in (*LOG_COLUMNS, "index")]
-        if all(known is not None and known.has_min_max for known in statistics):
-            run, process, incarnation, index = statistics
-            if all(known.min == known.max for known in (run, process, incarnation)):
-                return [Extent(run.min, process.min, incarnation.min, index.min, index.max, place)]
-        table = parquet.read_row_group(unit.row_group, columns=[*LOG_COLUMNS, "index"], use_threads=False)
+    """Of each log in a row group; from the file's statistics where these tell, else by reading it."""
+    if stretch := stretch_of(unit):
+        return [Extent(*stretch, place)]
+    try:
+        table = read_unit(unit)
+    except DamagedRowGroupError:  # the first pass will find it as well, and say so
+        return []
     grouped = table.group_by(list(LOG_COLUMNS)).aggregate([("index", "min"), ("index", "max")])
     return [
         Extent(row["run"], row["process"], row["incarnation"], row["index_min"], row["index_max"], place)

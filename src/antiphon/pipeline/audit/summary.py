@@ -74,7 +74,9 @@ SUMMARY: Final = pa.schema(
         ("send_destinations", pa.list_(pa.list_(pa.string()))),
         ("reach", _LONGS),
         ("strong_reach", _LONGS),
-        ("problem", pa.string()),  # what makes the history unusable; nothing else is set then
+        # Which row group of the task cannot be read, and why; or why the history is unusable. No more is set then.
+        ("damaged", pa.int64()),
+        ("problem", pa.string()),
     ]
 )
 
@@ -124,6 +126,7 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "send_destinations": known.filter(pc.equal(known["kind"], "send"))["destinations"].to_pylist(),
         "reach": reach(deliveries, places, limits).ravel(),
         "strong_reach": _strong_reach(deliveries, places, limits).ravel(),
+        "damaged": None,
         "problem": None,
     }
     arrays = [pa.array([summary[field.name]], field.type) for field in SUMMARY]

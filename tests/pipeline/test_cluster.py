@@ -1,0 +1,48 @@
+"""A real cluster: the same verdicts as in local mode while a worker is killed; what workers lack is said plainly."""
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from antiphon.kernel.errors import UsageError
+from antiphon.pipeline import auditor
+from antiphon.pipeline.cluster import Answer, ask_workers, judge_answers
+from antiphon.pipeline.document import audit_document
+from antiphon.pipeline.increment import code_digest
+from tests.pipeline.cluster import audit_and_kill, cluster, write_history
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+def test_a_worker_is_killed_in_the_middle(spark: SparkSession, tmp_path: Path) -> None:
+    history = tmp_path / "history"
+    history.mkdir()
+    write_history(history, rounds=3_000)
+    expected = audit_document(auditor.audit(history, spark))
+    assert expected["verdict"] == "broken"
+    with cluster(tmp_path / "spark") as running:
+        assert audit_and_kill(history, tmp_path, running) == (1, expected)
+
+
+@pytest.mark.spark
+def test_workers_that_have_all_they_need_are_taken(spark: SparkSession, tmp_path: Path) -> None:
+    write_history(tmp_path, rounds=2)
+    ask_workers(spark, tmp_path)
+
+
+LACKING = {
+    "cannot import Antiphon": Answer("h1", "ModuleNotFoundError: No module named 'antiphon'", "", 4),
+    "has another version of Antiphon": Answer("h1", "", "other", 4),
+    "finds no": Answer("h1", "", code_digest(), -1),
+    "has another ": Answer("h1", "", code_digest(), 5),
+}
+
+
+@pytest.mark.parametrize("words", LACKING)
+def test_what_a_worker_lacks_is_said(tmp_path: Path, words: str) -> None:
+    file = tmp_path / "x.parquet"
+    file.write_bytes(b"PAR1")
+    judge_answers([Answer("h0", "", code_digest(), 4)], file)
+    with pytest.raises(UsageError, match=f"the worker on h1 {words}|of the worker on h1 {words}"):
+        judge_answers([Answer("h0", "", code_digest(), 4), LACKING[words]], file)
