@@ -23,10 +23,10 @@ from antiphon.cli.bench import bench
 from antiphon.cli.campaign import campaign
 from antiphon.cli.console import complain, one_line, show
 from antiphon.cli.demo import demo
-from antiphon.cli.formats import export, import_
 from antiphon.cli.feed import feed
-from antiphon.cli.listen import listen
+from antiphon.cli.formats import export, import_
 from antiphon.cli.lineage import lineage
+from antiphon.cli.listen import listen
 from antiphon.cli.sim import sim
 from antiphon.cli.structure import structure
 from antiphon.kernel.errors import AntiphonError
