@@ -109,6 +109,7 @@ class Table:
         where = "" if len(self.founders) == 1 else f"{event.group}:"
         entries: list[str] = []
         if isinstance(event, Delivered):
+            assert event.size == sum(map(len, event.payloads))
             what = f"{'private ' if event.private else ''}{event.sender.name}"
             entries = [f"{where}{what}#{event.number + i}" for i in range(len(event.payloads))]
             self.payloads[member] += event.payloads

@@ -57,10 +57,10 @@ class Sent:
 
 @final
 class Delivered:
-    """Consecutive messages of one sender, numbered from `number` on, in the promised place. `private`: sent to this
-    process alone."""
+    """Consecutive messages of one sender, numbered from `number` on, in the promised place; `size` is their payload
+    bytes together. `private`: sent to this process alone."""
 
-    __slots__ = ("group", "level", "number", "payloads", "private", "sender", "view_id")
+    __slots__ = ("group", "level", "number", "payloads", "private", "sender", "size", "view_id")
 
     def __init__(
         self,
@@ -70,9 +70,11 @@ class Delivered:
         number: int,
         level: int,
         payloads: list[bytes],
+        size: int,
         private: bool = False,
     ) -> None:
         self.private = private
+        self.size = size
         self.group = group
         self.view_id = view_id
         self.sender = sender

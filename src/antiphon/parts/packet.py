@@ -126,12 +126,22 @@ class DataPacket:
         at = self.body
         position = at + LENGTH_SIZE * self.count
         result: list[bytes] = []
+        if self.count > 1 and data[at:position] == data[at : at + LENGTH_SIZE] * self.count:  # all are alike
+            length = data[at] | data[at + 1] << 8
+            for _ in range(self.count):
+                result.append(data[position : position + length])
+                position += length
+            return result
         for _ in range(self.count):
             end = position + (data[at] | data[at + 1] << 8)
             result.append(data[position:end])
             position = end
             at += LENGTH_SIZE
         return result
+
+    def payload_bytes(self) -> int:
+        """Of all messages together."""
+        return len(self.data) - self.body - LENGTH_SIZE * self.count
 
     def fragment(self) -> bytes:
         """The slice of a message that this fragment carries."""

@@ -74,6 +74,7 @@ class Batch:
         group: str,
         view_id: int,
         private: bool = False,
+        size: int = -1,
     ) -> None:
         self.payloads = payloads
         self.sender = sender
@@ -82,9 +83,10 @@ class Batch:
         self.group = group
         self.view_id = view_id
         self.private = private
-        size = 0
-        for payload in payloads:
-            size += len(payload)
+        if size < 0:
+            size = 0
+            for payload in payloads:
+                size += len(payload)
         self.size = size
         """Payload bytes."""
 

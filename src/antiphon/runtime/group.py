@@ -306,6 +306,7 @@ class Group:
                 event.group,
                 event.view_id,
                 event.private,
+                event.size,
             )
         )
 

@@ -12,9 +12,6 @@ from antiphon.stacks.vector import stack as vector
 def record(log: Log, now_ns: int, event: Event, policy: str) -> None:
     """Write down one event of one process."""
     if isinstance(event, Delivered):
-        size = 0
-        for payload in event.payloads:
-            size += len(payload)
         log.deliver(
             now_ns,
             event.group,
@@ -24,7 +21,7 @@ def record(log: Log, now_ns: int, event: Event, policy: str) -> None:
             event.number,
             len(event.payloads),
             LEVEL_NAMES[event.level],
-            size,
+            event.size,
         )
     elif isinstance(event, Sent):
         log.send(

@@ -233,7 +233,16 @@ class Delivery:
             self._crossing.heard_in.add(self._group_id)
             sender = self._view.members[letter.sender]
             effects.events.append(
-                Delivered(self._group, self._view.id, sender, letter.number, CAUSAL, [letter.payload], True)
+                Delivered(
+                    self._group,
+                    self._view.id,
+                    sender,
+                    letter.number,
+                    CAUSAL,
+                    [letter.payload],
+                    len(letter.payload),
+                    True,
+                )
             )
         self._letters = waiting
         for letter in delivered.values():
@@ -311,7 +320,7 @@ class Delivery:
         self._causal.deliver(self._me, number, level, vector)
         self._exchange.table.note_consumed(number)
         if messages:
-            self._hand_over(self._me, first_message, level, messages, effects)
+            self._hand_over(self._me, first_message, level, messages, size_of(messages), effects)
         if self._letters:
             self._drain_letters(effects)
 
@@ -324,13 +333,18 @@ class Delivery:
             if assembly.is_open() and packet.level != RELIABLE:
                 assembly.clear()
                 self.spoiled += 1
-            self._hand_over(sender, packet.first_message, packet.level, packet.messages(), effects)
+            self._hand_over(
+                sender, packet.first_message, packet.level, packet.messages(), packet.payload_bytes(), effects
+            )
         elif not assembly.add(packet.first_message, packet.fragment_index, packet.fragment_total, packet.fragment()):
             self.spoiled += 1
         elif assembly.complete():
-            self._hand_over(sender, packet.first_message, packet.level, [assembly.take()], effects)
+            message = assembly.take()
+            self._hand_over(sender, packet.first_message, packet.level, [message], len(message), effects)
 
-    def _hand_over(self, sender: int, number: int, level: int, payloads: list[bytes], effects: Effects) -> None:
+    def _hand_over(
+        self, sender: int, number: int, level: int, payloads: list[bytes], size: int, effects: Effects
+    ) -> None:
         """Events of one step that continue one another become one."""
         process = self._view.members[sender]
         if sender != self._me:
@@ -346,8 +360,9 @@ class Delivery:
                 and last.group is self._group
             ):
                 last.payloads.extend(payloads)
+                last.size += size
                 return
-        effects.events.append(Delivered(self._group, self._view.id, process, number, level, payloads))
+        effects.events.append(Delivered(self._group, self._view.id, process, number, level, payloads, size))
 
     # ---- the end of the view ---------------------------------------------------------------------------------------
 
@@ -405,3 +420,10 @@ class Delivery:
                 self._agreed.place_at_end(rank, queue[0].number)
                 return True
         return False
+
+
+def size_of(payloads: list[bytes]) -> int:
+    size = 0
+    for payload in payloads:
+        size += len(payload)
+    return size

@@ -425,7 +425,9 @@ class ViewSession:
             Sent(self.group, self.view.id, number, 1, CAUSAL, len(payload), (destination,))
         )  # fmt: skip
         if rank == self._me:
-            effects.events.append(Delivered(self.group, self.view.id, destination, number, CAUSAL, [payload], True))
+            effects.events.append(
+                Delivered(self.group, self.view.id, destination, number, CAUSAL, [payload], len(payload), True)
+            )
         elif rank >= 0:
             self._post(rank, Letter(destination, number, payload), now_ns)
         return True
