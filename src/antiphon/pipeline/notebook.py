@@ -63,6 +63,7 @@ class History:
         """
         self._files = HistoryFiles.open(path)
         self.path = Path(path)
+        self._place = self.path.resolve()  # workers may be elsewhere, and this process may go elsewhere
         self.spark = spark if spark is not None else _some_session()
         self._progress = progress
         self._events = frames.read_events(self.spark, sorted({unit.file for unit in self._files.units}))
@@ -140,7 +141,7 @@ class History:
     def audit(self, promise: Sequence[str] | None = None) -> Audit:
         """Hold the history to what it promised, or to the guarantees named by `promise`."""
         with self._telling() as tell:
-            return audit(self.path, self.spark, promise=promise, progress=tell)
+            return audit(self._place, self.spark, promise=promise, progress=tell)
 
     def check(self, guarantee: str) -> Finding:
         """How one guarantee fared, promised or not."""
@@ -149,7 +150,7 @@ class History:
     def structure(self, sequencers_max: int | None = None) -> Structure:
         """Which groups overlap, and a plan made from that; see `antiphon structure`."""
         with self._telling() as tell:
-            return find_structure(self.path, self.spark, sequencers_max=sequencers_max, progress=tell)
+            return find_structure(self._place, self.spark, sequencers_max=sequencers_max, progress=tell)
 
     @contextmanager
     def _telling(self) -> Iterator[Progress]:

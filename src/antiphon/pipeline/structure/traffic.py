@@ -110,7 +110,7 @@ class Traffic:
 
 def measure(path: Path | str, spark: SparkSession, progress: Callable[[str], None] | None = None) -> Traffic:
     """The traffic of the history at `path`. Raises UnusableHistoryError if it is no history, or has no group."""
-    history = History.open(path)
+    history = History.open(Path(path).resolve())  # workers may be elsewhere
     units = history.units
     if progress is not None:
         progress(f"measuring {history.rows:,} rows")
