@@ -34,7 +34,7 @@ def make_twin(rows: Iterable[Row]) -> Twin:
     by_process: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_process[f"{row.process}/{row.incarnation}"].append(row)
-    logs = {process: known_log(process, own, False) for process, own in by_process.items()}
+    logs = {process: known_log(process, own, None) for process, own in by_process.items()}
     twin = Twin()
     for log in logs.values():
         for row in log.rows:

@@ -37,8 +37,8 @@ def read_run(pieces: list[Piece]) -> CausalRun:
         batches = [summarise(piece, place, limits) for place, piece in enumerate(pieces)]
         return summaries_of(pa.Table.from_batches(batches))
 
-    (logs,) = gather_logs(summaries({}), frozenset()).values()
-    (logs,) = gather_logs(summaries(never_sent(logs)), frozenset()).values()
+    (logs,) = gather_logs(summaries({}), {}).values()
+    (logs,) = gather_logs(summaries(never_sent(logs)), {}).values()
     return causal_run(pieces[0].run, logs)
 
 

@@ -1,6 +1,5 @@
 """The picture and the tables of a structure: all of it is there, bounded, escaped, and a browser can show it."""
 
-import subprocess
 import xml.etree.ElementTree as ET
 from io import StringIO
 from pathlib import Path
@@ -13,7 +12,8 @@ from antiphon.pipeline.structure.finding import Structure, plan_structure
 from antiphon.report.structure_picture import GROUPS_MAX, PROCESSES_MAX, RADIUS_MAX, structure_picture
 from antiphon.report.structure_table import LINES_MAX, structure_table
 from tests.pipeline.structure.traffic_samples import OFFICE, draw_members, traffic_of
-from tests.report.test_chromium import CHROMIUM, FLAGS, PNG_MAGIC
+from tests.report.browser import CHROMIUM, browser
+from tests.report.test_chromium import PNG_MAGIC
 
 SVG = "{http://www.w3.org/2000/svg}"
 OFFICE_MEMBERS = {group: frozenset(names) for group, names in OFFICE.items()}
@@ -78,10 +78,10 @@ def test_long_tables_and_large_pictures_say_what_they_leave_out() -> None:
 
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine (Debian: apt-get install chromium)")
 def test_a_browser_shows_the_picture(tmp_path: Path) -> None:
-    file, shot = tmp_path / "picture.svg", tmp_path / "picture.png"
+    file = tmp_path / "picture.svg"
     file.write_text(structure_picture(structure_of(OFFICE_MEMBERS)))
-    flags = (*FLAGS, f"--user-data-dir={tmp_path / 'profile'}", f"--screenshot={shot}", "--window-size=900,500")
-    subprocess.run([CHROMIUM, *flags, file.as_uri()], capture_output=True, timeout=120, check=True)
-    picture = shot.read_bytes()
+    with browser() as chromium:
+        chromium.open(file)
+        picture = chromium.picture()
     assert picture.startswith(PNG_MAGIC)
     assert len(picture) > 10_000  # an empty page is smaller
