@@ -19,7 +19,7 @@ from antiphon.kernel.errors import UsageError
 from antiphon.pipeline import reference
 from antiphon.pipeline.audit.pieces import plan
 from antiphon.pipeline.auditor import audit, audit_increment
-from antiphon.pipeline.increment import MANIFEST, STATE_FOLDER, Reuse, opened
+from antiphon.pipeline.increment import STATE_FILE, STATE_FOLDER, Reuse, opened
 from antiphon.pipeline.result import BROKEN, KEPT, Audit
 from tests.pipeline.histories import make_history, rows_of
 from tests.pipeline.inprocess import table_of
@@ -114,14 +114,14 @@ def spoil_shelf(folder: Path) -> None:
 
 
 def other_code(folder: Path) -> None:
-    manifest = json.loads((folder / MANIFEST).read_text())
-    (folder / MANIFEST).write_text(json.dumps(manifest | {"code": "other"}))
+    manifest = json.loads((folder / STATE_FILE).read_text())
+    (folder / STATE_FILE).write_text(json.dumps(manifest | {"code": "other"}))
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
     "has changed since it was written": spoil_shelf,
     "it was made by another version": other_code,
-    "manifest.json cannot be read": lambda folder: (folder / MANIFEST).write_text('{"version": 1'),
+    "state.json cannot be read": lambda folder: (folder / STATE_FILE).write_text('{"version": 1'),
     "cannot be read (": lambda folder: next(folder.glob("*.arrow")).unlink(),
 }
 

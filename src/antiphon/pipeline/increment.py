@@ -12,7 +12,7 @@ are read to see it, and a judgement counts as known if everything that could cha
 between the passes, it does again. A state that is damaged, of another schema, or made by other code is thrown away
 with a note that says so; so is what was known of files that have changed or gone.
 
-`manifest.json` names the files of the state and of the history; it is written last, and by renaming. One audit at a
+`state.json` names the files of the state and of the history; it is written last, and by renaming. One audit at a
 time may work with a state: it holds a lock on the folder.
 """
 
@@ -40,7 +40,7 @@ from antiphon.pipeline.promises import Promises
 from antiphon.pipeline.shelf import SUFFIX, DamagedShelfError, Shelf, digest_of_file, digest_of_files
 
 STATE_FOLDER: Final = ".antiphon-audit"
-MANIFEST: Final = "manifest.json"
+STATE_FILE: Final = "state.json"
 LOCK: Final = "lock"
 STATE_VERSION: Final = 1
 
@@ -126,9 +126,9 @@ class Increment:
         """Keep what was used and made; what was not used is of no use any more."""
         shelves = {kind: shelf.write(self._folder) for kind, shelf in self._shelves.items()}
         manifest = {"version": STATE_VERSION, "code": code_digest(), "files": self._files, "shelves": shelves}
-        fresh = self._folder / f"{MANIFEST}.new"
+        fresh = self._folder / f"{STATE_FILE}.new"
         fresh.write_text(json.dumps(manifest, indent=1) + "\n")
-        fresh.rename(self._folder / MANIFEST)
+        fresh.rename(self._folder / STATE_FILE)
         for file in self._folder.glob(f"*{SUFFIX}"):
             if file.name not in shelves.values():
                 file.unlink()
@@ -151,7 +151,7 @@ class Increment:
     def _read(self) -> dict[str, Shelf]:
         """What is known, as far as it can be believed."""
         empty = {kind: Shelf(schema) for kind, schema in SCHEMAS.items()}
-        file = self._folder / MANIFEST
+        file = self._folder / STATE_FILE
         if not file.exists():
             return empty
         try:
@@ -164,7 +164,7 @@ class Increment:
         except DamagedShelfError as error:
             problem = str(error)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
-            problem = f"{MANIFEST} cannot be read"
+            problem = f"{STATE_FILE} cannot be read"
         else:
             return shelves
         self.reuse.notes.append(f"what was kept of earlier audits is thrown away: {problem}")
