@@ -185,8 +185,8 @@ class Timeline {
     const [old, now] = [views[before[4]].members, views[piece[4]].members];
     const joined = now.filter((one) => !old.includes(one)).map((one) => names[one]);
     const gone = old.filter((one) => !now.includes(one)).map((one) => names[one]);
-    const parts = [joined.length ? `new: ${joined.join(", ")}` : "", gone.length ? `gone: ${gone.join(", ")}` : ""];
-    return `${parts.filter(Boolean).join("; ") || "The members are the same"}; ${shared}.`;
+    const parts = [joined.length ? `New: ${joined.join(", ")}` : "", gone.length ? `Gone: ${gone.join(", ")}` : ""];
+    return `${parts.filter(Boolean).join(". ") || "The members are the same"}; ${shared}.`;
   }
   key(event) {
     if (event.key !== "Escape") return false;
