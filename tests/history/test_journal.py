@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.history.durable import StorageError
-from antiphon.history.journal import HEADER, SCHEMA, JournalReader, JournalRow, segment_path, segments
+from antiphon.history.journal import HEADER, SCHEMA, JournalReader, JournalRow, segment_path, segments, whole_frames
 from antiphon.history.journal_writer import JournalWriter, trim
 
 
@@ -66,6 +66,9 @@ def test_what_a_killed_writer_left_unfinished_is_not_told_of_and_cut_off(tmp_pat
         assert journal.end == 20
         journal.append(rows(20, 1))
     assert numbers(tmp_path, 0, 21) == list(range(21))
+    with path.open("rb") as stream:
+        frames = list(whole_frames(stream.fileno(), 0, 0))
+    assert frames[-1].end_position == path.stat().st_size
 
 
 def test_zeros_behind_the_end_as_a_power_loss_leaves_them_are_cut_off(tmp_path: Path) -> None:

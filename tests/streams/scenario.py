@@ -38,14 +38,6 @@ def say(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", flush=True)
 
 
-def wait(what: str, condition: Callable[[], bool], look_s: float = 0.2) -> None:
-    until_s = time.monotonic() + PATIENCE_S
-    while not condition():
-        if time.monotonic() > until_s:
-            raise SystemExit(f"after {PATIENCE_S:.0f} s there is still no {what}")
-        time.sleep(look_s)
-
-
 def free_addresses(count: int) -> list[str]:
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
     for own in sockets:
@@ -99,6 +91,7 @@ class Scenario:
         self.place = place
         self._stack = stack
         self.messages = messages
+        self.queries: dict[str, tuple[Process, tuple[str, ...]]] = {}
         self.addresses = dict(zip(NAMES, free_addresses(len(NAMES)), strict=True))
         self.members = [
             self.start("-m", "tests.streams.member", json.dumps(self._settings(name, messages, rate))) for name in NAMES
@@ -117,9 +110,26 @@ class Scenario:
         run = "from antiphon.cli.main import main; main()"
         return self.start("-c", run, command, "--group", "quotes", "--contacts", contacts, *arguments)
 
-    def query(self, kind: str, journals: str, to: str, *more: str) -> Process:
+    def query(self, kind: str, journals: str, to: str, *more: str) -> None:
+        """Have a query run from now on: whenever it has ended, it is started again."""
         checkpoint = str(self.place / f"{to}-checkpoint")
-        return self.start("-m", "tests.streams.query", kind, journals, str(self.place / to), checkpoint, *more)
+        arguments = ("-m", "tests.streams.query", kind, journals, str(self.place / to), checkpoint, *more)
+        self.queries[kind] = (self.start(*arguments), arguments)
+
+    def wait(self, what: str, condition: Callable[[], bool], look_s: float = 0.2) -> None:
+        until_s = time.monotonic() + PATIENCE_S
+        while not condition():
+            if time.monotonic() > until_s:
+                raise SystemExit(f"after {PATIENCE_S:.0f} s there is still no {what}")
+            self._tend()
+            time.sleep(look_s)
+
+    def _tend(self) -> None:
+        """As an operator does. Spark gives up by itself, too, on a machine that is too busy to start its workers."""
+        for kind, (process, arguments) in self.queries.items():
+            if process.poll() is not None:
+                say(f"the process of query {kind!r} is gone (status {process.returncode}) and is started again")
+                self.queries[kind] = (self.start(*arguments), arguments)
 
     def journaled(self, name: str) -> int:
         directory = self.place / name
@@ -140,21 +150,19 @@ def play(scenario: Scenario) -> None:
         scenario.antiphon("listen", "--name", f"ear-{number}", "--log", str(journal))
         for number, journal in enumerate(journals, 1)
     ]
+    wait = scenario.wait
     wait("journal", lambda: all(scenario.journaled(journal.name) > 0 for journal in journals))
     both = ",".join(map(str, journals))
-    collecting = scenario.query("collect", both, "collected")
+    scenario.query("collect", both, "collected")
     die = place / "died"
-    forwarding = scenario.query("forward", str(journals[0]), "spool", str(die))
+    scenario.query("forward", str(journals[0]), "spool", str(die))
     for number in (1, 2):
         before = len(payloads(place / "collected"))
         wait("new output", lambda before=before: len(payloads(place / "collected")) > before)  # type: ignore[misc]
-        kill(collecting)
+        kill(scenario.queries["collect"][0])
         say(f"collecting query killed, time {number}: {len(payloads(place / 'collected')):,} messages in its output")
-        collecting = scenario.query("collect", both, "collected")
     wait("kill after a commit", die.exists)
-    forwarding.wait()
     say(f"forwarding query killed between commit and checkpoint of batch {die.read_text()}")
-    forwarding = scenario.query("forward", str(journals[0]), "spool", str(die))
     feeder = scenario.antiphon("feed", "--spool", str(scenario.spool.directory))
     spool = scenario.spool
     wait("row that is not settled", lambda: len(scenario.seen("anna")) >= spool.position().next, look_s=0.001)
@@ -166,7 +174,7 @@ def play(scenario: Scenario) -> None:
     wait("end of the collecting", lambda: len(payloads(place / "collected")) >= 2 * total)
     time.sleep(3)  # whatever comes too often would come by now
     wait("findings", lambda: _watched(place) >= min(scenario.journaled(journal.name) for journal in journals))
-    for process in (collecting, forwarding, feeder, *listeners, *scenario.members):
+    for process in (*(query for query, _ in scenario.queries.values()), feeder, *listeners, *scenario.members):
         kill(process)
 
 
