@@ -1,4 +1,4 @@
-"""`antiphon campaign`: exit codes, one JSON document, resuming after kill -9, and a sentence for what cannot be done."""
+"""`antiphon campaign`: exit codes, one JSON document, resuming after kill -9, a sentence for what cannot be done."""
 
 import json
 import os
