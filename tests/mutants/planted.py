@@ -4,12 +4,14 @@ ANTIPHON_PURE=1 ANTIPHON_MUTANT='no delay rule' python -m pytest -p tests.mutant
 """
 
 import os
+from contextlib import ExitStack
 
 from antiphon._build import pure_forced
 from tests.mutants.hunt import ALL_MUTANTS
 from tests.mutants.mutants import Mutant
 
 VARIABLE = "ANTIPHON_MUTANT"
+_planted = ExitStack()
 
 
 def find(name: str) -> Mutant:
@@ -18,4 +20,8 @@ def find(name: str) -> Mutant:
 
 
 def pytest_configure() -> None:
-    find(os.environ[VARIABLE]).at_large().__enter__()
+    _planted.enter_context(find(os.environ[VARIABLE]).at_large())
+
+
+def pytest_unconfigure() -> None:
+    _planted.close()

@@ -32,7 +32,6 @@ from antiphon.pipeline.campaign.summary import Summary, summary_document
 from antiphon.pipeline.campaign.tally import Histogram, Tally
 from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN
 from antiphon.report.campaign import campaign_page
-from antiphon.simulator.seeds import run_seed
 
 PLAN = Campaign(stack="vector", workload="static", first=10, end=17, program="p", chunk_seeds=3)
 
@@ -172,12 +171,39 @@ def test_the_judge_tells_rest_and_mistakes_apart() -> None:
     assert judgement.verdict == BROKEN
 
 
-def test_causal_order_beyond_the_resilience_is_counted_as_such() -> None:
-    """The seed that breaks causal order by two failures where one was allowed for; with fewer failures it is broken."""
-    run = run_seed(1740, "crowds")
-    assert (judge(run).beyond_resilience, judge(run).broken) == (True, [])
-    run.failures = run.resilience
-    assert judge(run).broken == ["causal"]
+def against_causes() -> list[MemoryLog]:
+    """p3 delivers the answer of p2 before what p1 had asked."""
+    logs = [MemoryLog(run="r", process=name, merge=False) for name in ("p1", "p2", "p3")]
+    for log in logs:
+        log.start(0, "g", "vector", "static", ("causal",), ("causal", "settled"))
+        log.view(0, "g", 1, ["p1/1", "p2/1", "p3/1"])
+    logs[0].send(1, "g", 1, 1, 1, "causal", 0)
+    for log in logs[:2]:
+        log.deliver(2, "g", 1, "p1", 1, 1, 1, "causal", 0)
+    logs[1].send(3, "g", 1, 1, 1, "causal", 0)
+    for log in logs:
+        log.deliver(4, "g", 1, "p2", 1, 1, 1, "causal", 0)
+    logs[2].deliver(5, "g", 1, "p1", 1, 1, 1, "causal", 0)
+    for log in logs:
+        log.stop(6)
+    return logs
+
+
+@pytest.mark.parametrize(
+    ("resilience", "failures", "restless", "beyond", "broken"),
+    [
+        (1, 2, [], True, []),
+        (1, 1, [], False, ["causal"]),
+        (0, 9, [], False, ["causal"]),
+        (1, 2, ["g"], True, [REST]),
+    ],
+)
+def test_causal_order_beyond_the_resilience_is_told_apart(
+    resilience: int, failures: int, restless: list[str], beyond: bool, broken: list[str]
+) -> None:
+    run = InvertedRun(against_causes(), resilience=resilience, failures=failures, restless=restless)
+    judgement = judge(run)
+    assert (judgement.beyond_resilience, judgement.broken) == (beyond, broken)
 
 
 def test_shrinking_finds_the_smallest_run() -> None:

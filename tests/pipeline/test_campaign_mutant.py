@@ -27,7 +27,7 @@ def python(*arguments: str, mutant: str | None = None) -> subprocess.CompletedPr
 def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     """The campaign's directory, and its summary."""
     directory = tmp_path_factory.mktemp("mutated") / "out"
-    words = ("--workload", "static", "--seeds", "0:4", "--out", str(directory), "--keep", "1", "--shrink-runs", "80")
+    words = ("--workload", "static", "--seeds", "0:2", "--out", str(directory), "--keep", "1", "--shrink-runs", "60")
     done = python("tests.pipeline.mutated", MUTANT, *words)
     assert done.returncode == 1, done.stderr
     return directory, json.loads((directory / "summary.json").read_text())
