@@ -73,9 +73,9 @@ class Shape:
     groups: int = 3
     views: int = 12
     """How many times the views change."""
-    single: float = 0.7
+    single: float = 0.5
     """The share of bursts that are a single message; the others have 2 to `burst_max`."""
-    burst_max: int = 4
+    burst_max: int = 6
     sending: float = 0.6
     """The share of rounds in which a member sends."""
     lag_max: int = 3
@@ -154,9 +154,9 @@ class Generator:
         shape = self._shape
         self._directory.mkdir(parents=True, exist_ok=True)
         self._begin()
-        rounds = round(shape.events / self._events_per_round())
-        lengths = np.diff(np.linspace(0, rounds, shape.views + 2).astype(int))
-        for place, length in enumerate(lengths.tolist()):
+        for place in range(shape.views + 1):
+            left = shape.events - sum(writer.events for writer in self._writers)
+            length = round(left / (shape.views + 1 - place) / self._events_per_round())
             self._run_epoch(place, max(length, EPOCH_ROUNDS_MIN))
         self._end()
         for writer in self._writers:
@@ -198,7 +198,9 @@ class Generator:
         shape = self._shape
         mean_count = shape.single + (1 - shape.single) * (2 + shape.burst_max) / 2
         bursts = shape.sending * len(self._alive)
-        receivers = float(np.mean([len(self._members[group]) for member in self._alive for group in member.groups]))
+        receivers = float(
+            np.mean([np.mean([len(self._members[group]) for group in member.groups]) for member in self._alive])
+        )
         return bursts * mean_count * (1 + (1 - shape.private) * receivers)
 
     def _begin(self) -> None:

@@ -70,7 +70,7 @@ def count(rows: Sequence[Row], *, piece_rows: int, promise: Sequence[str] | None
     placements: list[Placement] = []
     for name, run in runs.items():
         for log in run.logs.values():
-            for summary, known in PieceKnowledge.of_log(log):
+            for summary, known in PieceKnowledge.of_log(log, run.order):
                 for row in judge(pieces[summary["task"]], run.order, run.positions, known, promises).to_pylist():
                     if row["position_first"] is not None:
                         placed = Placed(row["position_first"], row["position_end"])

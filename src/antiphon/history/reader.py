@@ -7,7 +7,7 @@ over, and the log that it belongs to was cut short. Only if nothing at all can b
 Memory: one row group at a time, except for `read_rows`, which is meant for small histories.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
@@ -170,16 +170,20 @@ def _nothing_readable(leftovers: list[Path]) -> str:
     return f"no file in it can be read: {example} was cut short before it was complete; record the run again"
 
 
-def read_unit(unit: Unit) -> pa.Table:
-    """The rows of one row group, as SCHEMA has them; refused if a row makes no sense."""
+def read_unit(unit: Unit, columns: Sequence[str] | None = None) -> pa.Table:
+    """The rows of one row group, as SCHEMA has them; refused if a row makes no sense.
+
+    Who has read all of it once may read some columns again, by name; these are then not checked any more.
+    """
     file = Path(unit.file)
+    names = SCHEMA.names if columns is None else list(columns)
     try:
         with pq.ParquetFile(file) as parquet:
-            table = parquet.read_row_group(unit.row_group, columns=SCHEMA.names, use_threads=False)
-        table = table.select(SCHEMA.names).cast(_NULLABLE)
+            table = parquet.read_row_group(unit.row_group, columns=names, use_threads=False)
+        table = table.select(names).cast(pa.schema([_NULLABLE.field(name) for name in names]))
     except (pa.ArrowException, OSError) as error:
         raise UnusableHistoryError(file, f"row group {unit.row_group} cannot be read ({error})") from error
-    if problem := row_problem(table):
+    if columns is None and (problem := row_problem(table)):
         raise UnusableHistoryError(file, f"row {unit.first_row + problem[0]} makes no sense: {problem[1]}")
     return table
 

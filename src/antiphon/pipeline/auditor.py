@@ -32,15 +32,16 @@ from antiphon.pipeline.audit import settled, views
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import LogFacts, gather_logs
 from antiphon.pipeline.audit.look import LOOK, Look, Sights, Wishes, look, sights_of
-from antiphon.pipeline.audit.order import never_sent
+from antiphon.pipeline.audit.order import Order, never_sent
 from antiphon.pipeline.audit.pieces import Task, plan, read_pieces
 from antiphon.pipeline.audit.preparation import Placement, Run, find_tangles, prepare
-from antiphon.pipeline.audit.rows import Key
+from antiphon.pipeline.audit.rows import MESSAGE_COLUMNS, Key
 from antiphon.pipeline.audit.summary import SUMMARY, Summary, summaries_of, summarise
-from antiphon.pipeline.audit.total import Placed, Tangle
+from antiphon.pipeline.audit.total import Placed, Positions, Tangle
 from antiphon.pipeline.explain import early_text, open_log_text
 from antiphon.pipeline.promises import CHECKED, SETTLED, Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
+from antiphon.pipeline.shipping import shipped
 from antiphon.pipeline.verdicts import Tally, conclude
 from antiphon.pipeline.witness import Storyteller
 
@@ -48,6 +49,11 @@ Progress = Callable[[str], None]
 Limits = Mapping[str, Mapping[Key, int]]
 Logs = Mapping[str, Mapping[str, LogFacts]]
 """run → process → log."""
+
+Orders = Mapping[str, tuple[Order, Mapping[str, Mapping[int, Positions]]]]
+"""run → its order, and the positions of its agreed and safe messages."""
+PieceName = tuple[int, str, str]
+"""Task, run and process."""
 
 PARTITIONS_PER_CORE = 4
 
@@ -71,12 +77,13 @@ def audit(
     tell(f"checking {sum(summary['events'] for summary in summaries):,} events")
     look = _looker(spark, tasks, logs)
     runs = prepare(logs, promises, look)
-    judged = _second_pass(spark, tasks, runs, promises)
-    tell("adding up")
-    tangles = find_tangles(runs, _placements(judged), look)
-    tallies = _tallies(judged, runs, promises, tangles, history)
-    observations = _observations(judged, runs)
-    judged.unpersist()
+    with shipped(spark, _knowledge(runs)) as open_knowledge:
+        judged = _second_pass(spark, tasks, open_knowledge, promises)
+        tangles = find_tangles(runs, _placements(judged), look)
+        tell("adding up")
+        tallies = _tallies(judged, runs, promises, tangles, history)
+        observations = _observations(judged, runs)
+        judged.unpersist()
     return conclude(
         promises,
         tallies,
@@ -121,21 +128,31 @@ def _summaries(task: Task, place: int, limits: Limits) -> Iterator[pa.RecordBatc
         yield pa.RecordBatch.from_pylist([{"problem": str(error)}], SUMMARY)
 
 
-def _second_pass(spark: SparkSession, tasks: list[Task], runs: Mapping[str, Run], promises: Promises) -> DataFrame:
+def _knowledge(runs: Mapping[str, Run]) -> tuple[Orders, dict[PieceName, PieceKnowledge]]:
+    """What the second pass needs: of the runs, and of each piece."""
     orders = {name: (run.order, run.positions) for name, run in runs.items()}
     knowledge = {
         (piece["task"], name, process): known
         for name, run in runs.items()
         for process, log in run.logs.items()
-        for piece, known in PieceKnowledge.of_log(log)
+        for piece, known in PieceKnowledge.of_log(log, run.order)
     }
-    shared = spark.sparkContext.broadcast((orders, knowledge))
+    for run in runs.values():
+        run.order.settle(run.logs)
+    return orders, knowledge
 
+
+def _second_pass(
+    spark: SparkSession,
+    tasks: list[Task],
+    open_knowledge: Callable[[], tuple[Orders, dict[PieceName, PieceKnowledge]]],
+    promises: Promises,
+) -> DataFrame:
     def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        orders, knowledge = shared.value
+        orders, knowledge = open_knowledge()
         for batch in batches:
             for place in batch.column(0).to_pylist():
-                for piece in read_pieces(tasks[place]):
+                for piece in read_pieces(tasks[place], MESSAGE_COLUMNS):
                     known = knowledge.get((place, piece.run, piece.process))
                     if known is not None:  # else it lies behind a gap
                         yield judge(piece, *orders[piece.run], known, promises)
@@ -172,7 +189,7 @@ def _looker(spark: SparkSession, tasks: list[Task], logs: Logs) -> Look:
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
                 for place in batch.column(0).to_pylist():
-                    for piece in read_pieces(tasks[chosen[place]]):
+                    for piece in read_pieces(tasks[chosen[place]], MESSAGE_COLUMNS):
                         if (piece.run, piece.process) in asked:
                             yield look(piece, asked[piece.run, piece.process])
 

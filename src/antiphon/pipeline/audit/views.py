@@ -29,7 +29,7 @@ def count(
     """Guarantee, what was found, and in which group, as far as it was promised. `tangles` are by group."""
     if not any(promises.in_run(guarantee, order.run) for guarantee in OF_GROUPS):
         return
-    sendings = view_synchrony.Sendings(order, logs)
+    sendings = view_synchrony.Sendings(order)
     for group, stays in stays_by_group(logs).items():
         found = {}
         if promises.holds(VIEW_AGREEMENT, order.run, group):
