@@ -85,6 +85,6 @@ def count(rows: Sequence[Row], *, piece_rows: int, promise: Sequence[str] | None
                 add(SETTLED, settlement[:3])
     tangles = find_tangles(runs, placements, look_for)
     for name, run in runs.items():
-        for guarantee, of_views, _ in views.count(run.order, run.logs, promises, tangles.get(name, {})):
+        for guarantee, of_views, _ in views.count(run.order, run.logs, run.stays, promises, tangles.get(name, {})):
             add(guarantee, of_views[:3])
     return {guarantee: (sums[guarantee][0], sums[guarantee][1], sums[guarantee][2]) for guarantee in promises.all()}

@@ -266,7 +266,7 @@ def _add_views(
     tangles: Mapping[str, Tangle],
     storyteller: Storyteller,
 ) -> None:
-    for guarantee, found, group in views.count(run.order, run.logs, promises, tangles):
+    for guarantee, found, group in views.count(run.order, run.logs, run.stays, promises, tangles):
         tally = tallies[guarantee]
         tally.violations += found.violations
         tally.unknown += found.unknown

@@ -44,6 +44,8 @@ def span(start: int, end: int) -> Spans:
 
 def union(*sets: tuple[Ints, Ints]) -> Spans:
     """The union of intervals in any order."""
+    if len(sets) == 1 and isinstance(sets[0], Spans):
+        return sets[0]
     starts = np.concatenate([starts for starts, _ in sets]) if sets else EMPTY.starts
     ends = np.concatenate([ends for _, ends in sets]) if sets else EMPTY.ends
     if not len(starts):

@@ -22,14 +22,14 @@ from antiphon.pipeline.audit.look import Seen, Wish
 from antiphon.pipeline.audit.order import NO_ROW, LostMessages, Order
 from antiphon.pipeline.audit.past import Past, direct_past, raise_to_full
 from antiphon.pipeline.audit.rows import CAUSAL_RANK
-from antiphon.pipeline.audit.stays import stays_of
+from antiphon.pipeline.audit.stays import GroupStays
 from antiphon.pipeline.intervals import EMPTY, Ints, Spans, difference, intersection, span, union
 
 Lost = Mapping[int, Spans]
 """Key, as a place in the order's keys → numbers."""
 
 
-def find(order: Order, logs: Mapping[str, LogFacts]) -> Lost:
+def find(order: Order, logs: Mapping[str, LogFacts], stays: Mapping[str, GroupStays]) -> Lost:
     """What is lost, where it makes a difference."""
     if not any(len(piece["strong_reach"]) for log in logs.values() for piece in log.pieces):
         return {}
@@ -37,14 +37,14 @@ def find(order: Order, logs: Mapping[str, LogFacts]) -> Lost:
     keys = [(place, *key) for place, key in enumerate(order.keys) if key[1] in crashed]
     if not keys:
         return {}
-    stays = {process: stays_of(log) for process, log in logs.items()}
     lost: dict[int, Spans] = {}
     for place, group, sender in keys:
-        last = stays[sender].get(group, [])[-1:]
+        of_group = stays.get(group, {})
+        last = of_group.get(sender, [])[-1:]
         runs = np.flatnonzero((order.key == place) & np.isin(order.view, [stay.view for stay in last]))
         spans = union((order.start[runs], order.end[runs]))
-        for process, own in stays.items():
-            if any(stay.completed and stay.view == last[0].view for stay in own.get(group, []) if last):
+        for process, own in of_group.items():
+            if any(stay.completed and stay.view == last[0].view for stay in own if last):
                 spans = difference(spans, logs[process].delivered.get((group, sender), EMPTY))
         if spans.size():
             lost[place] = spans

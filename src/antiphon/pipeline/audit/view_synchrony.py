@@ -15,7 +15,7 @@ from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.stays import GroupStays, ViewCounts, ViewWitness
 from antiphon.pipeline.explain import Message, view_synchrony_text
-from antiphon.pipeline.intervals import EMPTY, Spans, difference, intersection, span, union
+from antiphon.pipeline.intervals import EMPTY, Spans, clip, difference, union
 
 
 @dataclass
@@ -37,7 +37,7 @@ class Sendings:
     def existing(self, key: Key, spans: Spans) -> Spans:
         """Without what was never sent."""
         sent = self._sent.get(key)
-        return spans if sent is None else intersection(spans, span(1, sent + 1))
+        return spans if sent is None else clip(spans, 1, sent + 1)
 
     def meant_for(self, key: Key, spans: Spans, process: str) -> Spans:
         """Without what names destinations that leave the process out."""
