@@ -56,9 +56,8 @@ def make(arguments: argparse.Namespace, directory: Path, events: int, runs: int)
 def audited(directory: Path, made: Made, *words: str) -> dict[str, Any]:
     """One audit in a process of its own, checked against what was made."""
     command = [sys.executable, "-m", "bench.audit_run", str(directory), *words]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        with MemoryWatch(process.pid) as memory:
-            printed, _ = process.communicate()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process, MemoryWatch(process.pid) as memory:
+        printed, _ = process.communicate()
     if process.returncode:
         raise IncompleteError(f"the audit of {made.events:,} events ended with code {process.returncode}")
     found: dict[str, Any] = json.loads(printed)
