@@ -70,7 +70,7 @@ def count(rows: Sequence[Row], *, piece_rows: int, promise: Sequence[str] | None
     placements: list[Placement] = []
     for name, run in runs.items():
         for log in run.logs.values():
-            for summary, known in PieceKnowledge.of_log(log):
+            for summary, known in PieceKnowledge.of_log(log, run.order):
                 for row in judge(pieces[summary["task"]], run.order, run.positions, known, promises).to_pylist():
                     if row["position_first"] is not None:
                         placed = Placed(row["position_first"], row["position_end"])
@@ -85,6 +85,6 @@ def count(rows: Sequence[Row], *, piece_rows: int, promise: Sequence[str] | None
                 add(SETTLED, settlement[:3])
     tangles = find_tangles(runs, placements, look_for)
     for name, run in runs.items():
-        for guarantee, of_views, _ in views.count(run.order, run.logs, promises, tangles.get(name, {})):
+        for guarantee, of_views, _ in views.count(run.order, run.logs, run.stays, promises, tangles.get(name, {})):
             add(guarantee, of_views[:3])
     return {guarantee: (sums[guarantee][0], sums[guarantee][1], sums[guarantee][2]) for guarantee in promises.all()}

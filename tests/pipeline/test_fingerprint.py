@@ -35,7 +35,7 @@ def judgements(rows: list[Row], piece_rows: int) -> Iterator[Judgement]:
     for run in runs.values():
         fingerprints = Fingerprints(run.order, run.positions, promises)
         for log in run.logs.values():
-            for summary, known in PieceKnowledge.of_log(log):
+            for summary, known in PieceKnowledge.of_log(log, run.order):
                 piece = pieces[summary["task"]]
                 judged = judge(piece, run.order, run.positions, known, promises).to_pylist()
                 name = (piece.run, piece.process, summary["first_index"], len(piece.table))

@@ -10,7 +10,7 @@ be read is the history unusable.
 Memory: one row group at a time, except for `read_rows`, which is meant for small histories.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -249,19 +249,22 @@ def stretch_of(unit: Unit) -> Stretch | None:
     return Stretch(run, process, incarnation, first_index, most[3]) if least[:3] == most[:3] else None
 
 
-def read_unit(unit: Unit) -> pa.Table:
+def read_unit(unit: Unit, columns: Sequence[str] | None = None) -> pa.Table:
     """The rows of one row group, as SCHEMA has them; refused if a row makes no sense.
 
-    Raises DamagedRowGroupError where the bytes are not what was written.
+    Raises DamagedRowGroupError where the bytes are not what was written. Who has read all of it once may read some
+    columns again, by name; these are then not checked any more.
     """
     file = Path(unit.file)
+    names = SCHEMA.names if columns is None else list(columns)
     try:
-        with pq.ParquetFile(file, page_checksum_verification=True) as parquet:
+        with pq.ParquetFile(file, page_checksum_verification=columns is None) as parquet:
             version = version_of({**(parquet.schema_arrow.metadata or {}), **(parquet.metadata.metadata or {})})
-            columns = SCHEMA.names if version == SCHEMA_VERSION else None
-            table = upgrade(parquet.read_row_group(unit.row_group, columns=columns, use_threads=False), version)
-        table = table.select(SCHEMA.names).cast(_NULLABLE)
-        table.validate(full=True)
+            wanted = names if version == SCHEMA_VERSION else None
+            table = upgrade(parquet.read_row_group(unit.row_group, columns=wanted, use_threads=False), version)
+        table = table.select(names).cast(pa.schema([_NULLABLE.field(name) for name in names]))
+        if columns is None:
+            table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise UnusableHistoryError(file, f"it cannot be read: {error.strerror}") from error
@@ -269,7 +272,7 @@ def read_unit(unit: Unit) -> pa.Table:
         raise DamagedRowGroupError(file, unit.row_group, f"cannot be read ({cause})") from error
     if len(table) != unit.rows:
         raise DamagedRowGroupError(file, unit.row_group, f"holds {len(table)} rows instead of {unit.rows}")
-    if problem := row_problem(table):
+    if columns is None and (problem := row_problem(table)):
         raise UnusableHistoryError(file, f"row {unit.first_row + problem[0]} makes no sense: {problem[1]}")
     return table
 

@@ -32,17 +32,18 @@ from antiphon.pipeline.audit import settled, views
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import ENDLESS, LogFacts, gather_logs
 from antiphon.pipeline.audit.look import LOOK, Look, Sights, Wishes, look, sights_of
-from antiphon.pipeline.audit.order import never_sent
+from antiphon.pipeline.audit.order import Order, never_sent
 from antiphon.pipeline.audit.pieces import Task, plan, read_pieces
 from antiphon.pipeline.audit.preparation import Placement, Run, find_tangles, prepare
-from antiphon.pipeline.audit.rows import Key
+from antiphon.pipeline.audit.rows import MESSAGE_COLUMNS, Key
 from antiphon.pipeline.audit.summary import SUMMARY, Summary, summaries_of, summarise
-from antiphon.pipeline.audit.total import Placed, Tangle
+from antiphon.pipeline.audit.total import Placed, Positions, Tangle
 from antiphon.pipeline.explain import early_text, open_log_text
 from antiphon.pipeline.increment import TASK, Increment, Reuse, opened
-from antiphon.pipeline.passes import over_numbers, share
+from antiphon.pipeline.passes import over_numbers
 from antiphon.pipeline.promises import CHECKED, SETTLED, Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
+from antiphon.pipeline.shipping import shipped
 from antiphon.pipeline.verdicts import Tally, conclude
 from antiphon.pipeline.witness import Storyteller
 
@@ -50,6 +51,13 @@ Progress = Callable[[str], None]
 Limits = Mapping[str, Mapping[Key, int]]
 Logs = Mapping[str, Mapping[str, LogFacts]]
 """run → process → log."""
+
+Orders = Mapping[str, tuple[Order, Mapping[str, Mapping[int, Positions]]]]
+"""run → its order, and the positions of its agreed and safe messages."""
+PieceName = tuple[int, str, str]
+"""Task, run and process."""
+Knowledge = tuple[Orders, dict[PieceName, PieceKnowledge]]
+"""What the second pass needs: of the runs, and of each piece."""
 
 
 def audit(
@@ -94,12 +102,13 @@ def _audit(
     tell(f"checking {sum(summary['events'] for summary in summaries):,} events")
     look = _looker(spark, tasks, logs, increment)
     runs = prepare(logs, promises, look)
-    judged = _second_pass(spark, tasks, runs, promises, increment).persist()
-    tell("adding up")
-    tangles = find_tangles(runs, _placements(judged), look)
-    tallies = _tallies(judged, runs, promises, tangles, history)
-    observations = _observations(judged, runs)
-    judged.unpersist()
+    with shipped(spark, _knowledge(runs)) as open_knowledge:
+        judged = _second_pass(spark, tasks, runs, open_knowledge, promises, increment).persist()
+        tangles = find_tangles(runs, _placements(judged), look)
+        tell("adding up")
+        tallies = _tallies(judged, runs, promises, tangles, history)
+        observations = _observations(judged, runs)
+        judged.unpersist()
     return conclude(
         promises,
         tallies,
@@ -189,23 +198,32 @@ def _summaries(task: Task, place: int, limits: Limits) -> Iterator[pa.RecordBatc
             return
 
 
-def _second_pass(
-    spark: SparkSession, tasks: list[Task], runs: Mapping[str, Run], promises: Promises, increment: Increment | None
-) -> DataFrame:
+def _knowledge(runs: Mapping[str, Run]) -> Knowledge:
     orders = {name: (run.order, run.positions) for name, run in runs.items()}
     knowledge = {
         (piece["task"], name, process): known
         for name, run in runs.items()
         for process, log in run.logs.items()
-        for piece, known in PieceKnowledge.of_log(log)
+        for piece, known in PieceKnowledge.of_log(log, run.order)
     }
+    for run in runs.values():
+        run.order.settle(run.logs)
+    return orders, knowledge
 
+
+def _second_pass(
+    spark: SparkSession,
+    tasks: list[Task],
+    runs: Mapping[str, Run],
+    open_knowledge: Callable[[], Knowledge],
+    promises: Promises,
+    increment: Increment | None,
+) -> DataFrame:
     def make(chosen: list[int]) -> DataFrame:
-        shared = share(spark, (orders, knowledge))
 
         def work(place: int) -> Iterator[pa.RecordBatch]:
-            orders, knowledge = shared.value
-            for piece in read_pieces(tasks[place]):
+            orders, knowledge = open_knowledge()
+            for piece in read_pieces(tasks[place], MESSAGE_COLUMNS):
                 known = knowledge.get((place, piece.run, piece.process))
                 if known is not None:  # else it lies behind a gap
                     yield _of_task(judge(piece, *orders[piece.run], known, promises), place)
@@ -241,7 +259,7 @@ def _looker(spark: SparkSession, tasks: list[Task], logs: Logs, increment: Incre
         asked = dict(wishes)
 
         def work(place: int) -> Iterator[pa.RecordBatch]:
-            for piece in read_pieces(tasks[place]):
+            for piece in read_pieces(tasks[place], MESSAGE_COLUMNS):
                 if (piece.run, piece.process) in asked:
                     yield _of_task(look(piece, asked[piece.run, piece.process]), place)
 
@@ -331,7 +349,7 @@ def _add_views(
     tangles: Mapping[str, Tangle],
     storyteller: Storyteller,
 ) -> None:
-    for guarantee, found, group in views.count(run.order, run.logs, promises, tangles):
+    for guarantee, found, group in views.count(run.order, run.logs, run.stays, promises, tangles):
         tally = tallies[guarantee]
         tally.violations += found.violations
         tally.unknown += found.unknown

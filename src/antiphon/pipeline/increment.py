@@ -103,7 +103,7 @@ class Increment:
         for run in runs.values():
             fingerprints = Fingerprints(run.order, run.positions, promises)
             for log in run.logs.values():
-                for piece, known in PieceKnowledge.of_log(log):
+                for piece, known in PieceKnowledge.of_log(log, run.order):
                     hangs_on[piece["task"]].append(fingerprints.of(piece, known))
         keys = {place: joined([self._keys[place], *sorted(own)]) for place, own in hangs_on.items()}
         table, read = self._recall(JUDGEMENTS, keys, make)

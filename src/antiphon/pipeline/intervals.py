@@ -3,6 +3,7 @@
 `Spans` are disjoint half-open intervals in rising order; what touches is joined.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -43,6 +44,8 @@ def span(start: int, end: int) -> Spans:
 
 def union(*sets: tuple[Ints, Ints]) -> Spans:
     """The union of intervals in any order."""
+    if len(sets) == 1 and isinstance(sets[0], Spans):
+        return sets[0]
     starts = np.concatenate([starts for starts, _ in sets]) if sets else EMPTY.starts
     ends = np.concatenate([ends for _, ends in sets]) if sets else EMPTY.ends
     if not len(starts):
@@ -52,6 +55,14 @@ def union(*sets: tuple[Ints, Ints]) -> Spans:
     first = np.concatenate(([True], starts[1:] > reach[:-1]))
     last = np.concatenate((first[1:], [True]))
     return Spans(starts[first], reach[last])
+
+
+def clip(spans: Spans, low: int, high: int) -> Spans:
+    """The numbers in [low, high)."""
+    first, end = int(np.searchsorted(spans.ends, low, "right")), int(np.searchsorted(spans.starts, high, "left"))
+    if first >= end or low >= high:
+        return EMPTY
+    return Spans(np.maximum(spans.starts[first:end], low), np.minimum(spans.ends[first:end], high))
 
 
 def intersection(one: Spans, other: Spans) -> Spans:
@@ -65,7 +76,15 @@ def difference(one: Spans, other: Spans) -> Spans:
 
 
 def _bounds(*sets: Spans) -> Ints:
-    return np.unique(np.concatenate([part for spans in sets for part in spans]))
+    return _distinct([part for spans in sets for part in spans])
+
+
+def _distinct(parts: Sequence[Ints]) -> Ints:
+    """All numbers once, in order. The parts are mostly in order by themselves, which this sorting makes use of."""
+    together = np.sort(np.concatenate(parts), kind="stable")
+    fresh = np.ones(len(together), bool)
+    np.not_equal(together[1:], together[:-1], out=fresh[1:])
+    return together[fresh]
 
 
 def _chosen(bounds: Ints, chosen: Mask) -> Spans:
@@ -82,7 +101,7 @@ class Coverage:
     """
 
     def __init__(self, starts: Ints, ends: Ints, positions: Ints, wanted: Spans, already: Spans) -> None:
-        self._bounds = np.unique(np.concatenate([starts, ends, *wanted, *already]))
+        self._bounds = _distinct([starts, ends, *wanted, *already])
         pieces = self._bounds[:-1]
         first = first_positions(self._bounds, starts, ends, positions)
         self._first = np.where(wanted.holds(pieces) & ~already.holds(pieces), first, ALREADY)
@@ -95,6 +114,11 @@ class Coverage:
         place = np.searchsorted(self._bounds, numbers, "right") - 1
         reached = self._reached[np.clip(place, 0, len(self._reached) - 1)]
         return np.where(place >= 0, reached, ALREADY)
+
+    def missing_after(self, positions: Ints) -> Ints:
+        """For each position, the lowest wanted number that had not been delivered there, or NEVER."""
+        place = np.searchsorted(self._reached, positions, "right")
+        return np.append(self._bounds[: len(self._reached)], NEVER)[place]
 
     def lowest_missing(self, position: int, number: int) -> int | None:
         """The lowest wanted number up to `number` that had not been delivered at `position`."""

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from antiphon.history.reader import History
-from antiphon.pipeline.audit.chain import chain
+from antiphon.pipeline.audit.chain import DirectPast, chain
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.order import NO_ROW, Order, delivered_by
+from antiphon.pipeline.audit.order import NO_ROW, Order
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.stays import Event, Stay, ViewWitness, stays_of
 from antiphon.pipeline.explain import (
@@ -35,6 +35,7 @@ class Storyteller:
         self._run = run
         self._logs = logs
         self._order = order
+        self._direct = DirectPast(order, logs)
 
     def tell(self, guarantee: str, witness: Mapping[str, Any]) -> Example:
         """Of a violating delivery, as the second pass found it."""
@@ -83,7 +84,7 @@ class Storyteller:
 
     def _causal(self, process: str, message: Message, delivery: Event, lacking: list[tuple[int, int]]) -> Example:
         last = (self._order.places[message.group, message.sender], message.number)
-        links = chain(self._order, last, lacking, self._knew)
+        links = chain(self._order, self._direct, last, lacking, self._knew)
         wanted = links[0].after
         later = self._delivery(process, wanted) if wanted != message else None
         events = [self._send(wanted)]
@@ -133,7 +134,7 @@ class Storyteller:
     def _delivery(self, process: str, message: Message) -> Event | None:
         """The row by which a process first delivered a message, if it is on record."""
         log = self._logs[process]
-        delivered = delivered_by(log).get((message.group, message.sender), EMPTY)
+        delivered = log.delivered.get((message.group, message.sender), EMPTY)
         if not delivered.holds(np.array([message.number]))[0]:
             return None
         row = self._history.first_delivery(self._run, process, message.group, message.sender, message.number)

@@ -3,11 +3,15 @@
 A check looks at all deliver rows of the piece at once and gives three numbers for each: how many of the single messages
 in it violate the guarantee, are unknown, and were looked at. What the process had delivered before the piece comes in
 as `already`, so each piece is judged by itself.
+
+Where order is kept, most questions are answered by one number per row: the lowest one of a key that the process was
+still owed behind it (`missing`). It takes little to find where a key was delivered without gaps.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -15,7 +19,10 @@ from antiphon.pipeline.audit.logs import ENDLESS
 from antiphon.pipeline.audit.order import NO_ROW, Order
 from antiphon.pipeline.audit.rows import Key, MessageRows
 from antiphon.pipeline.audit.stays import Presence
-from antiphon.pipeline.intervals import EMPTY, Coverage, Ints, Mask, Spans, span
+from antiphon.pipeline.intervals import EMPTY, NEVER, Coverage, Ints, Mask, Spans, clip, difference, span, union
+
+BEFORE_ALL: Final = -1
+"""An index before that of every row."""
 
 
 class RowCounts(NamedTuple):
@@ -34,6 +41,30 @@ class Witness(NamedTuple):
     """(key, number), the key as a place in the order's keys."""
 
 
+class Already(NamedTuple):
+    """What a process had delivered of a key: all it was owed below a number, and what else."""
+
+    below: int = 1
+    others: Spans = EMPTY
+
+    @property
+    def top(self) -> int:
+        """A number that nothing from it on had been delivered."""
+        return max(self.below, int(self.others.ends[-1]) if len(self.others.ends) else 0)
+
+    def and_then(self, spans: Spans, owed: Spans) -> "Already":
+        """When some more has been delivered."""
+        others = union(self.others, spans)
+        top = max(self.below, int(others.ends[-1]))
+        waited_for = clip(owed, self.below, top)
+        missing = difference(waited_for, others)
+        below = int(missing.starts[0]) if len(missing.starts) else top
+        return Already(below, difference(others, clip(waited_for, self.below, below)))
+
+    def spans(self, owed: Spans) -> Spans:
+        return union(clip(owed, 1, self.below), self.others)
+
+
 class Segments(NamedTuple):
     """Deliver rows cut up where one send run ends and the next begins."""
 
@@ -50,7 +81,7 @@ class Case:
     order: Order
     process: str
     rows: MessageRows
-    already: Mapping[Key, Spans]
+    already: Mapping[Key, Already]
     """What the process had delivered before, by key."""
     presences: Mapping[str, Sequence[Presence]]
     """The views that the process was in, by group: the one before the piece, if any, and those that begin in it."""
@@ -67,6 +98,7 @@ class Case:
     end: Ints = field(init=False)
     """Per row: the end of what was, or may have been, sent; not above `rows.start` if nothing of it was."""
     _coverage: dict[int, Coverage] = field(init=False, default_factory=dict)
+    _missing: dict[int, Ints] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         of_key = np.array([self.order.places[key] for key in self.rows.keys], np.int64)
@@ -74,6 +106,46 @@ class Case:
         self.sent = self.order.sent[self.place]
         self.open = self.order.open_keys[self.place]
         self.end = np.where(self.open, self.rows.end, np.minimum(self.rows.end, self.sent + 1))
+
+    @cached_property
+    def _rows_by_key(self) -> tuple[Ints, Ints]:
+        """The rows sorted by key, and where each key of the order begins among them."""
+        sorting = np.argsort(self.place, kind="stable")
+        return sorting, np.searchsorted(self.place[sorting], np.arange(len(self.order.keys) + 1))
+
+    def rows_of(self, place: int) -> Ints:
+        """The rows of a key, in order."""
+        sorting, bounds = self._rows_by_key
+        return sorting[bounds[place] : bounds[place + 1]]
+
+    def known(self, place: int) -> Already:
+        """What the process had delivered of a key before the piece."""
+        return self.already.get(self.order.keys[place], Already())
+
+    def missing(self, place: int) -> Ints:
+        """The lowest number of a key that the process is still owed: before the piece, and behind each row of the key.
+
+        NEVER where it is owed nothing more.
+        """
+        if place not in self._missing:
+            self._missing[place] = self._find_missing(place)
+        return self._missing[place]
+
+    def _find_missing(self, place: int) -> Ints:
+        rows, owed, known = self.rows_of(place), self.order.owed(self.process, place), self.known(place)
+        start, end = self.rows.start[rows], self.rows.end[rows]
+        top = max(known.top, int(end.max(initial=1)))
+        waited_for = clip(owed, known.below, top)
+        rest = clip(owed, top, ENDLESS)
+        following = int(rest.starts[0]) if len(rest.starts) else NEVER
+        in_order = np.append(known.below, end)
+        whole = not len(known.others.starts) and _is_one(waited_for, known.below, top)
+        if whole and np.array_equal(in_order[:-1], start):
+            in_order[-1] = following
+            return in_order
+        coverage = Coverage(start, end, self.rows.index[rows], waited_for, known.others)
+        found = coverage.missing_after(np.append(BEFORE_ALL, self.rows.index[rows]))
+        return np.where(found == NEVER, following, found)
 
     def coverage(self, place: int) -> Coverage:
         """When the process had delivered what it is owed of a key."""
@@ -83,8 +155,8 @@ class Case:
 
     def cover(self, place: int, wanted: Spans) -> Coverage:
         """When the process had delivered certain numbers of a key."""
-        rows = np.flatnonzero(self.place == place)
-        already = self.already.get(self.order.keys[place], EMPTY)
+        rows = self.rows_of(place)
+        already = self.known(place).spans(self.order.owed(self.process, place))
         return Coverage(self.rows.start[rows], self.rows.end[rows], self.rows.index[rows], wanted, already)
 
     def left_by(self, place: int, at: Ints) -> Mask:
@@ -98,11 +170,20 @@ class Case:
 
     def segments(self, chosen: Mask) -> Segments:
         """The chosen rows, as far as they were sent, by send run."""
+        if chosen.all():
+            return self.all_segments
+        own = chosen[self.all_segments.row]
+        return Segments(*(column[own] for column in self.all_segments))
+
+    @cached_property
+    def all_segments(self) -> Segments:
+        """All rows, as far as they were sent, by send run."""
         parts: list[Segments] = []
-        for place in np.unique(self.place):
-            row = np.flatnonzero(chosen & (self.place == place) & (self.end > self.rows.start))
+        for place in np.unique(self.place).tolist():
+            row = self.rows_of(place)
+            row = row[self.end[row] > self.rows.start[row]]
             start, end = self.rows.start[row], self.end[row]
-            first, last = self.order.run_of(int(place), start), self.order.run_of(int(place), end - 1)
+            first, last = self.order.run_of(place, start), self.order.run_of(place, end - 1)
             count = last - first + 1
             row, start, end = np.repeat(row, count), np.repeat(start, count), np.repeat(end, count)
             run = np.repeat(first, count) + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
@@ -120,7 +201,7 @@ class Case:
 
     def latencies(self) -> tuple[Ints, Ints, Ints]:
         """Row, nanoseconds from send to delivery (never below 0), and number of messages, by send run."""
-        segments = self.segments(np.ones(len(self.place), bool))
+        segments = self.all_segments
         known = np.flatnonzero(self.order.index[segments.run] != NO_ROW)
         row, run = segments.row[known], segments.run[known]
         latency_ns = np.maximum(self.rows.time_ns[row] - self.order.time_ns[run], 0)
@@ -136,3 +217,8 @@ class Case:
             presences = self.presences.get(group, ())
             begins = np.array([presence.begin for presence in presences], np.int64)
             yield place, rows, presences, np.searchsorted(begins, self.rows.index[rows]) - 1
+
+
+def _is_one(spans: Spans, start: int, end: int) -> bool:
+    """Whether a set is a single interval."""
+    return len(spans.starts) == 1 and int(spans.starts[0]) == start and int(spans.ends[0]) == end

@@ -1,18 +1,20 @@
 """causal: when a process delivers m', it has delivered every m with m → m' that it was owed, in every group they share.
 
-The past of a message is one number per key (`antiphon.pipeline.audit.order`); for each key, the position by which the
-process had delivered everything owed up to that number must lie before the delivery. A message that is in its own past
+The past of a message is one number per source (`antiphon.pipeline.audit.past`). For each key, the lowest message that
+the process is still owed behind a delivery must not be among so many of its source. A message that is in its own past
 is violated by every delivery. What is not violated is unknown if something in the past is off record. Of what is lost,
-only what is in the strong past counts (`antiphon.pipeline.audit.lost`).
+only what is in the strong past counts (`antiphon.pipeline.audit.lost`); that, and witnesses, go by numbers of keys.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness
+from antiphon.pipeline.audit.order import NO_ROW
+from antiphon.pipeline.audit.past import Counts
 from antiphon.pipeline.audit.rows import CAUSAL_RANK
-from antiphon.pipeline.intervals import Coverage, Ints, Mask, difference, intersection
+from antiphon.pipeline.intervals import NEVER, Coverage, Ints, Mask, difference, intersection
 
 
 def count(case: Case) -> RowCounts:
@@ -36,7 +38,7 @@ def witness(case: Case, row: int) -> Witness:
     if circular[segment]:
         return Witness(number, [(int(case.place[row]), number)])
     lacking: dict[int, int] = {}
-    for place, coverage, needed in _demands(case, segments):
+    for place, coverage, needed in _demands(case, segments, range(len(case.order.keys))):
         missing = coverage.highest_missing(index, int(needed[segment]))
         if missing is not None:
             lacking[place] = max(missing, lacking.get(place, 0))
@@ -45,23 +47,44 @@ def witness(case: Case, row: int) -> Witness:
 
 def _late(case: Case, segments: Segments) -> Mask:
     """Which segments were delivered before something in their past."""
-    at = case.rows.index[segments.row]
+    order = case.order
+    at, key = case.rows.index[segments.row], case.place[segments.row]
     late = np.zeros(len(at), bool)
-    for _, coverage, needed in _demands(case, segments):
+    known = order.past.counts[segments.run]
+    for place in range(len(order.keys)):
+        if place not in order.lost:
+            late |= _too_early(case, segments, key, place, known[:, order.past.sources.of_key[place]])
+    for _, coverage, needed in _demands(case, segments, order.lost):
         if needed.any():
             late |= coverage.position(needed) > at
     return late
 
 
-def _demands(case: Case, segments: Segments) -> Iterator[tuple[int, Coverage, Ints]]:
-    """Key by key: when the process had delivered what, and up to which number each segment needs it, or 0."""
+def _too_early(case: Case, segments: Segments, key: Ints, place: int, known: Counts) -> Mask:
+    """Which segments came before something of a key in their past; `known`: how much of its source is in it."""
+    missing = case.missing(place)
+    own: Mask = key == place
+    if not own.any() and (not len(known) or missing[0] == NEVER):
+        return own
+    limit = np.where(missing == NEVER, NEVER, case.order.past.sources.counts(place, missing))
+    behind = np.cumsum(case.place == place)[segments.row]
+    early: Mask = known >= limit[behind]
+    # Of its own key, everything below the row: the numbers within the row come in order.
+    early[own] = (missing[behind] < case.rows.start[segments.row])[own]
+    if case.order.keys[place][0] in case.left:
+        early &= ~case.left_by(place, case.rows.index[segments.row])
+    return early
+
+
+def _demands(case: Case, segments: Segments, places: Iterable[int]) -> Iterator[tuple[int, Coverage, Ints]]:
+    """For some keys: when the process had delivered what, and up to which number each segment needs it, or 0."""
     order, run = case.order, segments.run
     at = case.rows.index[segments.row]
-    for place in range(len(order.keys)):
+    for place in places:
         own = case.place[segments.row] == place
         held = ~case.left_by(place, at)
         # Of its own key, everything below the row: the numbers within the row come in order.
-        below = np.where(held, np.where(own, case.rows.start[segments.row] - 1, order.past[run, place]), 0)
+        below = np.where(held, np.where(own, case.rows.start[segments.row] - 1, order.past.numbers(run, place)), 0)
         lost = order.lost.get(place)
         if lost is None:
             yield place, case.coverage(place), below
@@ -77,5 +100,8 @@ def _demands(case: Case, segments: Segments) -> Iterator[tuple[int, Coverage, In
 
 def _circular_end(case: Case, segments: Segments) -> Ints:
     """The end of those numbers of a segment that are in their own past."""
-    own_past = case.order.past[segments.run, case.place[segments.row]]
-    return np.clip(own_past + 1, segments.start, segments.end)
+    sources, run = case.order.past.sources, segments.run
+    key, off_record = case.order.key[run], case.order.index[run] == NO_ROW
+    known = case.order.past.counts[run, np.where(off_record, sources.off_record[key], sources.of_key[key])]
+    end: Ints = np.clip(case.order.start[run] + known - sources.begin[run], segments.start, segments.end)
+    return end

@@ -17,10 +17,11 @@ def count(case: Case) -> RowCounts:
     unknown = np.zeros(len(held), bool)
     for place in np.unique(case.place[held]).tolist():
         own = np.flatnonzero(held & (case.place == place))
-        below, at = rows.start[own] - 1, rows.index[own]
-        violated[own] = (case.coverage(place).position(below) > at) & ~case.left_by(place, at)
+        at = rows.index[own]
+        behind = case.missing(place)[np.searchsorted(case.rows_of(place), own, "right")]
+        violated[own] = (behind < rows.start[own]) & ~case.left_by(place, at)
         if case.order.open_keys[place]:
-            unknown[own] = ~violated[own] & (case.off_record(place).position(below) > at)
+            unknown[own] = ~violated[own] & (case.off_record(place).position(rows.start[own] - 1) > at)
     messages = np.where(held, case.end - rows.start, 0)
     return RowCounts(np.where(violated, messages, 0), np.where(unknown, messages, 0), messages)
 

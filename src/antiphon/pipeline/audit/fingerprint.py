@@ -25,7 +25,7 @@ from antiphon.pipeline.audit.order import NO_ROW, Order
 from antiphon.pipeline.audit.rows import AGREED_RANK, Key
 from antiphon.pipeline.audit.summary import Summary
 from antiphon.pipeline.audit.total import Positions
-from antiphon.pipeline.intervals import Ints, Mask, Spans, intersection, span
+from antiphon.pipeline.intervals import Ints, Mask, Spans, clip, intersection, span
 from antiphon.pipeline.promises import TOTAL, Promises
 
 DIGEST_BYTES: Final = 16
@@ -94,7 +94,10 @@ class Fingerprints:
         for group in groups:
             presences = known.presences.get(group, ())
             digest.add(group, [(one.begin, one.view, sorted(one.dropped)) for one in presences])
-        _add_spans(digest, known.already)
+        for key, already in sorted(known.already.items(), key=lambda item: item[0]):
+            digest.add(already.below)
+            owed = self._order.owed(piece["process"], self._order.places[key])
+            _add_spans(digest, {key: already.others, (*key, "owed"): clip(owed, 1, already.below)})
 
     def _add_key(self, digest: Digest, process: str, key: Key, spans: Spans, reached: dict[int, int]) -> None:
         """The send runs of one key that hold what was delivered; `reached` is raised to the numbers that they name."""
@@ -145,7 +148,7 @@ class Fingerprints:
         _add_spans(digest, dict(owed))
 
 
-def _add_spans(digest: Digest, by_key: Mapping[Key, Spans]) -> None:
+def _add_spans(digest: Digest, by_key: Mapping[tuple[str, ...], Spans]) -> None:
     for key, spans in sorted(by_key.items(), key=lambda item: item[0]):
         digest.add(key)
         for part in spans:

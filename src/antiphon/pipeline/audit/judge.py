@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 
 from antiphon.pipeline.audit import causal, creation, duplication, fifo, silence, total, view_sending
-from antiphon.pipeline.audit.case import Case, RowCounts, Witness
+from antiphon.pipeline.audit.case import Already, Case, RowCounts, Witness
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import Key, message_rows
 from antiphon.pipeline.audit.stays import Presence, presences_of
 from antiphon.pipeline.audit.summary import Summary
-from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, union
+from antiphon.pipeline.intervals import Ints, Mask, Spans
 from antiphon.pipeline.latency import coarse
 from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO, SILENCE, TOTAL, VIEW_SENDING, Promises
 
@@ -69,21 +69,22 @@ class PieceKnowledge:
     """What must be known of the rest of a log to judge a piece of it."""
 
     known_end: int
-    already: Mapping[Key, Spans]
+    already: Mapping[Key, Already]
     presences: Mapping[str, tuple[Presence, ...]]
     completed_ends: Mapping[str, int]
     left: Mapping[str, int]
 
     @classmethod
-    def of_log(cls, log: LogFacts) -> Iterator[tuple[Summary, Self]]:
+    def of_log(cls, log: LogFacts, order: Order) -> Iterator[tuple[Summary, Self]]:
         """For each piece of a log, in order."""
-        already: dict[Key, Spans] = {}
+        already: dict[Key, Already] = {}
         completed_ends = log.completed_ends()
         for piece, presences in zip(log.pieces, presences_of(log), strict=True):
             yield piece, cls(piece["known_end"], dict(already), presences, completed_ends, log.left)
             for entry in piece["delivered"]:
                 key = (entry["group"], entry["sender"])
-                already[key] = union(already.get(key, EMPTY), (entry["starts"], entry["ends"]))
+                owed = order.owed(log.process, order.places[key])
+                already[key] = already.get(key, Already()).and_then(Spans(entry["starts"], entry["ends"]), owed)
 
 
 def judge(

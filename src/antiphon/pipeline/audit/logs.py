@@ -3,11 +3,16 @@
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
+
+import numpy as np
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import LEFT, QUIET
+from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.summary import Summary
+from antiphon.pipeline.intervals import Spans, union
 
 CRASHED: Final = "crashed"
 GONE: Final = (CRASHED, LEFT)
@@ -31,6 +36,37 @@ class LogFacts:
     """How many rows lie behind the first gap."""
     cause: str = ""
     """Which file or row group shows that it was cut short, in words."""
+
+    @cached_property
+    def delivered(self) -> dict[Key, Spans]:
+        """Everything that the process delivered, by key."""
+        parts: dict[Key, list[Spans]] = defaultdict(list)
+        for piece in self.pieces:
+            for entry in piece["delivered"]:
+                parts[entry["group"], entry["sender"]].append(Spans(entry["starts"], entry["ends"]))
+        return {key: union(*spans) for key, spans in parts.items()}
+
+    @cached_property
+    def sent(self) -> dict[str, int]:
+        """How many messages the process sent to each group; refuses numbers that do not follow each other."""
+        sent: dict[str, int] = {}
+        for piece in self.pieces:
+            number, count = piece["send_number"], piece["send_count"]
+            expected = np.zeros_like(number)
+            for place, group in enumerate(piece["send_groups"]):
+                own = np.flatnonzero(piece["send_group"] == place)
+                ends = sent.get(group, 0) + np.cumsum(count[own])
+                expected[own] = ends - count[own] + 1
+                sent[group] = int(ends[-1])
+            wrong = np.flatnonzero(number != expected)
+            if len(wrong):
+                group = piece["send_groups"][piece["send_group"][wrong[0]]]
+                raise UnusableHistoryError(
+                    None,
+                    f"the log of {self.process} sends message {number[wrong[0]]} to {group} where "
+                    f"{expected[wrong[0]]} should come; a sender numbers its messages to a group 1, 2, 3…",
+                )
+        return sent
 
     @property
     def rows(self) -> int:

@@ -4,17 +4,18 @@ It wishes for few: the order of deliveries of one process per view, what was del
 something is out of order, all agreed and safe deliveries of a group.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from antiphon.pipeline.audit.pieces import Piece
-from antiphon.pipeline.audit.rows import Key, message_rows
+from antiphon.pipeline.audit.rows import Key, MessageRows, message_rows
 from antiphon.pipeline.intervals import Ints
+from antiphon.pipeline.packing import pack, unpack
 
 LogName = tuple[str, str]
 """Run and process."""
@@ -54,8 +55,11 @@ Look = Callable[[Wishes], Sights]
 
 LOOK: Final = pa.schema(
     [
-        *((name, pa.string()) for name in ("run", "group", "process", "sender")),
-        *((name, pa.int64()) for name in ("index", "start", "end")),
+        # One row per group of a piece that has any; the rows that were asked for are columns, packed.
+        *((name, pa.string()) for name in ("run", "group", "process")),
+        ("first_index", pa.int64()),
+        ("senders", pa.list_(pa.string())),
+        *((name, pa.binary()) for name in ("sender", "start", "count", "index")),
     ]
 )
 
@@ -74,28 +78,34 @@ def look(piece: Piece, wishes: Sequence[Wish]) -> pa.RecordBatch:
         if wish.level is not None:
             mask &= rows.level == wish.level
         wanted |= mask
-    chosen = np.flatnonzero(wanted)
-    columns: list[object] = [[piece.run] * len(chosen)]
-    columns.append([rows.keys[key][0] for key in rows.key[chosen]])
-    columns.append([piece.process] * len(chosen))
-    columns.append([rows.keys[key][1] for key in rows.key[chosen]])
-    columns += [rows.index[chosen], rows.start[chosen], rows.end[chosen]]
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, LOOK, strict=True)], schema=LOOK
-    )
+    log = {"run": piece.run, "process": piece.process}
+    chosen = rows.chosen(wanted)
+    groups = sorted({chosen.keys[key][0] for key in np.unique(chosen.key)})
+    return pa.RecordBatch.from_pylist([log | _packed(chosen, group) for group in groups], LOOK)
+
+
+def _packed(rows: MessageRows, group: str) -> dict[str, Any]:
+    own = rows.chosen(rows.of_group(group))
+    places, sender = np.unique(own.key, return_inverse=True)
+    columns = {"sender": sender, "start": own.start, "count": own.end - own.start, "index": own.index}
+    found: dict[str, Any] = {name: pack(column) for name, column in columns.items()}
+    found |= {"group": group, "first_index": int(own.index[0]), "senders": [own.keys[place][1] for place in places]}
+    return found
 
 
 def sights_of(table: pa.Table) -> dict[tuple[str, str], dict[str, Seen]]:
     """The rows of a table of LOOK, log by log."""
-    table = table.sort_by([(name, "ascending") for name in ("run", "group", "process", "index")]).combine_chunks()
-    owner = list(zip(*(table[name].to_pylist() for name in ("run", "group", "process")), strict=True))
-    bounds = [place for place in range(len(owner)) if place == 0 or owner[place] != owner[place - 1]]
+    pieces: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
+    for piece in table.sort_by("first_index").to_pylist():
+        pieces[piece["run"], piece["group"], piece["process"]].append(piece)
     result: dict[tuple[str, str], dict[str, Seen]] = {}
-    for first, end in pairwise([*bounds, len(owner)]):
-        run, group, process = owner[first]
-        part = table.slice(first, end - first)
-        senders = part["sender"].combine_chunks().dictionary_encode()
-        numbers = [part[name].to_numpy().astype(np.int64) for name in ("start", "end", "index")]
-        keys = [(group, sender) for sender in senders.dictionary.to_pylist()]
-        result.setdefault((run, group), {})[process] = Seen(keys, np.asarray(senders.indices, np.int64), *numbers)
+    for (run, group, process), own in sorted(pieces.items()):
+        senders = sorted({sender for piece in own for sender in piece["senders"]})
+        places = {sender: place for place, sender in enumerate(senders)}
+        parts = [np.array([places[sender] for sender in piece["senders"]])[unpack(piece["sender"])] for piece in own]
+        start, count, index = (
+            np.concatenate([unpack(piece[name]) for piece in own]) for name in ("start", "count", "index")
+        )
+        keys = [(group, sender) for sender in senders]
+        result.setdefault((run, group), {})[process] = Seen(keys, np.concatenate(parts), start, start + count, index)
     return result

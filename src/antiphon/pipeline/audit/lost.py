@@ -19,16 +19,17 @@ import numpy as np
 
 from antiphon.pipeline.audit.logs import CRASHED, ENDLESS, LogFacts
 from antiphon.pipeline.audit.look import Seen, Wish
-from antiphon.pipeline.audit.order import NO_ROW, LostMessages, Order, closure, delivered_by, direct_past
+from antiphon.pipeline.audit.order import NO_ROW, LostMessages, Order
+from antiphon.pipeline.audit.past import Past, direct_past, raise_to_full
 from antiphon.pipeline.audit.rows import CAUSAL_RANK
-from antiphon.pipeline.audit.stays import stays_of
+from antiphon.pipeline.audit.stays import GroupStays
 from antiphon.pipeline.intervals import EMPTY, Ints, Spans, difference, intersection, span, union
 
 Lost = Mapping[int, Spans]
 """Key, as a place in the order's keys → numbers."""
 
 
-def find(order: Order, logs: Mapping[str, LogFacts]) -> Lost:
+def find(order: Order, logs: Mapping[str, LogFacts], stays: Mapping[str, GroupStays]) -> Lost:
     """What is lost, where it makes a difference."""
     if not any(len(piece["strong_reach"]) for log in logs.values() for piece in log.pieces):
         return {}
@@ -36,16 +37,15 @@ def find(order: Order, logs: Mapping[str, LogFacts]) -> Lost:
     keys = [(place, *key) for place, key in enumerate(order.keys) if key[1] in crashed]
     if not keys:
         return {}
-    stays = {process: stays_of(log) for process, log in logs.items()}
-    delivered = {process: delivered_by(log) for process, log in logs.items()}
     lost: dict[int, Spans] = {}
     for place, group, sender in keys:
-        last = stays[sender].get(group, [])[-1:]
+        of_group = stays.get(group, {})
+        last = of_group.get(sender, [])[-1:]
         runs = np.flatnonzero((order.key == place) & np.isin(order.view, [stay.view for stay in last]))
         spans = union((order.start[runs], order.end[runs]))
-        for process, own in stays.items():
-            if any(stay.completed and stay.view == last[0].view for stay in own.get(group, []) if last):
-                spans = difference(spans, delivered[process].get((group, sender), EMPTY))
+        for process, own in of_group.items():
+            if any(stay.completed and stay.view == last[0].view for stay in own if last):
+                spans = difference(spans, logs[process].delivered.get((group, sender), EMPTY))
         if spans.size():
             lost[place] = spans
     return lost
@@ -54,10 +54,9 @@ def find(order: Order, logs: Mapping[str, LogFacts]) -> Lost:
 def wishes(order: Order, logs: Mapping[str, LogFacts], lost: Lost) -> Iterator[tuple[str, Wish]]:
     """What each process that delivered something lost delivered below causal of the same sender in the same group."""
     for process, log in logs.items():
-        delivered = delivered_by(log)
         for place, spans in lost.items():
             group, sender = key = order.keys[place]
-            if intersection(delivered.get(key, EMPTY), spans).size():
+            if intersection(log.delivered.get(key, EMPTY), spans).size():
                 for level in range(CAUSAL_RANK):
                     yield process, Wish(group, 0, log.rows, sender, level)
 
@@ -66,7 +65,8 @@ def note(order: Order, logs: Mapping[str, LogFacts], lost: Lost, sights: Iterabl
     """Write down in the order in whose strong past the lost messages are."""
     if not lost:
         return
-    strong = closure(order, direct_past(logs, order.keys, "strong_reach")[order.sorting])
+    strong = direct_past(logs, order.keys, order.past.sources, "strong_reach")
+    raise_to_full(strong, order.time_ns)
     told: dict[int, list[tuple[Spans, int, int]]] = defaultdict(list)
     tellers = list(sights)
     for teller, (_, seen) in enumerate(tellers):
@@ -77,17 +77,18 @@ def note(order: Order, logs: Mapping[str, LogFacts], lost: Lost, sights: Iterabl
                 told[place].append((spans, teller, int(index)))
     order.told = np.array([_last_sent(order, strong, process) for process, _ in tellers], np.int64)
     for place, spans in lost.items():
-        order.lost[place] = LostMessages(spans, strong[:, place], told[place])
+        order.lost[place] = LostMessages(spans, strong.numbers(slice(None), place), told[place])
 
 
-def _last_sent(order: Order, strong: Ints, process: str) -> Ints:
+def _last_sent(order: Order, strong: Past, process: str) -> Ints:
     """For each send run: the last row by which a process sent it, or something in its strong past, or NO_ROW."""
     index = np.where(order.index == NO_ROW, ENDLESS, order.index)
     result = np.full(len(index), NO_ROW)
-    for place, (_, sender) in enumerate(order.keys):
-        if sender == process:
-            own = order.key == place
-            result[own] = np.maximum(result[own], index[own])
-            rows = np.flatnonzero(strong[:, place])
-            result[rows] = np.maximum(result[rows], index[order.run_of(place, strong[rows, place])])
+    sources = strong.sources
+    places = [place for place, (_, sender) in enumerate(order.keys) if sender == process]
+    for source in sorted({*sources.of_key[places].tolist(), *sources.off_record[places].tolist()} - {-1}):
+        own = sources.runs[source]
+        result[own] = np.maximum(result[own], index[own])
+        rows = np.flatnonzero(strong.counts[:, source])
+        result[rows] = np.maximum(result[rows], index[sources.run_of(source, strong.counts[rows, source])])
     return result

@@ -1,25 +1,21 @@
-"""The shared preparation: the causal order of a run's messages, as vectors.
+"""The shared preparation: all messages of a run by send run, who is owed them, and the causal order among them.
 
-The messages of one *key* (group and sender) are causally ordered among themselves. So the past of a message is fully
-told by one number per key: how many of that key's messages lie in it. The direct past comes from the summaries: the
-highest number that the sender had delivered of each key, and what it had sent itself. The full past is the closure:
-V(m) is raised to V(x) for the highest message x of every key in V(m), until nothing changes; each round doubles the
-length of the chains that are covered. Where every process delivered in causal order, one round finds nothing to do.
-
-All messages of a send run have the same past, but for the run's own earlier ones. A log that is open gets one more run
-without end for what it may have sent after its record. Which part of the past counts where messages are lost is the
-affair of `antiphon.pipeline.audit.lost`.
+All messages of a send run have the same past, but for the run's own earlier ones; `antiphon.pipeline.audit.past` says
+how pasts are kept. A log that is open gets one more run without end for what it may have sent after its record. Which
+part of the past counts where messages are lost is the affair of `antiphon.pipeline.audit.lost`.
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.pipeline.audit.logs import ENDLESS, MISSING, LogFacts
+from antiphon.pipeline.audit.past import Past, Sources, direct_past, raise_to_full
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.summary import Summary
 from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, span, union
@@ -60,30 +56,27 @@ class Order:
     """A place in `audiences`, or -1 for what is off record."""
     narrow: Ints
     """A place in `destinations`, or -1 where none are named."""
-    direct: Ints
-    """The direct past: one line per send run, one column per key."""
-    past: Ints
-    """The full past."""
+    past: Past
+    """The full past of each send run, once the order is closed."""
     audiences: list[frozenset[str]]
     destinations: list[frozenset[str]]
     joined: frozenset[tuple[str, str]]
     """(group, process) of all view rows."""
     missing: frozenset[str]
-    sorting: Ints
-    """How the send runs came to their order, from that of the logs."""
     lost: dict[int, "LostMessages"] = field(default_factory=dict)
     """By key, where they make a difference."""
     told: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))
     """A line for each who told of lost messages: the last row by which it sent what is in a send run's strong past."""
     first_run: Ints = field(init=False)
     """Where the send runs of each key begin; one entry more than keys."""
-
     places: dict[Key, int] = field(init=False)
     """Each key's place in `keys`."""
+    _owed: dict[tuple[str, int], Spans] = field(init=False, default_factory=dict)
+    _off_record: Mask | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.places = {key: place for place, key in enumerate(self.keys)}
-        self.first_run = np.searchsorted(self.key, np.arange(len(self.keys) + 1))
+        self.first_run = self.past.sources.first_run
 
     def run_of(self, place: int, numbers: Ints) -> Ints:
         """The send run that holds each number of a key; the numbers must have been sent."""
@@ -93,6 +86,18 @@ class Order:
 
     def owed(self, process: str, place: int) -> Spans:
         """The numbers of a key that a process is owed."""
+        if (process, place) not in self._owed:
+            self._owed[process, place] = self._find_owed(process, place)
+        return self._owed[process, place]
+
+    def settle(self, processes: Iterable[str]) -> None:
+        """Find all that may be asked of it, so that nobody it is sent to has to."""
+        self.off_record()
+        for process in processes:
+            for place in range(len(self.keys)):
+                self.owed(process, place)
+
+    def _find_owed(self, process: str, place: int) -> Spans:
         if (self.keys[place][0], process) not in self.joined and process not in self.missing:
             return EMPTY
         if all(process in audience for audience in self.audiences):
@@ -104,43 +109,21 @@ class Order:
 
     def off_record(self) -> Mask:
         """Which send runs are, or have in their past, something off record."""
-        result: Mask = self.index == NO_ROW
-        for place in np.flatnonzero(self.open_keys):
-            result = result | (self.past[:, place] > self.sent[place])
-        return result
-
-
-def delivered_by(log: LogFacts) -> dict[Key, Spans]:
-    """Everything that a process delivered, by key."""
-    parts: dict[Key, list[Spans]] = defaultdict(list)
-    for piece in log.pieces:
-        for entry in piece["delivered"]:
-            parts[entry["group"], entry["sender"]].append(Spans(entry["starts"], entry["ends"]))
-    return {key: union(*spans) for key, spans in parts.items()}
-
-
-def sent_by(log: LogFacts) -> dict[str, int]:
-    """How many messages a process sent to each group; refuses numbers that do not follow each other."""
-    sent: dict[str, int] = defaultdict(int)
-    for piece in log.pieces:
-        for group, number, count in zip(piece["send_group"], piece["send_number"], piece["send_count"], strict=True):
-            if number != sent[group] + 1:
-                raise UnusableHistoryError(
-                    None,
-                    f"the log of {log.process} sends message {number} to {group} where {sent[group] + 1} should come; "
-                    "a sender numbers its messages to a group 1, 2, 3…",
-                )
-            sent[group] += int(count)
-    return sent
+        if self._off_record is None:
+            result: Mask = self.index == NO_ROW
+            for source in self.past.sources.off_record:
+                if source >= 0:
+                    result = result | (self.past.counts[:, source] > 0)
+            self._off_record = result
+        return self._off_record
 
 
 def never_sent(logs: Mapping[str, LogFacts]) -> dict[Key, int]:
     """Of which keys more was delivered than a complete log sent, and how much was sent."""
-    sent = {process: sent_by(log) for process, log in logs.items()}
     beyond: dict[Key, int] = {}
     for log in logs.values():
-        for (group, sender), spans in delivered_by(log).items():
-            known = sent[sender].get(group, 0)
+        for (group, sender), spans in log.delivered.items():
+            known = logs[sender].sent.get(group, 0)
             if not logs[sender].open and int(spans.ends[-1]) - 1 > known:
                 beyond[group, sender] = known
     return beyond
@@ -148,19 +131,20 @@ def never_sent(logs: Mapping[str, LogFacts]) -> dict[Key, int]:
 
 def make_order(run: str, logs: Mapping[str, LogFacts]) -> Order:
     """Put a run together."""
-    sent = {(group, process): count for process, log in logs.items() for group, count in sent_by(log).items()}
-    keys = sorted(sent.keys() | {key for log in logs.values() for key in delivered_by(log)})
+    sent = {(group, process): count for process, log in logs.items() for group, count in log.sent.items()}
+    keys = sorted(sent.keys() | {key for log in logs.values() for key in log.delivered})
     places = {key: place for place, key in enumerate(keys)}
     audiences = _Audiences(logs)
     collected = [_runs_of(log, places, audiences) for log in logs.values()]
     columns = [np.concatenate(parts) for parts in zip(*collected, strict=True)]
     sorting = np.lexsort((columns[1], columns[0]))
     key, start, end, index, time_ns, view, audience, narrow = (column[sorting] for column in columns)
-    direct = direct_past(logs, keys, "reach")[sorting]
+    of_key = np.array([sent.get(known, 0) for known in keys], np.int64)
+    sources = _make_sources(keys, logs, key, start, end, index, of_key)
     return Order(
         run=run,
         keys=keys,
-        sent=np.array([sent.get(known, 0) for known in keys], np.int64),
+        sent=of_key,
         open_keys=np.array([logs[sender].open for _, sender in keys], bool),
         key=key,
         start=start,
@@ -170,33 +154,35 @@ def make_order(run: str, logs: Mapping[str, LogFacts]) -> Order:
         view=view,
         audience=audience,
         narrow=narrow,
-        direct=direct,
-        past=direct,
+        past=direct_past(logs, keys, sources, "reach"),
         audiences=audiences.members.sets,
         destinations=audiences.destinations.sets,
         joined=audiences.joined,
         missing=frozenset(process for process, log in logs.items() if log.ending == MISSING),
-        sorting=sorting,
     )
 
 
 def close(order: Order) -> None:
     """Raise the direct past to the full one."""
-    order.past = closure(order, order.direct)
+    raise_to_full(order.past, order.time_ns)
 
 
-def closure(order: Order, direct: Ints) -> Ints:
-    """What is known by any number of steps, if `direct` is what is known by one."""
-    known = direct
-    while True:
-        further = known.copy()
-        for place in range(len(order.keys)):
-            rows = np.flatnonzero(known[:, place])
-            through = order.run_of(place, known[rows, place])
-            further[rows] = np.maximum(further[rows], known[through])
-        if np.array_equal(further, known):
-            return known
-        known = further
+def _make_sources(
+    keys: list[Key], logs: Mapping[str, LogFacts], key: Ints, start: Ints, end: Ints, index: Ints, sent: Ints
+) -> Sources:
+    """One source per sender, and one for each key of an open log; `key` and so on are columns of all send runs."""
+    senders = {sender: place for place, sender in enumerate(dict.fromkeys(sender for _, sender in keys))}
+    of_key = np.array([senders[sender] for _, sender in keys], np.int64)
+    is_open = np.array([logs[sender].open for _, sender in keys], bool)
+    off_record = np.where(is_open, len(senders) + np.cumsum(is_open) - 1, -1)
+    source = np.where(index == NO_ROW, off_record[key], of_key[key]) if len(keys) else key
+    along = np.lexsort((index, source))
+    bounds = np.searchsorted(source[along], np.arange(len(senders) + int(is_open.sum()) + 1))
+    runs = [along[first:last] for first, last in pairwise(bounds)]
+    begin = np.zeros(len(key), np.int64)
+    for own in runs:
+        begin[own[1:]] = np.cumsum(end[own[:-1]] - start[own[:-1]])
+    return Sources(of_key, off_record, runs, begin, start, np.searchsorted(key, np.arange(len(keys) + 1)), sent)
 
 
 class _Sets:
@@ -247,12 +233,8 @@ def _runs_of(log: LogFacts, places: Mapping[Key, int], audiences: _Audiences) ->
     """The send runs of one log as columns: key, start, end, index, time, view, audience, destinations."""
     columns: list[_Columns] = [(np.empty(0, np.int64),) * 8]
     for piece in log.pieces:
-        key = np.array([places[group, log.process] for group in piece["send_group"]], np.int64)
-        meant = [
-            audiences.places(log.process, *sent)
-            for sent in zip(piece["send_group"], piece["send_view"].tolist(), piece["send_destinations"], strict=True)
-        ]
-        audience, narrow = np.array(meant, np.int64).reshape(-1, 2).T
+        key = np.array([places[group, log.process] for group in piece["send_groups"]], np.int64)[piece["send_group"]]
+        audience, narrow = _meant(piece, log.process, audiences)
         number, end = piece["send_number"], piece["send_number"] + piece["send_count"]
         columns.append(
             (key, number, end, piece["send_index"], piece["send_time_ns"], piece["send_view"], audience, narrow)
@@ -265,44 +247,30 @@ def _runs_of(log: LogFacts, places: Mapping[Key, int], audiences: _Audiences) ->
     return key, start, end, index, time_ns, view, audience, narrow
 
 
+def _meant(piece: Summary, process: str, audiences: _Audiences) -> tuple[Ints, Ints]:
+    """For whom each send run of a piece was: places among the audiences, and among the destinations, or -1.
+
+    There are few views and few sets of destinations: each combination is looked at once, as it first occurs.
+    """
+    sets = [*piece["send_destination_sets"], None]
+    views, view = np.unique(piece["send_view"], return_inverse=True)
+    codes = (piece["send_group"] * len(views) + view) * len(sets) + piece["send_destinations"] % len(sets)
+    found, first, which = np.unique(codes, return_index=True, return_inverse=True)
+    meant = np.empty((len(found), 2), np.int64)
+    for place in np.argsort(first).tolist():
+        group, rest = divmod(int(found[place]), len(views) * len(sets))
+        view_place, destinations = divmod(rest, len(sets))
+        meant[place] = audiences.places(
+            process, piece["send_groups"][group], int(views[view_place]), sets[destinations]
+        )
+    audience, narrow = meant[which].T
+    return audience, narrow
+
+
 def _off_record_runs(log: LogFacts, places: Mapping[Key, int]) -> _Columns:
     """What an open log may have sent after its record: one endless run for each of its keys."""
-    sent = sent_by(log)
-    own = [(place, sent.get(group, 0)) for (group, sender), place in places.items() if sender == log.process]
+    own = [(place, log.sent.get(group, 0)) for (group, sender), place in places.items() if sender == log.process]
     key = np.array([place for place, _ in own], np.int64)
     start = np.array([count + 1 for _, count in own], np.int64)
     nothing = np.full(len(own), NO_ROW)
     return key, start, np.full(len(own), ENDLESS), *(nothing,) * 5
-
-
-def direct_past(logs: Mapping[str, LogFacts], keys: Sequence[Key], reach: str) -> Ints:
-    """What the sender of each send run had delivered and sent before, log by log.
-
-    `reach` is the column of the summaries that says up to which number it had delivered.
-    """
-    places = {key: place for place, key in enumerate(keys)}
-    lines: list[Ints] = [np.empty((0, len(keys)), np.int64)]
-    for log in logs.values():
-        known = np.zeros(len(keys), np.int64)
-        for piece in log.pieces:
-            direct = _direct_past(piece, log.process, known, places, reach)
-            lines.append(direct[:-1])
-            known = direct[-1]
-        if log.open:
-            lines.append(np.tile(known, (sum(sender == log.process for _, sender in keys), 1)))
-    return np.concatenate(lines)
-
-
-def _direct_past(piece: Summary, process: str, known: Ints, places: Mapping[Key, int], reach: str) -> Ints:
-    """One line per send run of a piece, and one for what comes after it; `known` is that of what came before."""
-    key = np.array([places[group, process] for group in piece["send_group"]], np.int64)
-    direct = np.tile(known, (len(key) + 1, 1))
-    reached = piece[reach] if len(piece[reach]) else piece["reach"]
-    reached = reached.reshape(len(key) + 1, len(piece["delivered"]))
-    for column, entry in enumerate(piece["delivered"]):
-        place = places[entry["group"], entry["sender"]]
-        direct[:, place] = np.maximum(direct[:, place], reached[:, column])
-    for place in np.unique(key):
-        own = np.maximum.accumulate(np.where(key == place, piece["send_number"] + piece["send_count"] - 1, 0))
-        direct[1:, place] = np.maximum(direct[1:, place], own)
-    return direct

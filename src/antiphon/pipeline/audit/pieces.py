@@ -65,11 +65,12 @@ def plan(history: History) -> list[Task]:
     return [tuple(units) for units in tasks.values()]
 
 
-def read_pieces(task: Task) -> Iterator[Piece]:
-    """The pieces of a task, one by one."""
+def read_pieces(task: Task, columns: Sequence[str] | None = None) -> Iterator[Piece]:
+    """The pieces of a task, one by one; where columns are named, those alone, and unchecked as by `read_unit`."""
     if not task:
         return
-    table = pa.concat_tables([read_unit(unit) for unit in task])
+    names = None if columns is None else dict.fromkeys((*LOG_COLUMNS, "index", *columns))
+    table = pa.concat_tables([read_unit(unit, None if names is None else list(names)) for unit in task])
     if not _in_order(table):
         table = table.sort_by(ORDER)
     bounds = _log_bounds(table)

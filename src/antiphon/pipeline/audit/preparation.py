@@ -11,7 +11,7 @@ from antiphon.pipeline.audit import lost, total
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.look import LogName, Look, Sights, Wish
 from antiphon.pipeline.audit.order import Order, close, make_order
-from antiphon.pipeline.audit.stays import stays_by_group
+from antiphon.pipeline.audit.stays import GroupStays, stays_by_group
 from antiphon.pipeline.audit.total import Placed, Positions, Tangle
 from antiphon.pipeline.promises import CAUSAL, TOTAL, Promises
 
@@ -25,6 +25,8 @@ class Run:
 
     logs: Mapping[str, LogFacts]
     order: Order
+    stays: Mapping[str, GroupStays]
+    """By group: who was in which views, and what it delivered there."""
     positions: dict[str, dict[int, Positions]] = field(default_factory=dict)
     """By group and key: an order of the agreed and safe messages that the logs are compared with."""
 
@@ -32,12 +34,14 @@ class Run:
 def prepare(logs: Mapping[str, Mapping[str, LogFacts]], promises: Promises, look: Look) -> dict[str, Run]:
     """All runs, ready for the second pass."""
     runs = {name: _make_run(name, of_run) for name, of_run in logs.items()}
-    missing = {name: lost.find(run.order, run.logs) for name, run in runs.items() if promises.in_run(CAUSAL, name)}
+    missing = {
+        name: lost.find(run.order, run.logs, run.stays) for name, run in runs.items() if promises.in_run(CAUSAL, name)
+    }
     models = {
         (name, group): total.models(stays, run.logs)
         for name, run in runs.items()
         if promises.in_run(TOTAL, name)
-        for group, stays in stays_by_group(run.logs).items()
+        for group, stays in run.stays.items()
         if promises.holds(TOTAL, name, group)
     }
     wishes: dict[LogName, list[Wish]] = defaultdict(list)
@@ -56,7 +60,7 @@ def prepare(logs: Mapping[str, Mapping[str, LogFacts]], promises: Promises, look
 def _make_run(name: str, logs: Mapping[str, LogFacts]) -> Run:
     order = make_order(name, logs)
     close(order)
-    return Run(logs, order)
+    return Run(logs, order, stays_by_group(logs))
 
 
 def _note_lost(runs: Mapping[str, Run], missing: Mapping[str, lost.Lost], look: Look) -> None:

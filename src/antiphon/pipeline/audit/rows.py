@@ -50,18 +50,21 @@ class MessageRows:
         return replace(self, **columns)
 
 
+MESSAGE_COLUMNS: Final = (
+    *("kind", "index", "time_ns", "group", "view", "sender", "sender_incarnation"),
+    *("number", "count", "level", "label", "size"),
+)
+"""The columns that `message_rows` needs."""
+
+
 def message_rows(table: pa.Table, kind: str) -> MessageRows:
     """The rows of one kind as arrays."""
-    part = table.filter(pc.equal(table["kind"], kind))
-    groups, group = _encoded(part["group"])
-    incarnation = part["sender_incarnation"].cast(pa.string())
-    senders, sender = _encoded(pa.chunked_array(pc.binary_join_element_wise(part["sender"], incarnation, "/")))
-    codes, key = np.unique(group * max(len(senders), 1) + sender, return_inverse=True)
-    keys = [(groups[code // len(senders)], senders[code % len(senders)]) for code in codes.tolist()]
+    part = table.select(MESSAGE_COLUMNS).filter(pc.equal(table["kind"], kind))
+    keys, key = _keys(part)
     start = _ints(part["number"])
     return MessageRows(
         keys=keys,
-        key=key.astype(np.int64),
+        key=key,
         start=start,
         end=start + _ints(part["count"]),
         index=_ints(part["index"]),
@@ -71,6 +74,20 @@ def message_rows(table: pa.Table, kind: str) -> MessageRows:
         size=_ints(part["size"]),
         barrier=pc.fill_null(pc.equal(part["label"], BARRIER), False).to_numpy().astype(bool),
     )
+
+
+def _keys(part: pa.Table) -> tuple[list[Key], Ints]:
+    """The distinct keys in order, and for each row the place of its key among them."""
+    groups, group = _encoded(part["group"])
+    names, name = _encoded(part["sender"])
+    incarnations, incarnation = np.unique(_ints(part["sender_incarnation"]), return_inverse=True)
+    codes, code = np.unique((group * len(names) + name) * len(incarnations) + incarnation, return_inverse=True)
+    keys = []
+    for value in codes.tolist():
+        rest, incarnation_place = divmod(value, len(incarnations))
+        group_place, name_place = divmod(rest, len(names))
+        keys.append((groups[group_place], f"{names[name_place]}/{incarnations[incarnation_place]}"))
+    return keys, code.astype(np.int64)
 
 
 def _encoded(column: pa.ChunkedArray) -> tuple[list[str], Ints]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.order import Order, delivered_by
+from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.stays import GroupStays, ViewCounts, ViewWitness
 from antiphon.pipeline.audit.view_synchrony import Sendings
 from antiphon.pipeline.explain import Message, safe_text
@@ -25,7 +25,7 @@ def count(group: str, stays: GroupStays, order: Order, logs: Mapping[str, LogFac
     for process, log in logs.items():
         if log.is_gone(group) or not ((group, process) in order.joined or process in order.missing):
             continue
-        delivered = delivered_by(log)
+        delivered = log.delivered
         for sender, by_view in sorted(in_view.items()):
             parts = [spans for view, spans in by_view.items() if process in members[view]]
             wanted = sendings.meant_for((group, sender), union(*parts), process)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from antiphon.pipeline.audit.logs import ENDLESS, LogFacts
-from antiphon.pipeline.audit.order import Order, delivered_by
+from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.intervals import EMPTY, Spans, difference, intersection, span, union
 
@@ -24,7 +24,7 @@ class Settlement(NamedTuple):
 
 
 def count(order: Order, logs: Mapping[str, LogFacts]) -> dict[Key, Settlement]:
-    delivered = {process: delivered_by(log) for process, log in logs.items()}
+    delivered = {process: log.delivered for process, log in logs.items()}
     return {key: _settle(order, place, logs, delivered) for place, key in enumerate(order.keys)}
 
 

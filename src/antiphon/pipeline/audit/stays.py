@@ -8,7 +8,7 @@ from typing import NamedTuple
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.rows import AGREED_RANK
 from antiphon.pipeline.explain import Message
-from antiphon.pipeline.intervals import EMPTY, Spans, union
+from antiphon.pipeline.intervals import Spans, union
 
 Event = tuple[str, int]
 """A row: ("name/incarnation", index)."""
@@ -64,6 +64,7 @@ GroupStays = Mapping[str, list[Stay]]
 def stays_of(log: LogFacts) -> dict[str, list[Stay]]:
     """By group. What was delivered before the first view row of its group belongs to no stay."""
     stays: dict[str, list[Stay]] = defaultdict(list)
+    parts: dict[tuple[str, int, int | None, str], list[Spans]] = defaultdict(list)
     completed_end = log.completed_ends()
     for piece in log.pieces:
         before = {group: len(own) for group, own in stays.items()}
@@ -75,9 +76,10 @@ def stays_of(log: LogFacts) -> dict[str, list[Stay]]:
         for entry in (*whole, *piece["stretches"], *piece["ordered"]):
             place = before.get(entry["group"], 0) + entry["stretch"] - 1
             if place >= 0:
-                delivered = _part(stays[entry["group"]][place], entry.get("level"))
-                known = delivered.get(entry["sender"], EMPTY)
-                delivered[entry["sender"]] = union(known, (entry["starts"], entry["ends"]))
+                which = (entry["group"], place, entry.get("level"), entry["sender"])
+                parts[which].append(Spans(entry["starts"], entry["ends"]))
+    for (group, place, level, sender), spans in parts.items():
+        _part(stays[group][place], level)[sender] = union(*spans)
     return stays
 
 

@@ -3,7 +3,8 @@
 One row per piece. Of every send run it says how far the process had delivered each sender's messages by then, counted
 from the beginning of the piece: added up over the pieces of a log, that is what lies in the message's past. Of every
 sender it says which numbers were delivered; where the view changes within the piece, also stretch by stretch, and where
-there are barriers, between them. So what leaves a piece is one line per send run, and a few intervals.
+there are barriers, between them. So what leaves a piece is one line per send run, and a few intervals; numbers leave it
+packed (`antiphon.pipeline.packing`), and `reach`, the largest part, stays so until it is needed.
 
 The rows of a piece count up to the first gap in its index; what lies behind it is only counted.
 """
@@ -20,17 +21,21 @@ from antiphon.history.schema import LEAVES, LEFT
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import AGREED_RANK, CAUSAL_RANK, SAFE_RANK, Key, MessageRows, message_rows
 from antiphon.pipeline.intervals import Ints, union
+from antiphon.pipeline.packing import pack, unpack
 
 Summary = dict[str, Any]
 """One row of SUMMARY as plain values and arrays."""
 
-_LONGS: Final = pa.list_(pa.int64())
-_DELIVERED: Final = (("group", pa.string()), ("sender", pa.string()), ("starts", _LONGS), ("ends", _LONGS))
+_DELIVERED: Final = (("group", pa.string()), ("sender", pa.string()), ("spans", pa.binary()))
 _VIEW: Final = (("group", pa.string()), ("view", pa.int64()), ("members", pa.list_(pa.string())), ("index", pa.int64()))
 _BARRIER: Final = (("group", pa.string()), ("sender", pa.string()), ("number", pa.int64()), ("index", pa.int64()))
 _GROUP_FIELDS: Final = (
     *("sent", "delivered", "delivered_bytes"),  # single messages and their bytes
     *("first_ns", "last_ns"),
+)
+
+SEND_COLUMNS: Final = (
+    *("send_group", "send_number", "send_count", "send_index", "send_time_ns", "send_view", "send_destinations"),
 )
 
 SUMMARY: Final = pa.schema(
@@ -63,17 +68,14 @@ SUMMARY: Final = pa.schema(
         # Barriers, and what was delivered behind so many of them in this piece, for the groups that have some.
         ("barriers", pa.list_(pa.struct(_BARRIER))),
         ("between", pa.list_(pa.struct([*_DELIVERED, ("stretch", pa.int64())]))),
-        # Send runs in order of index. `reach` has one line per run, and one more for the end of the piece, of one entry
-        # per entry of `delivered`; `strong_reach` is the same for deliveries at causal and above, empty if all are.
-        ("send_group", pa.list_(pa.string())),
-        ("send_number", _LONGS),
-        ("send_count", _LONGS),
-        ("send_index", _LONGS),
-        ("send_time_ns", _LONGS),
-        ("send_view", _LONGS),
-        ("send_destinations", pa.list_(pa.list_(pa.string()))),
-        ("reach", _LONGS),
-        ("strong_reach", _LONGS),
+        # Send runs in order of index: places in `send_groups`, and in `send_destination_sets`, where -1 is none.
+        ("send_groups", pa.list_(pa.string())),
+        ("send_destination_sets", pa.list_(pa.list_(pa.string()))),
+        *((name, pa.binary()) for name in SEND_COLUMNS),
+        # For each entry of `delivered`, how far it had been delivered before each send run, and at the end of all;
+        # `strong_reach` is the same for deliveries at causal and above, empty if all are.
+        ("reach", pa.list_(pa.binary())),
+        ("strong_reach", pa.list_(pa.binary())),
         # Which row group of the task cannot be read, and why; or why the history is unusable. No more is set then.
         ("damaged", pa.int64()),
         ("problem", pa.string()),
@@ -117,15 +119,9 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "ordered": list(_ordered(deliveries, views)),
         "barriers": barriers,
         "between": list(_stretches(deliveries, barriers)),
-        "send_group": [sends.keys[key][0] for key in sends.key.tolist()],
-        "send_number": sends.start,
-        "send_count": sends.end - sends.start,
-        "send_index": sends.index,
-        "send_time_ns": sends.time_ns,
-        "send_view": sends.view,
-        "send_destinations": known.filter(pc.equal(known["kind"], "send"))["destinations"].to_pylist(),
-        "reach": reach(deliveries, places, limits).ravel(),
-        "strong_reach": _strong_reach(deliveries, places, limits).ravel(),
+        **_sends(known, sends),
+        "reach": reach(deliveries, places, limits),
+        "strong_reach": _strong_reach(deliveries, places, limits),
         "damaged": None,
         "problem": None,
     }
@@ -134,31 +130,43 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
 
 
 def summaries_of(table: pa.Table) -> list[Summary]:
-    """The rows of a table of SUMMARY, with lists of numbers as arrays."""
-    columns: dict[str, list[Any]] = {}
-    for name in table.column_names:
-        numbers = table.schema.field(name).type == _LONGS
-        columns[name] = [_array(value) for value in table[name]] if numbers else table[name].to_pylist()
-    summaries = [dict(zip(columns, cells, strict=True)) for cells in zip(*columns.values(), strict=True)]
+    """The rows of a table of SUMMARY, with arrays for what was packed, but for `reach` and `strong_reach`."""
+    summaries: list[Summary] = table.to_pylist()
     for summary in summaries:
         for name in ("delivered", "stretches", "ordered", "between"):
             for entry in summary[name] or ():
-                entry |= {side: np.array(entry[side], np.int64) for side in ("starts", "ends")}
+                bounds = unpack(entry.pop("spans"))
+                entry |= {"starts": bounds[::2].copy(), "ends": bounds[1::2].copy()}
+        for name in SEND_COLUMNS:
+            if summary[name] is not None:
+                summary[name] = unpack(summary[name])
     return summaries
 
 
-def _array(value: pa.ListScalar) -> Ints | None:
-    return None if value.values is None else value.values.to_numpy().astype(np.int64)
+def _sends(known: pa.Table, sends: MessageRows) -> dict[str, Any]:
+    """The columns of the send runs."""
+    destinations = known.filter(pc.equal(known["kind"], "send"))["destinations"].combine_chunks()
+    named = np.flatnonzero(pc.is_valid(destinations).to_numpy(zero_copy_only=False))
+    sets: dict[tuple[str, ...], int] = {}
+    meant = np.full(len(sends.key), -1)
+    for place in named.tolist():
+        meant[place] = sets.setdefault(tuple(destinations[place].as_py()), len(sets))
+    columns = (sends.key, sends.start, sends.end - sends.start, sends.index, sends.time_ns, sends.view, meant)
+    return {
+        "send_groups": [group for group, _ in sends.keys],
+        "send_destination_sets": [list(members) for members in sets],
+        **{name: pack(column) for name, column in zip(SEND_COLUMNS, columns, strict=True)},
+    }
 
 
-def reach(deliveries: MessageRows, at: Ints, limits: Mapping[Key, int]) -> Ints:
-    """How far each key had been delivered before the rows `at`: one line per row, one column per key."""
-    result = np.zeros((len(at), len(deliveries.keys)), np.int64)
+def reach(deliveries: MessageRows, at: Ints, limits: Mapping[Key, int]) -> list[bytes]:
+    """For each key, packed: how far it had been delivered before each of the rows `at`."""
+    result = []
     for place, key in enumerate(deliveries.keys):
         rows = deliveries.of_key(place)
         highest = np.maximum.accumulate(highest_sent(deliveries.start[rows], deliveries.end[rows], limits.get(key)))
         before = np.searchsorted(deliveries.index[rows], at)
-        result[:, place] = np.concatenate(([0], highest))[before]
+        result.append(pack(np.concatenate(([0], highest))[before]))
     return result
 
 
@@ -167,9 +175,9 @@ def highest_sent(starts: Ints, ends: Ints, limit: int | None) -> Ints:
     return ends - 1 if limit is None else np.where(starts <= limit, np.minimum(ends - 1, limit), 0)
 
 
-def _strong_reach(deliveries: MessageRows, at: Ints, limits: Mapping[Key, int]) -> Ints:
+def _strong_reach(deliveries: MessageRows, at: Ints, limits: Mapping[Key, int]) -> list[bytes]:
     strong = deliveries.level >= CAUSAL_RANK
-    return np.empty(0, np.int64) if strong.all() else reach(deliveries.chosen(strong), at, limits)
+    return [] if strong.all() else reach(deliveries.chosen(strong), at, limits)
 
 
 def _delivered(deliveries: MessageRows) -> list[dict[str, Any]]:
@@ -205,7 +213,7 @@ def _cut(deliveries: MessageRows, place: int, rows: Ints, cuts: list[dict[str, A
 def _entry(deliveries: MessageRows, place: int, rows: Ints) -> dict[str, Any]:
     group, sender = deliveries.keys[place]
     spans = union((deliveries.start[rows], deliveries.end[rows]))
-    return {"group": group, "sender": sender, "starts": spans.starts, "ends": spans.ends}
+    return {"group": group, "sender": sender, "spans": pack(np.stack(spans, axis=1).ravel())}
 
 
 def _barriers(deliveries: MessageRows) -> list[dict[str, Any]]:

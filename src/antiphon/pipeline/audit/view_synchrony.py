@@ -11,12 +11,11 @@ from itertools import pairwise
 
 import numpy as np
 
-from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.stays import GroupStays, ViewCounts, ViewWitness
 from antiphon.pipeline.explain import Message, view_synchrony_text
-from antiphon.pipeline.intervals import EMPTY, Spans, difference, intersection, span, union
+from antiphon.pipeline.intervals import EMPTY, Spans, clip, difference, union
 
 
 @dataclass
@@ -30,26 +29,31 @@ class _Passage:
 class Sendings:
     """What is needed to know of the messages of a run: how many there are, and for whom."""
 
-    def __init__(self, order: Order, logs: Mapping[str, LogFacts]) -> None:
+    def __init__(self, order: Order) -> None:
         self._sent = {key: int(order.sent[place]) for place, key in enumerate(order.keys) if not order.open_keys[place]}
-        self._narrow: dict[Key, list[tuple[Spans, frozenset[str]]]] = defaultdict(list)
-        for process, log in logs.items():
-            for piece in log.pieces:
-                columns = ("send_group", "send_number", "send_count", "send_destinations")
-                for group, number, count, destinations in zip(*(piece[name] for name in columns), strict=True):
-                    if destinations is not None:
-                        spans = span(int(number), int(number + count))
-                        self._narrow[group, process].append((spans, frozenset(destinations)))
+        self._order = order
+        self._not_meant: dict[tuple[Key, str], Spans] = {}
 
     def existing(self, key: Key, spans: Spans) -> Spans:
         """Without what was never sent."""
         sent = self._sent.get(key)
-        return spans if sent is None else intersection(spans, span(1, sent + 1))
+        return spans if sent is None else clip(spans, 1, sent + 1)
 
     def meant_for(self, key: Key, spans: Spans, process: str) -> Spans:
         """Without what names destinations that leave the process out."""
-        others = [numbers for numbers, destinations in self._narrow.get(key, ()) if process not in destinations]
-        return difference(spans, union(*others)) if others else spans
+        if (key, process) not in self._not_meant:
+            self._not_meant[key, process] = self._find_not_meant(key, process)
+        others = self._not_meant[key, process]
+        return difference(spans, others) if len(others.starts) else spans
+
+    def _find_not_meant(self, key: Key, process: str) -> Spans:
+        place = self._order.places.get(key)
+        if place is None or not self._order.destinations:
+            return EMPTY
+        runs = slice(self._order.first_run[place], self._order.first_run[place + 1])
+        left_out = np.array([*(process not in meant for meant in self._order.destinations), False])  # the last: none
+        chosen = left_out[self._order.narrow[runs]]
+        return union((self._order.start[runs][chosen], self._order.end[runs][chosen]))
 
 
 def count(group: str, stays: GroupStays, sendings: Sendings) -> ViewCounts:

@@ -9,7 +9,7 @@ from typing import Final
 from antiphon.pipeline.audit import group_broadcast, primary, safe, total, view_agreement, view_synchrony
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
-from antiphon.pipeline.audit.stays import ViewCounts, stays_by_group
+from antiphon.pipeline.audit.stays import GroupStays, ViewCounts
 from antiphon.pipeline.promises import (
     GROUP_BROADCAST,
     PRIMARY,
@@ -24,13 +24,17 @@ OF_GROUPS: Final = (VIEW_AGREEMENT, VIEW_SYNCHRONY, PRIMARY, TOTAL, SAFE, GROUP_
 
 
 def count(
-    order: Order, logs: Mapping[str, LogFacts], promises: Promises, tangles: Mapping[str, total.Tangle]
+    order: Order,
+    logs: Mapping[str, LogFacts],
+    stays_of: Mapping[str, GroupStays],
+    promises: Promises,
+    tangles: Mapping[str, total.Tangle],
 ) -> Iterator[tuple[str, ViewCounts, str]]:
-    """Guarantee, what was found, and in which group, as far as it was promised. `tangles` are by group."""
+    """Guarantee, what was found, and in which group, as far as it was promised. Stays and `tangles` are by group."""
     if not any(promises.in_run(guarantee, order.run) for guarantee in OF_GROUPS):
         return
-    sendings = view_synchrony.Sendings(order, logs)
-    for group, stays in stays_by_group(logs).items():
+    sendings = view_synchrony.Sendings(order)
+    for group, stays in stays_of.items():
         found = {}
         if promises.holds(VIEW_AGREEMENT, order.run, group):
             found[VIEW_AGREEMENT] = view_agreement.count(group, stays)

@@ -1,0 +1,175 @@
+"""Rows of a generated history as columns, and the files that they go to: as a recorder would write them, but fast.
+
+`Rows` are some rows of one log, in order; names, labels and lists of members are places in a `Vocabulary`. A
+`LogWriter` takes them piece by piece, numbers them, and writes a segment whenever SEGMENT_ROWS are together: so memory
+is bounded by one segment per log, however long the history is.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from antiphon.history.schema import KINDS, LEVELS, SCHEMA
+from antiphon.history.segments import segment_file
+
+Ints = npt.NDArray[np.int64]
+
+NONE: Final = -1
+SEGMENT_ROWS: Final = 131_072
+MESSAGE_BYTES: Final = 64
+START, SEND, DELIVER, VIEW, CRASH, STOP, NOTE = (
+    KINDS.index(kind) for kind in ("start", "send", "deliver", "view", "crash", "stop", "note")
+)
+AT_RELIABLE, AT_FIFO, AT_CAUSAL, AT_AGREED, AT_SAFE = range(len(LEVELS))
+PRIVATE: Final = 3
+"""The `part` of a delivery that is one member's alone."""
+
+
+@dataclass
+class Rows:
+    """One entry per row in each column; NONE stands for null."""
+
+    kind: Ints
+    time_ns: Ints
+    group: Ints
+    view: Ints
+    members: Ints
+    sender: Ints
+    number: Ints
+    count: Ints
+    level: Ints
+    label: Ints
+    destinations: Ints
+    round: Ints
+    """In which round a delivered message was sent; not written."""
+    part: Ints
+    """0 for a whole burst, 1 and 2 for its halves where it is delivered in two; not written."""
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def take(self, order: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> "Rows":
+        return Rows(*(getattr(self, field.name)[order] for field in fields(self)))
+
+
+COLUMNS: Final = tuple(field.name for field in fields(Rows))
+
+
+def make_rows(length: int, **columns: npt.ArrayLike) -> Rows:
+    """Rows of which some columns are set; a single value stands for all rows."""
+    return Rows(*(np.broadcast_to(np.asarray(columns.get(name, NONE), np.int64), (length,)).copy() for name in COLUMNS))
+
+
+def join(parts: Sequence[Rows]) -> Rows:
+    return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS))
+
+
+class Vocabulary:
+    """Distinct values, numbered in the order in which they were first seen."""
+
+    def __init__(self) -> None:
+        self.values: list[object] = []
+        self._places: dict[object, int] = {}
+
+    def place(self, value: object) -> int:
+        if value not in self._places:
+            self._places[value] = len(self.values)
+            self.values.append(value)
+        return self._places[value]
+
+
+@dataclass
+class Words:
+    """All vocabularies of a run. A sender is (name, incarnation)."""
+
+    groups: Vocabulary
+    senders: Vocabulary
+    labels: Vocabulary
+    lists: Vocabulary
+
+    @classmethod
+    def empty(cls) -> "Words":
+        return cls(Vocabulary(), Vocabulary(), Vocabulary(), Vocabulary())
+
+
+class LogWriter:
+    """The log of one process incarnation, on its way to files."""
+
+    def __init__(self, directory: Path, run: str, process: str, incarnation: int, words: Words) -> None:
+        self._directory = directory
+        self._run = run
+        self._process = process
+        self._incarnation = incarnation
+        self._words = words
+        self._waiting: list[Rows] = []
+        self._waiting_rows = 0
+        self._segment = 0
+        self.rows = 0
+        self.events = 0
+
+    def add(self, rows: Rows) -> None:
+        self._waiting.append(rows)
+        self._waiting_rows += len(rows)
+        self.events += int(np.maximum(rows.count, 1).sum())
+        if self._waiting_rows >= SEGMENT_ROWS:
+            together = join(self._waiting)
+            whole = len(together) // SEGMENT_ROWS * SEGMENT_ROWS
+            for first in range(0, whole, SEGMENT_ROWS):
+                self._write(together.take(np.arange(first, first + SEGMENT_ROWS)))
+            self._waiting = [together.take(np.arange(whole, len(together)))]
+            self._waiting_rows = len(together) - whole
+
+    def close(self) -> None:
+        if self._waiting_rows:
+            self._write(join(self._waiting))
+        self._waiting, self._waiting_rows = [], 0
+
+    def _write(self, rows: Rows) -> None:
+        file = segment_file(self._directory, self._process, self._incarnation, self._segment)
+        pq.write_table(self._table(rows), file, compression="zstd", row_group_size=len(rows), store_schema=False)
+        self._segment += 1
+        self.rows += len(rows)
+
+    def _table(self, rows: Rows) -> pa.Table:
+        """Strings stay dictionaries up to the file, where they are strings again."""
+        length = len(rows)
+        messages = rows.count != NONE
+        names = [name for name, _ in self._words.senders.values]  # type: ignore[misc]
+        incarnations = np.array([number for _, number in self._words.senders.values], np.int64)  # type: ignore[misc]
+        columns = {
+            "run": _words(np.zeros(length, np.int64), [self._run]),
+            "process": _words(np.zeros(length, np.int64), [self._process]),
+            "incarnation": pa.array(np.full(length, self._incarnation)),
+            "index": pa.array(np.arange(self.rows, self.rows + length)),
+            "time_ns": pa.array(rows.time_ns),
+            "kind": _words(rows.kind, KINDS),
+            "group": _words(rows.group, self._words.groups.values),
+            "view": pa.array(rows.view, mask=rows.view == NONE),
+            "members": _lists(rows.members, self._words.lists.values),
+            "sender": _words(rows.sender, names),
+            "sender_incarnation": pa.array(incarnations[rows.sender], mask=rows.sender == NONE),
+            "number": pa.array(rows.number, mask=rows.number == NONE),
+            "count": pa.array(rows.count, mask=~messages),
+            "level": _words(rows.level, LEVELS),
+            "label": _words(rows.label, self._words.labels.values),
+            "destinations": _lists(rows.destinations, self._words.lists.values),
+            "size": pa.array(rows.count * MESSAGE_BYTES, mask=~messages),
+        }
+        return pa.table([columns[name] for name in SCHEMA.names], names=SCHEMA.names, metadata=SCHEMA.metadata)
+
+
+def _words(codes: Ints, values: Sequence[object]) -> pa.DictionaryArray:
+    indices = pa.array(codes.astype(np.int32), mask=codes == NONE)
+    return pa.DictionaryArray.from_arrays(indices, pa.array(values, pa.string()))
+
+
+def _lists(codes: Ints, values: Sequence[object]) -> pa.Array:
+    """Mostly null: the few lists are taken one by one."""
+    known = pa.array(values or [()], pa.list_(pa.string()))
+    return known.take(pa.array(np.maximum(codes, 0), mask=codes == NONE))

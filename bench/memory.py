@@ -1,0 +1,63 @@
+"""How much memory a program takes, with all that it starts: looked at several times a second.
+
+Two sums over its processes, at their highest: resident memory, in which what processes share counts for each, and the
+proportional share, in which it counts once. Files that are mapped count in both as far as they are in memory.
+"""
+
+import threading
+from pathlib import Path
+from typing import Final
+
+INTERVAL_S: Final = 0.25
+KIB: Final = 1024
+
+
+class MemoryWatch:
+    """Watches a process and all below it, from `start` to `stop`."""
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self.resident_bytes = 0
+        self.proportional_bytes = 0
+
+    def __enter__(self) -> "MemoryWatch":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._ended.wait(INTERVAL_S):
+            found = [_memory_of(process) for process in family(self._process)]
+            self.resident_bytes = max(self.resident_bytes, sum(resident for resident, _ in found))
+            self.proportional_bytes = max(self.proportional_bytes, sum(share for _, share in found))
+
+
+def family(process: int) -> list[int]:
+    """A process and all that descend from it."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                parent = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            except OSError:
+                continue  # it ended meanwhile
+            parents.setdefault(parent, []).append(int(entry.name))
+    found = [process]
+    for known in found:
+        found += parents.get(known, [])
+    return found
+
+
+def _memory_of(process: int) -> tuple[int, int]:
+    """Resident and proportional bytes of one process."""
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0, 0
+    sizes = {line.split(":")[0]: int(line.split()[1]) * KIB for line in lines[1:] if line.endswith("kB")}
+    return sizes.get("Rss", 0), sizes.get("Pss", 0)
