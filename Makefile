@@ -2,8 +2,7 @@
 # A C compiler and Java are used where they are found and done without where they are not.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz networks views measure bench peers latency paper stall recording scaling streams
-.PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz networks views measure bench peers latency paper stall recording scaling cluster
+.PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz networks views measure bench peers latency paper stall recording scaling streams cluster planted audit-scale seeds
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -33,6 +32,9 @@ help:
 	@echo 'make stall    memory while a receiver does not read for 30 s'
 	@echo 'make recording what it costs to record a history'
 	@echo 'make scaling  throughput and processor time by members, sizes, orders and groups'
+	@echo 'make seeds    antiphon campaign over 2,000 seeds on Spark, with a page'
+	@echo 'make planted  10,000 histories with planted violations, through both auditors'
+	@echo 'make audit-scale 1, 10 and 100 million events through the audit'
 	@echo 'make clean    remove what was built, but not .venv'
 	@echo
 	@echo 'PYTHON=python3.12 chooses the Python that .venv is made with; ANTIPHON_PURE=1 does without compiled files.'
@@ -115,6 +117,15 @@ peers: setup
 
 latency paper stall recording scaling: setup
 	$(BIN)/python -m bench.$@ --out bench/results
+
+planted: setup
+	$(BIN)/python -m tests.pipeline.planted --histories 10000 --jobs $(shell nproc)
+
+audit-scale: setup
+	$(BIN)/python -m bench.audit_scale --events 1000000,10000000,100000000 --compare 10000000 --out bench/results
+
+seeds: setup
+	$(BIN)/antiphon campaign --seeds 0:2000
 
 format: setup
 	$(BIN)/ruff check --fix .

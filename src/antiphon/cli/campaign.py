@@ -9,8 +9,7 @@ from typing import Annotated, Final
 import typer
 
 from antiphon._build import describe
-from antiphon.cli.auditing import EXIT_CODES
-from antiphon.cli.campaigning import on_spark, require_spark
+from antiphon.cli.auditing import EXIT_CODES, refuse_without_spark, unreachable_hint
 from antiphon.cli.console import errors, quiet_standard_output, show, show_json, steps
 from antiphon.cli.simulated import SimulatedSeeds, program_digest
 from antiphon.kernel.errors import UsageError
@@ -90,21 +89,25 @@ def conduct(
     plan: Campaign, directory: Path, simulator: Simulator, *, master: str | None, keep: int, shrink_runs: int
 ) -> Summary:
     """Run the campaign to its end, and write its page; says meanwhile how far it is, on standard error."""
-    require_spark()
+    refuse_without_spark("a campaign")
     directory = directory.absolute()
     open_directory(directory, plan)  # what cannot work is refused before Spark is started, which takes seconds
-    with quiet_standard_output(), steps("starting Spark") as step, on_spark(master) as spark:
+    with quiet_standard_output(), steps("starting Spark") as step:
         # Imported here, since Spark is an extra and its import is slow.
         from antiphon.pipeline.campaign.campaign import keep as keep_failing
         from antiphon.pipeline.campaign.campaign import run_campaign
+        from antiphon.pipeline.failures import spark_failures
+        from antiphon.pipeline.session import make_session
 
         started_s = time.monotonic()
         teller = _Teller(plan, step, started_s)
-        tally, seeds_now = run_campaign(plan, directory, simulator, spark, teller.tell)
-        elapsed_s = time.monotonic() - started_s
-        if tally.failing and keep:
-            step(f"keeping and shrinking {min(keep, len(tally.failing))} of {tally.failed:,} failing seeds")
-        kept = keep_failing(tally, directory, simulator, spark, keep, shrink_runs)
+        with spark_failures(unreachable_hint(master)):
+            spark = make_session(master)
+            tally, seeds_now = run_campaign(plan, directory, simulator, spark, teller.tell)
+            elapsed_s = time.monotonic() - started_s
+            if tally.failing and keep:
+                step(f"keeping and shrinking {min(keep, len(tally.failing))} of {tally.failed:,} failing seeds")
+            kept = keep_failing(tally, directory, simulator, spark, keep, shrink_runs)
         summary = Summary(
             campaign=plan,
             directory=directory,
