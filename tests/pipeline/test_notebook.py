@@ -165,6 +165,9 @@ def test_a_failure_of_spark_is_one_sentence() -> None:
     with pytest.raises(SparkError) as refusal, spark_failures("look there"):
         fail(trace)
     assert str(refusal.value) == "Spark failed: ModuleNotFoundError: No module named 'antiphon'; look there"
+    rendezvous = '<Rendezvous of RPC that terminated with:\n\tstatus = X\n\tdetails = "Received message too large"\n>'
+    with pytest.raises(SparkError, match=r"^Spark failed: Received message too large$"), spark_failures():
+        fail(rendezvous)
     with pytest.raises(SparkError) as refusal, spark_failures():
         fail("x" * 1000 + "\nmore")
     assert len(str(refusal.value)) < 350

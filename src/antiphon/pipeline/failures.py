@@ -35,8 +35,9 @@ def _said(error: Exception) -> str:
     """What a worker, Java or the server has to say, without the calls that led there, on one bounded line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     raised = [line for line in lines if line.startswith(_PYTHON_ERRORS)]
+    server = [line.removeprefix("details = ").strip('"') for line in lines if line.startswith("details = ")]
     java = [line.removeprefix(": ") for line in str(error).splitlines() if line.startswith(": ")]
-    said = " ".join((raised[-1:] or java or lines or [type(error).__name__])[0].split())
+    said = " ".join((raised[-1:] or server or java or lines or [type(error).__name__])[0].split())
     return said if len(said) <= SAID_LENGTH_MAX else said[: SAID_LENGTH_MAX - 1] + "…"
 
 

@@ -87,6 +87,7 @@ BROKEN = [
     ('process = "judy"', 'process = "zoe"', "the sequencer 'zoe' is in no group"),
     ('name = "lonely"\nmembers = ["judy"]', 'name = "lonely"\nmembers = []', "name the process 'judy', which no"),
     ('relay = "', 'relay = "x', "is not in its broadcast domain"),
+    ('relay = "bob"\n', "", "so the domain needs a relay"),
     ("crossing = [", 'crossing = ["lonely", ', "make the plan anew"),
 ]
 
