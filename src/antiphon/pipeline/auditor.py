@@ -69,7 +69,7 @@ def audit(
     UnknownGuaranteeError for a guarantee that cannot be checked.
     """
     gather((), promise)  # a wrong name is refused before anything is read
-    history = History.open(path)
+    history = History.open(Path(path).resolve())  # workers may run elsewhere
     return _audit(history, plan(history), spark, promise, progress or _say_nothing, None)
 
 
@@ -78,7 +78,7 @@ def audit_increment(
 ) -> tuple[Audit, Reuse]:
     """The same result as that of `audit`, built on what the last such audit kept beside the history."""
     gather((), promise)
-    history = History.open(path)
+    history = History.open(Path(path).resolve())  # workers may run elsewhere
     tasks = plan(history)
     with opened(history, tasks) as increment:
         return _audit(history, tasks, spark, promise, progress or _say_nothing, increment), increment.reuse
