@@ -31,6 +31,12 @@ TARGETS: Final = (
     Target("antiphon-causal", "antiphon-fifo", 64, 0.85),
     Target("antiphon-causal", "zeromq", 1000, 2.5),
     Target("antiphon-causal", "raw-udp-gso", 16_384, 0.6),
+    # The same over IP multicast, which loopback has and many networks have not.
+    Target("antiphon-causal-multicast", "zeromq", 64, 3.0),
+    Target("antiphon-causal-multicast", "jgroups-udp", 64, 25.0),
+    Target("antiphon-causal-multicast", "bare-loop", 64, 0.4),
+    Target("antiphon-causal-multicast", "zeromq", 1000, 2.5),
+    Target("antiphon-causal-multicast", "raw-udp-gso", 16_384, 0.6),
 )
 
 
