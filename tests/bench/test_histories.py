@@ -19,7 +19,7 @@ from bench.history_rows import SEGMENT_ROWS
 from bench.memory import MemoryWatch, family
 from bench.planting import NoRoomError
 
-SMALL = Shape(events=1500, processes=5, groups=2, views=6, single=0.3, levels=(0.1, 0.3, 0.3, 0.2, 0.1))
+SMALL = Shape(events=3000, processes=5, groups=2, views=6, single=0.3, levels=(0.1, 0.3, 0.3, 0.2, 0.1))
 
 
 @pytest.mark.parametrize("seed", range(6))
