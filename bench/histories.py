@@ -59,8 +59,10 @@ GROUP_MEMBERS_MIN: Final = 3
 EPOCH_ROUNDS_MIN: Final = 4
 SENDERS_MAX: Final = 100_000
 ENDLESS_NS: Final = 2**62
-LAST_LEVELS: Final = (AT_CAUSAL, AT_SAFE, AT_RELIABLE)
-"""Of the last round of an epoch, in turn: there is something at each of them to plant with."""
+ENDING_LEVELS: Final = (AT_CAUSAL, AT_RELIABLE)
+"""Of the last round of an epoch, in turn: what has no place in a total order can be late without further harm."""
+LAST_LEVELS: Final = (AT_SAFE, AT_RELIABLE)
+"""The same in the last epoch, behind which nothing depends on anything."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,7 +191,8 @@ class Generator:
         for begin in range(first, end - 1, CHUNK_ROUNDS):
             until = min(begin + CHUNK_ROUNDS, end - 1)
             self._let_run(self._draw(np.arange(begin, until)), until)
-        self._let_run(self._draw_last(group, end - 1), None)
+        levels = ENDING_LEVELS if place <= last_change else LAST_LEVELS
+        self._let_run(self._draw_last(group, end - 1, levels), None)
         self._round = end + self._shape.lag_max + 1
         if place <= last_change:
             self._change(place, group, crashing, barrier)
@@ -207,7 +210,7 @@ class Generator:
         """Everybody is in the first group; the others have some members each."""
         for place in range(self._shape.processes):
             self._make_member(f"p{place}", 1)
-        least = min(GROUP_MEMBERS_MIN, len(self._alive))
+        least = min(GROUP_MEMBERS_MIN + 1, len(self._alive))  # so that one can be done without
         for group in self._groups:
             size = len(self._alive) if group == 0 else int(self._random.integers(least, len(self._alive) + 1))
             chosen = sorted(self._random.choice(len(self._alive), size, replace=False).tolist())
@@ -263,9 +266,9 @@ class Generator:
         """The bursts of some rounds, as the rows by which they are sent, in order of round."""
         random, shape = self._random, self._shape
         sends = random.random((len(rounds), len(self._alive))) < shape.sending
-        for place, member in enumerate(self._alive):
+        for column, member in enumerate(self._alive):
             if member.crash_round is not None:
-                sends[:, place] &= rounds < member.crash_round
+                sends[:, column] &= rounds < member.crash_round
         line, place = np.nonzero(sends)
         sender = np.array([member.code for member in self._alive])[place]
         choices = np.array([(sorted(member.groups) * len(self._groups))[: len(self._groups)] for member in self._alive])
@@ -276,14 +279,18 @@ class Generator:
         level = random.choice(len(LEVELS), len(place), p=shape.levels)
         return self._bursts(rounds[line], sender, group, count, level, private=shape.private)
 
-    def _draw_last(self, group: int, last: int) -> Rows:
+    def _draw_last(self, group: int, last: int, levels: Sequence[int]) -> Rows:
         """The last round of an epoch: all members of one group send to it, at levels that take turns."""
         senders = [member for member in self._members[group] if member.crash_round is None]
         length = len(senders)
-        level = np.array([LAST_LEVELS[place % len(LAST_LEVELS)] for place in range(length)])
+        level = np.array([levels[place % len(levels)] for place in range(length)])
         code = np.array([member.code for member in senders])
         count = np.full(length, max(3, self._shape.burst_max))
         return self._bursts(np.full(length, last), code, np.full(length, group), count, level, private=0)
+
+    def _burst(self, round: int, sender: int, group: int, count: int, level: int) -> Rows:
+        one = [np.array([value]) for value in (round, sender, group, count, level)]
+        return self._bursts(one[0], one[1], one[2], one[3], one[4], private=0)
 
     def _bursts(self, rounds: Ints, sender: Ints, group: Ints, count: Ints, level: Ints, private: float) -> Rows:
         """Send rows, numbered by sender and group."""
@@ -347,8 +354,7 @@ class Generator:
         done = [rows.take(rows.time_ns < at_ns)]
         if self._random.random() < 0.5:
             group = min(member.groups)
-            bursts = [np.array([value]) for value in (member.crash_round, member.code, group, 2, AT_CAUSAL)]
-            done.append(self._bursts(*bursts, private=0))
+            done.append(self._burst(member.crash_round, member.code, group, 2, AT_CAUSAL))
         done.append(make_rows(1, kind=CRASH, time_ns=at_ns, label=self._words.labels.place("killed")))
         member.writer.add(join(done))
         member.crashed = True
@@ -439,7 +445,7 @@ class Generator:
         return set(groups)
 
     def _send_barrier(self, group: int, sender: Member) -> None:
-        row = self._bursts(*(np.array([v]) for v in (self._round, sender.code, group, 1, AT_SAFE)), private=0)
+        row = self._burst(self._round, sender.code, group, 1, AT_SAFE)
         row.label[:] = self._barrier
         sender.writer.add(row)
         delivery = row.take(np.array([0]))

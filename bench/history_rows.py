@@ -8,7 +8,7 @@ is bounded by one segment per log, however long the history is.
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +74,7 @@ class Vocabulary:
     """Distinct values, numbered in the order in which they were first seen."""
 
     def __init__(self) -> None:
-        self.values: list[object] = []
+        self.values: list[Any] = []
         self._places: dict[object, int] = {}
 
     def place(self, value: object) -> int:
@@ -140,8 +140,8 @@ class LogWriter:
         """Strings stay dictionaries up to the file, where they are strings again."""
         length = len(rows)
         messages = rows.count != NONE
-        names = [name for name, _ in self._words.senders.values]  # type: ignore[misc]
-        incarnations = np.array([number for _, number in self._words.senders.values], np.int64)  # type: ignore[misc]
+        names = [name for name, _ in self._words.senders.values]
+        incarnations = np.array([number for _, number in self._words.senders.values], np.int64)
         columns = {
             "run": _words(np.zeros(length, np.int64), [self._run]),
             "process": _words(np.zeros(length, np.int64), [self._process]),

@@ -36,6 +36,8 @@ from bench.history_rows import AT_AGREED, AT_CAUSAL, AT_FIFO, AT_RELIABLE, AT_SA
 BEYOND: Final = 10**12
 """Numbers that no sender gets to."""
 EVERYBODY: Final = -1
+LATE_MAX: Final = 2
+"""How many bursts a member delivers only in the next view at most."""
 FORGOTTEN_MAX: Final = 3
 """How many messages of one burst a member forgets at most."""
 
@@ -275,13 +277,14 @@ class Planter:
 
     def _hold_late(self, member: int, rows: Rows) -> Rows:
         """view_synchrony: what others delivered before the last change of views, a member delivers behind it."""
-        place = self._last_of_other(member, rows, EVERYBODY) if self._left[VIEW_SYNCHRONY] > 0 else None
-        if place is None:
+        assert self._epoch is not None
+        places = np.flatnonzero(self._last_of_others(member, rows))[: max(0, min(LATE_MAX, self._left[VIEW_SYNCHRONY]))]
+        if not len(places):
             return rows
-        count = int(rows.count[place])
-        self._late[member, int(rows.group[place])] = rows.take(np.array([place]))
-        self._plant(VIEW_SYNCHRONY, {VIEW_SYNCHRONY: count, VIEW_SENDING: count})
-        return rows.take(np.arange(len(rows)) != place)
+        self._late[member, self._epoch.group] = rows.take(places)
+        for count in rows.count[places].tolist():
+            self._plant(VIEW_SYNCHRONY, {VIEW_SYNCHRONY: count, VIEW_SENDING: count})
+        return rows.take(~np.isin(np.arange(len(rows)), places))
 
     def _hold_behind(self, member: int, rows: Rows) -> Rows:
         """group_broadcast: what others delivered before the barrier, a member delivers behind it."""
@@ -289,21 +292,21 @@ class Planter:
         assert self._epoch.barrier is not None
         if self._left[GROUP_BROADCAST] <= 0 or self._behind:
             return rows
-        place = self._last_of_other(member, rows, self._epoch.barrier)
+        fit = self._last_of_others(member, rows) & (rows.sender != self._epoch.barrier)
+        place = self._choose(member, rows, fit)
         if place is None:
             return rows
+        self._use(member, rows, place)
         self._behind[member, int(rows.group[place])] = rows.take(np.array([place]))
         self._plant(GROUP_BROADCAST, {GROUP_BROADCAST: int(rows.count[place]), CAUSAL: 1})
         return rows.take(np.arange(len(rows)) != place)
 
-    def _last_of_other(self, member: int, rows: Rows, but_not: int) -> int | None:
-        """A delivery of the last round of the epoch that nothing depends on and that has no place in a total order."""
+    def _last_of_others(self, member: int, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Deliveries of the last round of the epoch that no other plant has touched; nothing depends on these."""
         assert self._epoch is not None
-        fit = (rows.round == self._epoch.last_round) & (rows.level < AT_AGREED) & (rows.sender != member)
-        place = self._choose(member, rows, fit & (rows.sender != but_not))
-        if place is not None:
-            self._use(member, rows, place)
-        return place
+        fit = (rows.kind == DELIVER) & (rows.round == self._epoch.last_round) & (rows.sender != member)
+        untouched: npt.NDArray[np.bool_] = fit & ~self._used_rounds(member, rows)
+        return untouched
 
     def _choose(self, member: int, rows: Rows, fit: npt.NDArray[np.bool_]) -> int | None:
         """One of the deliveries that fit, in a round that is still untouched."""

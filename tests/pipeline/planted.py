@@ -10,12 +10,14 @@ With `--spark`, so many histories at a time also go through Spark, as the runs o
 
 import argparse
 import json
+import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -24,9 +26,12 @@ from antiphon.history.reader import History
 from antiphon.pipeline import reference
 from antiphon.pipeline.promises import CHECKED
 from bench.histories import Made, Shape, generate
+from bench.planting import NoRoomError
 from tests.pipeline.inprocess import count
 
 EACH_MAX = 5
+EVENTS = (2500, 5000, 10_000)
+"""How long a history is; a longer one where there is no room for all that is planted."""
 PIECE_ROWS = (150, 600, 100_000)
 
 
@@ -34,21 +39,21 @@ def plant(seed: int, directory: Path) -> Made:
     """The history of a seed."""
     random = np.random.default_rng(seed)
     wanted = {guarantee: int(random.integers(0, EACH_MAX + 1)) for guarantee in CHECKED} if seed % 10 else {}
-    shape = Shape(
-        events=2000,
-        processes=int(random.integers(4, 7)),
-        groups=int(random.integers(1, 4)),
-        views=9,
-        single=0.3,
-        levels=(0.1, 0.3, 0.3, 0.2, 0.1),
-    )
-    return generate(directory, shape, run=f"seed-{seed}", seed=seed, plant=wanted)
+    processes, groups = int(random.integers(5, 8)), int(random.integers(1, 4))
+    for events in EVENTS:
+        shape = Shape(
+            events=events, processes=processes, groups=groups, views=13, single=0.3, levels=(0.1, 0.3, 0.3, 0.2, 0.1)
+        )
+        with suppress(NoRoomError):
+            return generate(directory, shape, run=f"seed-{seed}", seed=seed, plant=wanted)
+        shutil.rmtree(directory)
+    raise AssertionError(f"there is no room for the violations of seed {seed}")
 
 
 def check(seed: int) -> tuple[int, Counter[str], str | None]:
     """The events of a seed's history, what was planted, and what is wrong with what was counted."""
     with tempfile.TemporaryDirectory(prefix="antiphon-planted-") as place:
-        made = plant(seed, Path(place))
+        made = plant(seed, Path(place) / "history")
         rows = History.open(place).read_rows()
     found = {
         finding.guarantee: (finding.violations, finding.unknown, finding.checked)

@@ -200,7 +200,7 @@ def _raise_block(past: Past, source: int, first: int) -> bool:
     np.maximum(raised[0], before, out=raised[0])
     for other in range(lines.shape[1]):
         known = lines[:, other]
-        named = known > np.append(before[other], known[:-1])  # where it is no more than before, that line tells
+        named = known > np.append(before[other], known[:-1])  # else the line before tells as much
         if other == source:
             named = known > sources.begin[runs]
         at = np.flatnonzero(named)
