@@ -85,7 +85,7 @@ def _header(summary: Summary) -> ET.Element:
 
 def _table(heads: Sequence[str], rows: Sequence[ET.Element], numbers_from: int) -> ET.Element:
     cells = [tag("th", {"class": "number"} if at >= numbers_from else None, name) for at, name in enumerate(heads)]
-    table = tag("table", None, tag("thead", None, tag("tr", None, *cells)), tag("tbody", None, *rows))
+    table = tag("table", {"class": "plain"}, tag("thead", None, tag("tr", None, *cells)), tag("tbody", None, *rows))
     return tag("div", {"class": "scroll tall"}, table)
 
 
@@ -148,15 +148,9 @@ def _failing(summary: Summary) -> ET.Element | None:
 
 
 def _failing_row(summary: Summary, failing: FailingSeed, kept: Kept | None) -> ET.Element:
-    explanation = kept.explanation if kept is not None else failing.explanation
+    found = failing.explanation if kept is None else f"{failing.guarantee} {failing.verdict}: {kept.explanation}"
     lines: list[Child] = [
-        tag(
-            "p",
-            None,
-            tag("strong", None, f"{failing.guarantee} {failing.verdict}"),
-            ": ",
-            clipped(explanation, EXPLANATION_MAX),
-        ),
+        tag("p", None, clipped(found, EXPLANATION_MAX)),
         tag("p", None, tag("code", None, summary.command(failing.seed))),
     ]
     if kept is not None and kept.test is not None:
@@ -167,7 +161,7 @@ def _failing_row(summary: Summary, failing: FailingSeed, kept: Kept | None) -> E
     return tag(
         "tr",
         {"class": failing.verdict},
-        tag("td", None, f"{failing.kind} {failing.seed}"),
+        tag("td", {"class": "seed"}, f"{failing.kind} {failing.seed}"),
         tag("td", None, *lines),
         _number(failing.events),
         tag("td", {"class": "number"}, f"{kept.shrunk_events:,}" if kept is not None and has_shrunk else "–"),

@@ -1,0 +1,104 @@
+"""Scripts: what a seed draws does not change, a document is the run again, and nonsense is refused in a sentence."""
+
+import json
+from collections.abc import Callable
+from hashlib import blake2b
+from typing import Any
+
+import pytest
+
+from antiphon.history.schema import Row
+from antiphon.kernel.errors import UsageError
+from antiphon.simulator.coverage import SITUATIONS
+from antiphon.simulator.crowd_draw import draw_crowd
+from antiphon.simulator.script import DEED_FIELDS, STATIC_DEEDS, Script, script_of
+from antiphon.simulator.script_run import ScriptRun, run_script
+from antiphon.simulator.seeds import draw_any_crowd, kind_of, run_seed, script_of_seed
+from antiphon.simulator.sieges import draw_siege
+from tests.simulation.first_crowds import draw_first_crowd
+
+
+def text_of(script: Script) -> str:
+    return json.dumps(script.document())
+
+
+def rows_of(run: ScriptRun) -> list[Row]:
+    return [row for log in run.logs for row in log.rows()]
+
+
+@pytest.mark.parametrize(
+    ("draw", "digest"),
+    [(draw_crowd, "01c4d605bcc58b5d"), (draw_siege, "ef74e9759ecbe6e5"), (draw_first_crowd, "be8e0f10058b495c")],
+)
+def test_what_seeds_draw_stays_what_it_was(draw: Callable[[int], Script], digest: str) -> None:
+    """Seeds that found something stand in tests and documents by their numbers."""
+    drawn = "\n".join(text_of(draw(seed)) for seed in range(100))
+    assert blake2b(drawn.encode(), digest_size=8).hexdigest() == digest
+
+
+@pytest.mark.parametrize("seed", [0, 2, 3, 7])
+def test_a_document_is_the_run_again(seed: int) -> None:
+    drawn = draw_any_crowd(seed)
+    again = script_of(json.loads(text_of(drawn)))
+    assert text_of(again) == text_of(drawn)
+    assert rows_of(run_script(again)) == rows_of(run_seed(seed, "crowds"))
+
+
+def test_the_script_of_a_static_seed_says_all_that_was_said() -> None:
+    """In this one nobody's answer shares its moment with anything else, so it is the same run."""
+    script = script_of(json.loads(text_of(script_of_seed(0, "static"))))
+    assert {deed.what for deed in script.deeds} <= set(STATIC_DEEDS)
+    assert rows_of(run_script(script)) == rows_of(run_seed(0, "static"))
+
+
+def test_workloads_share_out_the_seeds() -> None:
+    assert [kind_of(seed, "all") for seed in range(4)] == ["crowd", "static", "crowd", "siege"]
+    assert [kind_of(seed, "crowds") for seed in range(4)] == ["crowd", "crowd", "crowd", "siege"]
+    assert {kind_of(seed, "static") for seed in range(4)} == {"static"}
+
+
+def test_the_draws_use_every_deed_and_meet_the_situations() -> None:
+    drawn = {deed.what for seed in range(60) for deed in draw_any_crowd(seed).deeds}
+    assert drawn == set(DEED_FIELDS)
+    reached: set[str] = set()
+    for seed in range(8):
+        reached |= set(run_seed(seed, "all").coverage)
+    assert reached <= set(SITUATIONS)
+    assert {"packet: the token moves", "membership: install", "phase: normal to flushing", "event: crashed"} <= reached
+
+
+def test_an_engine_that_fails_is_a_mistake_of_the_run() -> None:
+    script = draw_crowd(0)
+    script.deeds[0].level = "agreed"
+    script.deeds[0].sizes = (-1,)
+    run = run_script(script)
+    assert run.mistake == "ValueError: negative count"
+
+
+def spoil(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
+    document: dict[str, Any] = draw_crowd(0).document()
+    change(document)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda d: d.pop("format"), "no script of a simulated run"),
+        (lambda d: d.pop("names"), "'names' is missing"),
+        (lambda d: d["groups"].clear(), "a script needs a group"),
+        (lambda d: d.update(policy="static"), "one group|there is no"),
+        (lambda d: d.update(policy="loose"), "policy 'loose' is none of"),
+        (lambda d: d["deeds"][0].update(who="nobody"), "deed 0 .* 'nobody' is not among the names"),
+        (lambda d: d["deeds"][0].update(group="nowhere"), "there is no group 'nowhere'"),
+        (lambda d: d["deeds"][0].update(what="dance"), "there is no 'dance' in it"),
+        (lambda d: d["deeds"][0].update(at_ns=-1), "times run backwards"),
+        (lambda d: d["deeds"][0].update(level="loud"), "one of the levels"),
+        (lambda d: d["deeds"][0].update(colour="red"), "colour"),
+        (lambda d: d["layers"][0].update(kind="rain"), "there is no layer 'rain'"),
+        (lambda d: d["groups"][0]["founders"].append("stranger"), "'stranger', who does not belong there"),
+    ],
+)
+def test_nonsense_is_refused_in_a_sentence(change: Callable[[dict[str, Any]], object], sentence: str) -> None:
+    with pytest.raises(UsageError, match=sentence):
+        script_of(spoil(change))
