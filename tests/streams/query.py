@@ -9,11 +9,13 @@ before Spark can write that down.
 import os
 import signal
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSourceStreamWriter, WriterCommitMessage
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from antiphon.pipeline.session import make_session
@@ -56,7 +58,9 @@ def main(kind: str, journal: str, to: str, checkpoint: str, die: str = "") -> No
     rows = spark.readStream.format("antiphon").option("maxRows", "4000").load(journal.split(",")[0])
     if kind == "collect":
         messages = rows.where("kind = 'message'").select("offset", "sender", "number", "level", "payload", "time")
-        start(messages, "parquet", to, checkpoint)
+        collecting = start(messages, "parquet", to, checkpoint)
+        while collecting.isActive and collecting.lastProgress is None:
+            time.sleep(0.1)  # one after the other: Spark gives a source's process ten seconds to start, and no more
         start(watch(spark, journal.split(",")), "parquet", f"{to}-findings", f"{checkpoint}-findings")
     else:
         forwarded = rows.where("kind = 'message' AND feed IS NULL").select("payload")
@@ -65,9 +69,9 @@ def main(kind: str, journal: str, to: str, checkpoint: str, die: str = "") -> No
     spark.streams.awaitAnyTermination()
 
 
-def start(frame: DataFrame, sink: str, to: str, checkpoint: str, **options: str) -> None:
+def start(frame: DataFrame, sink: str, to: str, checkpoint: str, **options: str) -> StreamingQuery:
     stream = frame.writeStream.format(sink).option("checkpointLocation", checkpoint).options(**options)
-    stream.trigger(processingTime="200 milliseconds").start(to)
+    return stream.trigger(processingTime="200 milliseconds").start(to)
 
 
 main(*sys.argv[1:])
