@@ -113,7 +113,7 @@ def write(rows_by_log: list[MemoryLog], directory: Path) -> None:
 @pytest.mark.spark
 def test_spark_gives_the_same_for_every_run(spark: SparkSession, tmp_path: Path) -> None:
     twins: dict[str, Twin] = {}
-    for seed in range(3):
+    for seed in range(2):
         options = draw(seed, members_max=4)
         options.messages = 6
         logs = [MemoryLog(run=f"r{seed}", process=name) for name in options.process_names()]

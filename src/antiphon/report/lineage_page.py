@@ -145,9 +145,9 @@ def _relatives(lineage: Lineage) -> ET.Element:
     own.set("class", "origin")
     rows.insert(sum(relative.step < 0 for relative in lineage.relatives), own)
     table = tag("table", None, tag("thead", None, tag("tr", None, *heads)), tag("tbody", None, *rows))
-    words = (
-        f"{len(lineage.causes)} direct causes, {len(lineage.effects)} direct effects; a step is an edge of the graph."
-    )
+    known = (("direct cause", len(lineage.causes)), ("direct effect", len(lineage.effects)))
+    counts = ", ".join(f"{count} {word}{'' if count == 1 else 's'}" for word, count in known)
+    words = f"{counts}; a step is an edge of the graph."
     return tag(
         "section",
         {"id": "relatives"},
