@@ -74,6 +74,20 @@ def test_a_broken_history_exits_with_1_and_tells_how_in_json_and_html(
 
 
 @pytest.mark.spark
+def test_an_incremental_audit_says_how_much_it_read(run: Run, broken_history: Path) -> None:
+    first, again = (json.loads(run("audit", str(broken_history), "--incremental", "--json").out) for _ in range(2))
+    known = {"row_groups": 2, "summarised": 0, "judged": 0, "looked_at": 0, "notes": []}
+    assert again.pop("incremental") == known
+    assert first.pop("incremental") == known | {"summarised": 2, "judged": 2}
+    assert again == first
+    (broken_history / ".antiphon-audit" / "manifest.json").write_text("?")
+    outcome = run("audit", str(broken_history), "--incremental")
+    assert outcome.code == 1
+    assert "Note: what was kept of earlier audits is thrown away: manifest.json cannot be read." in outcome.out
+    assert "Incremental: of 2 row groups, 2 were read as new" in outcome.out
+
+
+@pytest.mark.spark
 def test_only_the_named_promises_are_judged(run: Run, broken_history: Path) -> None:
     outcome = run("audit", str(broken_history), "--promise", "creation, settled", "--json")
     assert outcome.code == 0

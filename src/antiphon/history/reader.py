@@ -29,6 +29,7 @@ from antiphon.history.validity import column_problems, row_problem
 from antiphon.history.versions import upgrade, version_of
 
 MAGIC: Final = b"PAR1"
+LOG_COLUMNS: Final = ("run", "process", "incarnation")
 CAUSE_LENGTH_MAX: Final = 120
 
 
@@ -44,7 +45,7 @@ class Unit:
 
 
 class Stretch(NamedTuple):
-    """What the statistics of a row group tell, where it holds rows of one log only."""
+    """The rows of a row group, where they are of one log only."""
 
     run: str
     process: str
@@ -133,7 +134,7 @@ class History:
 
         A log is named by its run and "name/incarnation". A leftover's name tells the process; its runs are those of
         the readable files beside it, or all runs where there are none. One that is not named as a segment stands for a
-        log of its own. A damaged row group tells its log by its statistics, or else by its file, as a leftover does.
+        log of its own. A damaged row group tells its log if that much can be read, or else by its file, as a leftover.
         """
         if not self.leftovers and not self.damages:
             return {}
@@ -153,7 +154,7 @@ class History:
         runs: dict[Path, set[str]] = {}
         for unit in self.units:
             stretch = stretch_of(unit)
-            names = {stretch.run} if stretch else set(read_unit(unit)["run"].unique().to_pylist())
+            names = {stretch.run} if stretch else set(pc.unique(read_places(unit)["run"]).to_pylist())
             runs.setdefault(Path(unit.file).parent, set()).update(names)
         return runs
 
@@ -234,19 +235,29 @@ def _nothing_readable(leftovers: list[Path]) -> str:
 
 
 def stretch_of(unit: Unit) -> Stretch | None:
-    """Whose rows a row group holds, and which, if its statistics tell."""
+    """Whose rows a row group holds, and which; None if they are of several logs, or not even that can be read."""
     try:
-        with pq.ParquetFile(unit.file) as parquet:
-            group = parquet.metadata.row_group(unit.row_group)
-            columns = {group.column(place).path_in_schema: group.column(place) for place in range(group.num_columns)}
-            statistics = [columns[name].statistics for name in ("run", "process", "incarnation", "index")]
-            if not all(known is not None and known.has_min_max for known in statistics):
-                return None
-            least, most = [known.min for known in statistics], [known.max for known in statistics]
-    except (pa.ArrowException, OSError, ValueError):  # a damaged end; reading the rows will tell
+        return stretch_of_places(read_places(unit))
+    except DamagedRowGroupError:
         return None
-    run, process, incarnation, first_index = least
-    return Stretch(run, process, incarnation, first_index, most[3]) if least[:3] == most[:3] else None
+
+
+def stretch_of_places(table: pa.Table) -> Stretch | None:
+    """The same, of what `read_places` gave."""
+    names = [pc.unique(table[column]) for column in LOG_COLUMNS]
+    if any(len(distinct) != 1 for distinct in names):
+        return None
+    run, process, incarnation = (distinct[0].as_py() for distinct in names)
+    bounds = pc.min_max(table["index"]).as_py()
+    return Stretch(run, process, incarnation, bounds["min"], bounds["max"])
+
+
+def read_places(unit: Unit) -> pa.Table:
+    """Of each row of a row group, which log it is in, and its index there.
+
+    Read from the rows, not from the file's statistics: damage there goes unnoticed, and Arrow may end the process.
+    """
+    return _read(unit, _PLACES)
 
 
 def read_unit(unit: Unit, columns: Sequence[str] | None = None) -> pa.Table:
@@ -255,15 +266,25 @@ def read_unit(unit: Unit, columns: Sequence[str] | None = None) -> pa.Table:
     Raises DamagedRowGroupError where the bytes are not what was written. Who has read all of it once may read some
     columns again, by name; these are then not checked any more.
     """
+    if columns is not None:
+        return _read(unit, pa.schema([_NULLABLE.field(name) for name in columns]), checked=False)
+    table = _read(unit, _NULLABLE)
+    if problem := row_problem(table):
+        raise UnusableHistoryError(Path(unit.file), f"row {unit.first_row + problem[0]} makes no sense: {problem[1]}")
+    return table
+
+
+def _read(unit: Unit, schema: pa.Schema, checked: bool = True) -> pa.Table:
+    """Some columns, in these types."""
     file = Path(unit.file)
-    names = SCHEMA.names if columns is None else list(columns)
+    encoded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     try:
-        with pq.ParquetFile(file, page_checksum_verification=columns is None) as parquet:
+        with pq.ParquetFile(file, page_checksum_verification=checked, read_dictionary=encoded) as parquet:
             version = version_of({**(parquet.schema_arrow.metadata or {}), **(parquet.metadata.metadata or {})})
-            wanted = names if version == SCHEMA_VERSION else None
+            wanted = schema.names if version == SCHEMA_VERSION else None
             table = upgrade(parquet.read_row_group(unit.row_group, columns=wanted, use_threads=False), version)
-        table = table.select(names).cast(pa.schema([_NULLABLE.field(name) for name in names]))
-        if columns is None:
+        table = table.select(schema.names).cast(schema)
+        if checked:
             table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
@@ -272,8 +293,6 @@ def read_unit(unit: Unit, columns: Sequence[str] | None = None) -> pa.Table:
         raise DamagedRowGroupError(file, unit.row_group, f"cannot be read ({cause})") from error
     if len(table) != unit.rows:
         raise DamagedRowGroupError(file, unit.row_group, f"holds {len(table)} rows instead of {unit.rows}")
-    if columns is None and (problem := row_problem(table)):
-        raise UnusableHistoryError(file, f"row {unit.first_row + problem[0]} makes no sense: {problem[1]}")
     return table
 
 
@@ -311,3 +330,7 @@ def rows_of_table(table: pa.Table) -> list[Row]:
 
 _NULLABLE: Final = pa.schema([field.with_nullable(True) for field in SCHEMA])
 """To read what others wrote: nulls where there should be none are a matter of `row_problem`, not of Arrow."""
+
+_NAME: Final = pa.dictionary(pa.int32(), pa.string())
+_PLACES: Final = pa.schema([("run", _NAME), ("process", _NAME), ("incarnation", pa.int64()), ("index", pa.int64())])
+"""Names as they lie in the file, each once: that is quickly looked through."""

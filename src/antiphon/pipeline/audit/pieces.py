@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antiphon.history.errors import DamagedRowGroupError
-from antiphon.history.reader import History, Unit, read_unit, stretch_of
+from antiphon.history.reader import LOG_COLUMNS, History, Unit, read_places, read_unit, stretch_of_places
+from antiphon.history.schema import SCHEMA
 
-LOG_COLUMNS: Final = ("run", "process", "incarnation")
 ORDER: Final = [(name, "ascending") for name in (*LOG_COLUMNS, "index")]
 
 Task = tuple[Unit, ...]
@@ -96,13 +96,14 @@ def _in_order(table: pa.Table) -> bool:
 
 
 def _extents(unit: Unit, place: int) -> Sequence[Extent]:
-    """Of each log in a row group; from the file's statistics where these tell, else by reading it."""
-    if stretch := stretch_of(unit):
-        return [Extent(*stretch, place)]
+    """Of each log in a row group."""
     try:
-        table = read_unit(unit)
-    except DamagedRowGroupError:  # the first pass will find it as well, and say so
+        table = read_places(unit).drop_null()  # what makes no sense, and what cannot be read, the first pass will tell
+    except DamagedRowGroupError:
         return []
+    if stretch := stretch_of_places(table):
+        return [Extent(*stretch, place)]
+    table = table.cast(pa.schema([(name, SCHEMA.field(name).type) for name in table.column_names]))
     grouped = table.group_by(list(LOG_COLUMNS)).aggregate([("index", "min"), ("index", "max")])
     return [
         Extent(row["run"], row["process"], row["incarnation"], row["index_min"], row["index_max"], place)
