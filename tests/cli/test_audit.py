@@ -80,10 +80,10 @@ def test_an_incremental_audit_says_how_much_it_read(run: Run, broken_history: Pa
     assert again.pop("incremental") == known
     assert first.pop("incremental") == known | {"summarised": 2, "judged": 2}
     assert again == first
-    (broken_history / ".antiphon-audit" / "manifest.json").write_text("?")
+    (broken_history / ".antiphon-audit" / "state.json").write_text("?")
     outcome = run("audit", str(broken_history), "--incremental")
     assert outcome.code == 1
-    assert "Note: what was kept of earlier audits is thrown away: manifest.json cannot be read." in outcome.out
+    assert "Note: what was kept of earlier audits is thrown away: state.json cannot be read." in outcome.out
     assert "Incremental: of 2 row groups, 2 were read as new" in outcome.out
 
 
