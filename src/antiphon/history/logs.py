@@ -8,18 +8,15 @@ Memory: per log that is being walked, one row group (or the few that share a str
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.reader import History, Unit, read_unit, rows_of_table
+from antiphon.history.reader import LOG_COLUMNS, History, Unit, read_unit, rows_of_table, stretches
 from antiphon.history.schema import Row
 
-LOG_COLUMNS: Final = ["run", "process", "incarnation"]
 ROWS_AT_ONCE: Final = 4096
 """So many rows of a row group are plain values at a time."""
 
@@ -80,8 +77,8 @@ def find_logs(history: History, run: str | None = None) -> list[LogFiles]:
     """All logs of a history, or of one of its runs, by name."""
     extents: dict[LogKey, list[_Extent]] = {}
     for unit in history.units:
-        for key, extent in _extents(unit):
-            extents.setdefault(key, []).append(extent)
+        for stretch in stretches(unit):
+            extents.setdefault(LogKey(*stretch[:3]), []).append(_Extent(stretch.first_index, stretch.last_index, unit))
     runs = {key.run for key in extents}
     if run is not None and run not in runs:
         known = ", ".join(sorted(runs)[:5])
@@ -107,21 +104,3 @@ def _pieces(extents: list[_Extent]) -> Iterator[tuple[Unit, ...]]:
         piece.append(extent.unit)
         reach = max(reach, extent.last)
     yield tuple(piece)
-
-
-def _extents(unit: Unit) -> list[tuple[LogKey, _Extent]]:
-    """Of each log in a row group; from the file's statistics where these tell, else by reading four columns."""
-    with pq.ParquetFile(Path(unit.file)) as parquet:
-        group = parquet.metadata.row_group(unit.row_group)
-        columns = {group.column(at).path_in_schema: group.column(at) for at in range(group.num_columns)}
-        statistics = [columns[name].statistics for name in (*LOG_COLUMNS, "index")]
-        if all(known is not None and known.has_min_max for known in statistics):
-            *owner, index = statistics
-            if all(known.min == known.max for known in owner):
-                return [(LogKey(*(known.min for known in owner)), _Extent(index.min, index.max, unit))]
-        table = parquet.read_row_group(unit.row_group, columns=[*LOG_COLUMNS, "index"], use_threads=False)
-    grouped = table.group_by(LOG_COLUMNS).aggregate([("index", "min"), ("index", "max")]).to_pylist()
-    return [
-        (LogKey(*(row[name] for name in LOG_COLUMNS)), _Extent(row["index_min"], row["index_max"], unit))
-        for row in grouped
-    ]

@@ -45,7 +45,7 @@ class Unit:
 
 
 class Stretch(NamedTuple):
-    """The rows of a row group, where they are of one log only."""
+    """The rows of one log in a row group."""
 
     run: str
     process: str
@@ -250,6 +250,17 @@ def stretch_of_places(table: pa.Table) -> Stretch | None:
     run, process, incarnation = (distinct[0].as_py() for distinct in names)
     bounds = pc.min_max(table["index"]).as_py()
     return Stretch(run, process, incarnation, bounds["min"], bounds["max"])
+
+
+def stretches(unit: Unit) -> list[Stretch]:
+    """Of each log in a row group; rows that name none are left out. Raises DamagedRowGroupError."""
+    table = read_places(unit).drop_null()
+    if stretch := stretch_of_places(table):
+        return [stretch]
+    table = table.cast(pa.schema([(name, SCHEMA.field(name).type) for name in table.column_names]))
+    grouped = table.group_by(list(LOG_COLUMNS)).aggregate([("index", "min"), ("index", "max")])
+    names = (*LOG_COLUMNS, "index_min", "index_max")
+    return [Stretch(*(row[name] for name in names)) for row in grouped.to_pylist()]
 
 
 def read_places(unit: Unit) -> pa.Table:

@@ -1,13 +1,12 @@
 """The audit on Spark: two passes over the history, and a second look at a few rows, without a shuffle of its rows.
 
-1. Each piece of each log is summarised (`antiphon.pipeline.audit.summary`). From the summaries the driver puts together
+1. Each piece of each log is summarised (`antiphon.pipeline.first_pass`). From the summaries the driver puts together
    the logs, the causal order of the messages, and what each process had delivered before each piece. What the
    summaries do not tell, it asks to see row by row (`antiphon.pipeline.audit.look`): one process's order of agreed and
    safe messages per view, and who had delivered what is lost.
 2. Each piece is judged with that knowledge (`antiphon.pipeline.audit.case` and one file per guarantee). Only counts, a
-   witness per broken guarantee and rounded latencies leave a piece; Spark SQL adds them up.
+   witness per broken guarantee and rounded latencies leave a piece; the driver adds them up.
 
-If something was delivered that was never sent, the first pass is made again, so that it is left out of every past.
 What must hold in the end (settled), or of whole views, is decided from the summaries alone. Only where the second pass
 finds agreed or safe messages out of order, their deliveries are looked at all together (total). The rules, word for
 word, are at the top of `antiphon.pipeline.reference`; both auditors give the same verdicts and counts on every history.
@@ -22,25 +21,23 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from antiphon.history.errors import DamagedRowGroupError, UnusableHistoryError
-from antiphon.history.reader import Damage, History
+from antiphon.history.reader import History
 from antiphon.history.start import parse_start
 from antiphon.pipeline.audit import settled, views
+from antiphon.pipeline.audit.adding_up import findings, latencies, placements
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
-from antiphon.pipeline.audit.logs import ENDLESS, LogFacts, gather_logs
+from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.look import LOOK, Look, Sights, Wishes, look, sights_of
-from antiphon.pipeline.audit.order import Order, never_sent
+from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.pieces import Task, plan, read_pieces
-from antiphon.pipeline.audit.preparation import Placement, Run, find_tangles, prepare
-from antiphon.pipeline.audit.rows import MESSAGE_COLUMNS, Key
-from antiphon.pipeline.audit.summary import SUMMARY, Summary, summaries_of, summarise
-from antiphon.pipeline.audit.total import Placed, Positions, Tangle
+from antiphon.pipeline.audit.preparation import Run, find_tangles, prepare
+from antiphon.pipeline.audit.rows import MESSAGE_COLUMNS
+from antiphon.pipeline.audit.total import Positions, Tangle
 from antiphon.pipeline.explain import early_text, open_log_text
+from antiphon.pipeline.first_pass import Logs, over_tasks, read_logs
 from antiphon.pipeline.increment import TASK, Increment, Reuse, opened
-from antiphon.pipeline.passes import over_numbers
 from antiphon.pipeline.promises import CHECKED, SETTLED, Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
 from antiphon.pipeline.shipping import shipped
@@ -48,10 +45,6 @@ from antiphon.pipeline.verdicts import Tally, conclude
 from antiphon.pipeline.witness import Storyteller
 
 Progress = Callable[[str], None]
-Limits = Mapping[str, Mapping[Key, int]]
-Logs = Mapping[str, Mapping[str, LogFacts]]
-"""run → process → log."""
-
 Orders = Mapping[str, tuple[Order, Mapping[str, Mapping[int, Positions]]]]
 """run → its order, and the positions of its agreed and safe messages."""
 PieceName = tuple[int, str, str]
@@ -93,109 +86,25 @@ def _audit(
     increment: Increment | None,
 ) -> Audit:
     tell(f"reading {history.rows:,} rows")
-    history, summaries = _first_pass(spark, history, tasks, increment)
-    lost = {damage.unit for damage in history.damages}
-    tasks = [tuple(unit for unit in task if unit not in lost) for task in tasks]
-    logs, summaries = _logs(spark, history, tasks, summaries)
+    history, tasks, summaries, logs = read_logs(spark, history, tasks, increment)
     starts = [(summary["run"], start) for summary in summaries for start in summary["starts"]]
     promises = gather([(run, start["group"], parse_start(start["label"])) for run, start in starts], promise)
     tell(f"checking {sum(summary['events'] for summary in summaries):,} events")
     look = _looker(spark, tasks, logs, increment)
     runs = prepare(logs, promises, look)
     with shipped(spark, _knowledge(runs)) as open_knowledge:
-        judged = _second_pass(spark, tasks, runs, open_knowledge, promises, increment).persist()
-        tangles = find_tangles(runs, _placements(judged), look)
-        tell("adding up")
-        tallies = _tallies(judged, runs, promises, tangles, history)
-        observations = _observations(judged, runs)
-        judged.unpersist()
+        judged = _second_pass(spark, tasks, runs, open_knowledge, promises, increment)
+    tangles = find_tangles(runs, placements(judged), look)
+    tell("adding up")
+    tallies = _tallies(judged, runs, promises, tangles, history)
     return conclude(
         promises,
         tallies,
         events=sum(summary["events"] for summary in summaries),
         rows=sum(summary["rows"] for summary in summaries),
         runs=len(runs),
-        observations=observations,
+        observations=_observations(judged, runs),
     )
-
-
-def _first_pass(
-    spark: SparkSession, history: History, tasks: list[Task], increment: Increment | None
-) -> tuple[History, list[Summary]]:
-    """The summaries of all that can be read, and the history without the row groups that cannot."""
-
-    def make(chosen: list[int]) -> pa.Table:
-        return _summarise(spark, tasks, chosen, {})
-
-    table = make(list(range(len(tasks)))) if increment is None else increment.summaries(make)
-    summaries = summaries_of(table)
-    damages = [
-        Damage(tasks[summary["task"]][summary["damaged"]], summary["problem"])
-        for summary in summaries
-        if summary["damaged"] is not None
-    ]
-    damages.sort(key=lambda damage: history.units.index(damage.unit))
-    rest = history.without(damages) if damages else history
-    return rest, [summary for summary in summaries if summary["damaged"] is None]
-
-
-def _logs(
-    spark: SparkSession, history: History, tasks: list[Task], summaries: list[Summary]
-) -> tuple[Logs, list[Summary]]:
-    """The logs; where something was delivered that was never sent, with summaries that leave it out."""
-    unfinished = history.unfinished()
-    logs = gather_logs(summaries, unfinished)
-    limits = {run: beyond for run, of_run in logs.items() if (beyond := never_sent(of_run))}
-    if limits:
-        chosen = sorted({summary["task"] for summary in summaries if _goes_beyond(summary, limits)})
-        others = [summary for summary in summaries if summary["task"] not in chosen]
-        summaries = others + summaries_of(_summarise(spark, tasks, chosen, limits))
-        logs = gather_logs(summaries, unfinished)
-    return logs, summaries
-
-
-def _goes_beyond(summary: Summary, limits: Limits) -> bool:
-    """Whether a piece delivers what was never sent: only there do the limits make a difference."""
-    own = limits.get(summary["run"], {})
-    return any(
-        int(entry["ends"][-1]) - 1 > own.get((entry["group"], entry["sender"]), ENDLESS)
-        for entry in summary["delivered"]
-    )
-
-
-def _summarise(spark: SparkSession, tasks: list[Task], chosen: list[int], limits: Limits) -> pa.Table:
-    """Rows of SUMMARY for some tasks."""
-
-    def work(place: int) -> Iterator[pa.RecordBatch]:
-        return _summaries(tasks[place], place, limits)
-
-    table = _over_tasks(spark, chosen, work, SUMMARY).toArrow()
-    unusable = table.filter(pc.and_(pc.is_valid(table["problem"]), pc.is_null(table["damaged"])))["problem"]
-    if len(unusable):
-        raise UnusableHistoryError(None, min(unusable.to_pylist()))
-    return table
-
-
-def _summaries(task: Task, place: int, limits: Limits) -> Iterator[pa.RecordBatch]:
-    """The summaries of one task. What is damaged or makes the history unusable travels as a row, since exceptions
-    travel badly."""
-    sound = task
-    while True:
-        try:
-            for piece in read_pieces(sound):  # all is read before the first piece
-                yield summarise(piece, place, limits.get(piece.run, {}))
-        except DamagedRowGroupError as error:
-            damaged = next(unit for unit in sound if unit.file == str(error.path) and unit.row_group == error.row_group)
-            sound = tuple(unit for unit in sound if unit != damaged)
-            row = {"task": place, "damaged": task.index(damaged), "problem": error.problem}
-            yield pa.RecordBatch.from_pylist([row], SUMMARY)
-        except UnusableHistoryError as error:
-            names = sorted({Path(unit.file).name for unit in sound})
-            where = f" (in {', '.join(names)})" if error.path is None and len(names) > 1 else ""
-            yield pa.RecordBatch.from_pylist([{"problem": f"{error}{where}"}], SUMMARY)
-            return
-        else:
-            return
 
 
 def _knowledge(runs: Mapping[str, Run]) -> Knowledge:
@@ -218,8 +127,8 @@ def _second_pass(
     open_knowledge: Callable[[], Knowledge],
     promises: Promises,
     increment: Increment | None,
-) -> DataFrame:
-    def make(chosen: list[int]) -> DataFrame:
+) -> pa.Table:
+    def make(chosen: list[int]) -> pa.Table:
 
         def work(place: int) -> Iterator[pa.RecordBatch]:
             orders, knowledge = open_knowledge()
@@ -228,28 +137,13 @@ def _second_pass(
                 if known is not None:  # else it lies behind a gap
                     yield _of_task(judge(piece, *orders[piece.run], known, promises), place)
 
-        return _over_tasks(spark, chosen, work, JUDGED.append(TASK))
+        return over_tasks(spark, chosen, work, JUDGED.append(TASK)).toArrow()
 
-    if increment is None:
-        return make(list(range(len(tasks))))
-    return spark.createDataFrame(increment.judgements(runs, promises, lambda chosen: make(chosen).toArrow()))
+    return make(list(range(len(tasks)))) if increment is None else increment.judgements(runs, promises, make)
 
 
 def _of_task(batch: pa.RecordBatch, place: int) -> pa.RecordBatch:
     return batch.append_column(TASK, pa.array([place] * len(batch), TASK.type))
-
-
-def _over_tasks(
-    spark: SparkSession, chosen: Sequence[int], work: Callable[[int], Iterator[pa.RecordBatch]], schema: pa.Schema
-) -> DataFrame:
-    """Run `work` over some tasks, by their places."""
-
-    def work_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from work(chosen[number])
-
-    return over_numbers(spark, len(chosen), work_on, schema)
 
 
 def _looker(spark: SparkSession, tasks: list[Task], logs: Logs, increment: Increment | None) -> Look:
@@ -264,7 +158,7 @@ def _looker(spark: SparkSession, tasks: list[Task], logs: Logs, increment: Incre
                     yield _of_task(look(piece, asked[piece.run, piece.process]), place)
 
         def make(chosen: list[int]) -> pa.Table:
-            return _over_tasks(spark, chosen, work, LOOK.append(TASK)).toArrow()
+            return over_tasks(spark, chosen, work, LOOK.append(TASK)).toArrow()
 
         if increment is not None:
             return sights_of(increment.sights(wishes, logs, make))
@@ -281,38 +175,8 @@ def _looker(spark: SparkSession, tasks: list[Task], logs: Logs, increment: Incre
     return look_for
 
 
-PLACEMENTS = """
-    SELECT run, group, process, index, position_first, position_end FROM {judged} WHERE position_first IS NOT NULL
-"""
-
-FINDINGS = """
-    SELECT guarantee, sum(violations) AS violations, sum(unknown) AS unknown, sum(checked) AS checked,
-           min_by(struct(run, process, group, sender, index, view, number, lacking), struct(run, process, index))
-               FILTER (WHERE violations > 0) AS witness
-    FROM {judged} WHERE guarantee IS NOT NULL GROUP BY guarantee
-"""
-
-LATENCIES = """
-    SELECT run, process, group, max(latency_ns_max) AS latency_ns_max,
-           min(latency_ns) FILTER (WHERE 100 * so_far >= 50 * total) AS latency_ns_p50,
-           min(latency_ns) FILTER (WHERE 100 * so_far >= 99 * total) AS latency_ns_p99
-    FROM (SELECT *, sum(count) OVER (PARTITION BY run, process, group ORDER BY latency_ns) AS so_far,
-                 sum(count) OVER (PARTITION BY run, process, group) AS total
-          FROM {judged} WHERE latency_ns IS NOT NULL)
-    GROUP BY run, process, group
-"""
-
-
-def _placements(judged: DataFrame) -> list[Placement]:
-    rows = judged.sparkSession.sql(PLACEMENTS, judged=judged).toArrow().to_pylist()
-    return [
-        (row["run"], row["group"], row["process"], row["index"], Placed(row["position_first"], row["position_end"]))
-        for row in rows
-    ]
-
-
 def _tallies(
-    judged: DataFrame,
+    judged: pa.Table,
     runs: Mapping[str, Run],
     promises: Promises,
     tangles: Mapping[str, Mapping[str, Tangle]],
@@ -320,11 +184,11 @@ def _tallies(
 ) -> dict[str, Tally]:
     tallies = {guarantee: Tally() for guarantee in CHECKED}
     storytellers = {name: Storyteller(history, name, run.logs, run.order) for name, run in runs.items()}
-    for row in judged.sparkSession.sql(FINDINGS, judged=judged).toArrow().to_pylist():
-        tally = tallies[row["guarantee"]]
-        tally.violations, tally.unknown, tally.checked = row["violations"], row["unknown"], row["checked"]
-        if row["witness"] is not None:
-            tally.example = storytellers[row["witness"]["run"]].tell(row["guarantee"], row["witness"])
+    for guarantee, found in findings(judged).items():
+        tally = tallies[guarantee]
+        tally.violations, tally.unknown, tally.checked = found.violations, found.unknown, found.checked
+        if found.witness is not None:
+            tally.example = storytellers[found.witness["run"]].tell(guarantee, found.witness)
     for name, run in runs.items():
         _add_settled(tallies[SETTLED], run, promises, storytellers[name])
         _add_views(tallies, run, promises, tangles.get(name, {}), storytellers[name])
@@ -370,22 +234,21 @@ def _add_open_logs(tallies: Mapping[str, Tally], run: Run, promises: Promises, t
                 tally.open_logs.append(early_text(log.process, log.ending, told_run))
 
 
-def _observations(judged: DataFrame, runs: Mapping[str, Run]) -> list[MemberObservation]:
-    found = judged.sparkSession.sql(LATENCIES, judged=judged).toArrow().to_pylist()
-    latencies = {(row["run"], row["process"], row["group"]): row for row in found}
+def _observations(judged: pa.Table, runs: Mapping[str, Run]) -> list[MemberObservation]:
+    by_member = latencies(judged)
     observations = []
     for name, run in runs.items():
         for process, log in run.logs.items():
             for group, facts in _group_facts(log).items():
-                seen = latencies.get((name, process, group), {})
+                seen = by_member.get((name, process, group))
                 observations.append(
                     MemberObservation(
                         run=name,
                         process=process,
                         group=group,
-                        latency_ns_p50=seen.get("latency_ns_p50"),
-                        latency_ns_p99=seen.get("latency_ns_p99"),
-                        latency_ns_max=seen.get("latency_ns_max"),
+                        latency_ns_p50=seen and seen.p50,
+                        latency_ns_p99=seen and seen.p99,
+                        latency_ns_max=seen and seen.greatest,
                         ending=log.ending,
                         **facts,
                     )

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antiphon.history.errors import DamagedRowGroupError
-from antiphon.history.reader import LOG_COLUMNS, History, Unit, read_places, read_unit, stretch_of_places
-from antiphon.history.schema import SCHEMA
+from antiphon.history.reader import LOG_COLUMNS, History, Unit, read_unit, stretches
 
 ORDER: Final = [(name, "ascending") for name in (*LOG_COLUMNS, "index")]
 
@@ -95,17 +94,9 @@ def _in_order(table: pa.Table) -> bool:
     return len(_log_bounds(table)) == 2 and bool((index[1:] > index[:-1]).all())
 
 
-def _extents(unit: Unit, place: int) -> Sequence[Extent]:
-    """Of each log in a row group."""
+def _extents(unit: Unit, place: int) -> list[Extent]:
+    """Of each log in a row group; what cannot be read, the first pass will tell."""
     try:
-        table = read_places(unit).drop_null()  # what makes no sense, and what cannot be read, the first pass will tell
+        return [Extent(*stretch, place) for stretch in stretches(unit)]
     except DamagedRowGroupError:
         return []
-    if stretch := stretch_of_places(table):
-        return [Extent(*stretch, place)]
-    table = table.cast(pa.schema([(name, SCHEMA.field(name).type) for name in table.column_names]))
-    grouped = table.group_by(list(LOG_COLUMNS)).aggregate([("index", "min"), ("index", "max")])
-    return [
-        Extent(row["run"], row["process"], row["incarnation"], row["index_min"], row["index_max"], place)
-        for row in grouped.to_pylist()
-    ]

@@ -7,7 +7,7 @@ waves      run, group, sender, number, count, wave (`waves`)
 stability  run, group, sender, number, count, view, sent_ns, stable_ns, last, lacking (`stability`)
 
 Edges are made from the vectors alone, slice by slice, without another look at the rows. Waves are made on the driver.
-Only stability has to bring together what the members' logs say, and so shuffles their deliver rows, four numbers each.
+Only stability has to bring together what the members' logs say, and so shuffles their deliver rows, a few numbers each.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,8 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from antiphon.history.reader import History
 from antiphon.pipeline.audit.pieces import read_pieces
-from antiphon.pipeline.graph.reading import CausalHistory, over_tasks, read_causal_history
+from antiphon.pipeline.first_pass import over_tasks
+from antiphon.pipeline.graph.reading import CausalHistory, read_causal_history
 from antiphon.pipeline.graph.reduction import EDGES, edges, slices
 from antiphon.pipeline.graph.stability import DELIVERED, STABILITY, blocks, delivered, stability
 from antiphon.pipeline.graph.waves import WAVES, wave_table
@@ -44,7 +45,7 @@ class ContextGraph:
             name, first, end = tasks[place]
             yield edges(orders.value[name], first, end)
 
-        return over_tasks(self._spark, len(tasks), work, EDGES)
+        return over_tasks(self._spark, range(len(tasks)), work, EDGES)
 
     @cached_property
     def waves(self) -> DataFrame:
@@ -73,7 +74,7 @@ class ContextGraph:
 
         every_block = [blocks(run.order) for run in self._causal.runs.values()]
         known = self._spark.createDataFrame(pa.Table.from_batches(every_block, DELIVERED))
-        rows = over_tasks(self._spark, len(tasks), work, DELIVERED).unionAll(known)
+        rows = over_tasks(self._spark, range(len(tasks)), work, DELIVERED).unionAll(known)
         return rows.groupBy("run", "key", "block").applyInArrow(put_together, from_arrow_schema(STABILITY))
 
 

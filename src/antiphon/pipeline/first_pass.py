@@ -1,0 +1,140 @@
+"""The first pass over a history on Spark: the summaries of its pieces, and from these its logs.
+
+Audit and graph both begin with it, so they never differ in what came before what. Row groups that cannot be read are
+left out, and the logs that they belong to are cut short there. If something was delivered that was never sent, the
+pieces concerned are summarised again, so that it is left out of every past.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from antiphon.history.errors import DamagedRowGroupError, UnusableHistoryError
+from antiphon.history.reader import Damage, History
+from antiphon.pipeline.audit.logs import ENDLESS, LogFacts, gather_logs
+from antiphon.pipeline.audit.order import never_sent
+from antiphon.pipeline.audit.pieces import Task, read_pieces
+from antiphon.pipeline.audit.rows import Key
+from antiphon.pipeline.audit.summary import SUMMARY, Summary, summaries_of, summarise
+from antiphon.pipeline.increment import Increment
+from antiphon.pipeline.passes import over_numbers
+
+Limits = Mapping[str, Mapping[Key, int]]
+Logs = Mapping[str, Mapping[str, LogFacts]]
+"""run → process → log."""
+
+
+class Read(NamedTuple):
+    """What the first pass gives."""
+
+    history: History
+    """Without what cannot be read."""
+    tasks: list[Task]
+    """Likewise."""
+    summaries: list[Summary]
+    logs: Logs
+
+
+def read_logs(spark: SparkSession, history: History, tasks: list[Task], increment: Increment | None = None) -> Read:
+    """Raises UnusableHistoryError for what is no history, or has no causal order."""
+    history, summaries = _first_pass(spark, history, tasks, increment)
+    lost = {damage.unit for damage in history.damages}
+    tasks = [tuple(unit for unit in task if unit not in lost) for task in tasks]
+    logs, summaries = _logs(spark, history, tasks, summaries)
+    return Read(history, tasks, summaries, logs)
+
+
+def over_tasks(
+    spark: SparkSession, chosen: Sequence[int], work: Callable[[int], Iterator[pa.RecordBatch]], schema: pa.Schema
+) -> DataFrame:
+    """Run `work` over some tasks, by their places."""
+
+    def work_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from work(chosen[number])
+
+    return over_numbers(spark, len(chosen), work_on, schema)
+
+
+def _first_pass(
+    spark: SparkSession, history: History, tasks: list[Task], increment: Increment | None
+) -> tuple[History, list[Summary]]:
+    """The summaries of all that can be read, and the history without the row groups that cannot."""
+
+    def make(chosen: list[int]) -> pa.Table:
+        return _summarise(spark, tasks, chosen, {})
+
+    table = make(list(range(len(tasks)))) if increment is None else increment.summaries(make)
+    summaries = summaries_of(table)
+    damages = [
+        Damage(tasks[summary["task"]][summary["damaged"]], summary["problem"])
+        for summary in summaries
+        if summary["damaged"] is not None
+    ]
+    damages.sort(key=lambda damage: history.units.index(damage.unit))
+    rest = history.without(damages) if damages else history
+    return rest, [summary for summary in summaries if summary["damaged"] is None]
+
+
+def _logs(
+    spark: SparkSession, history: History, tasks: list[Task], summaries: list[Summary]
+) -> tuple[Logs, list[Summary]]:
+    """The logs; where something was delivered that was never sent, with summaries that leave it out."""
+    unfinished = history.unfinished()
+    logs = gather_logs(summaries, unfinished)
+    limits = {run: beyond for run, of_run in logs.items() if (beyond := never_sent(of_run))}
+    if limits:
+        chosen = sorted({summary["task"] for summary in summaries if _goes_beyond(summary, limits)})
+        others = [summary for summary in summaries if summary["task"] not in chosen]
+        summaries = others + summaries_of(_summarise(spark, tasks, chosen, limits))
+        logs = gather_logs(summaries, unfinished)
+    return logs, summaries
+
+
+def _goes_beyond(summary: Summary, limits: Limits) -> bool:
+    """Whether a piece delivers what was never sent: only there do the limits make a difference."""
+    own = limits.get(summary["run"], {})
+    return any(
+        int(entry["ends"][-1]) - 1 > own.get((entry["group"], entry["sender"]), ENDLESS)
+        for entry in summary["delivered"]
+    )
+
+
+def _summarise(spark: SparkSession, tasks: list[Task], chosen: list[int], limits: Limits) -> pa.Table:
+    """Rows of SUMMARY for some tasks."""
+
+    def work(place: int) -> Iterator[pa.RecordBatch]:
+        return _summaries(tasks[place], place, limits)
+
+    table = over_tasks(spark, chosen, work, SUMMARY).toArrow()
+    unusable = table.filter(pc.and_(pc.is_valid(table["problem"]), pc.is_null(table["damaged"])))["problem"]
+    if len(unusable):
+        raise UnusableHistoryError(None, min(unusable.to_pylist()))
+    return table
+
+
+def _summaries(task: Task, place: int, limits: Limits) -> Iterator[pa.RecordBatch]:
+    """The summaries of one task. What is damaged or makes the history unusable travels as a row, since exceptions
+    travel badly."""
+    sound = task
+    while True:
+        try:
+            for piece in read_pieces(sound):  # all is read before the first piece
+                yield summarise(piece, place, limits.get(piece.run, {}))
+        except DamagedRowGroupError as error:
+            damaged = next(unit for unit in sound if unit.file == str(error.path) and unit.row_group == error.row_group)
+            sound = tuple(unit for unit in sound if unit != damaged)
+            row = {"task": place, "damaged": task.index(damaged), "problem": error.problem}
+            yield pa.RecordBatch.from_pylist([row], SUMMARY)
+        except UnusableHistoryError as error:
+            names = sorted({Path(unit.file).name for unit in sound})
+            where = f" (in {', '.join(names)})" if error.path is None and len(names) > 1 else ""
+            yield pa.RecordBatch.from_pylist([{"problem": f"{error}{where}"}], SUMMARY)
+            return
+        else:
+            return
