@@ -25,7 +25,7 @@ class Spans(NamedTuple):
     ends: Ints
 
     def size(self) -> int:
-        return int((self.ends - self.starts).sum())
+        return int(self.ends[0] - self.starts[0]) if len(self.starts) == 1 else int((self.ends - self.starts).sum())
 
     def holds(self, numbers: Ints) -> Mask:
         """Which of the numbers are in the set."""
@@ -44,12 +44,20 @@ def span(start: int, end: int) -> Spans:
 
 def union(*sets: tuple[Ints, Ints]) -> Spans:
     """The union of intervals in any order."""
-    if len(sets) == 1 and isinstance(sets[0], Spans):
-        return sets[0]
-    starts = np.concatenate([starts for starts, _ in sets]) if sets else EMPTY.starts
-    ends = np.concatenate([ends for _, ends in sets]) if sets else EMPTY.ends
-    if not len(starts):
+    sets = tuple(part for part in sets if len(part[0]))
+    if not sets:
         return EMPTY
+    if len(sets) == 1:
+        if isinstance(sets[0], Spans):
+            return sets[0]
+        starts, ends = sets[0]
+    else:
+        starts = np.concatenate([starts for starts, _ in sets])
+        ends = np.concatenate([ends for _, ends in sets])
+    if len(starts) < 2:
+        return Spans(starts, ends)
+    if (starts[1:] == ends[:-1]).all():  # each goes on where the one before ends
+        return Spans(starts[:1], ends[-1:])
     order = np.argsort(starts, kind="stable")
     starts, reach = starts[order], np.maximum.accumulate(ends[order])
     first = np.concatenate(([True], starts[1:] > reach[:-1]))
@@ -71,6 +79,12 @@ def intersection(one: Spans, other: Spans) -> Spans:
 
 
 def difference(one: Spans, other: Spans) -> Spans:
+    if not len(one.starts) or not len(other.starts):
+        return one
+    if one.ends[-1] <= other.starts[0] or other.ends[-1] <= one.starts[0]:
+        return one
+    if len(other.starts) == 1 and other.starts[0] <= one.starts[0] and one.ends[-1] <= other.ends[0]:
+        return EMPTY
     bounds = _bounds(one, other)
     return _chosen(bounds, one.holds(bounds) & ~other.holds(bounds))
 

@@ -9,7 +9,7 @@ packed (`antiphon.pipeline.packing`), and `reach`, the largest part, stays so un
 The rows of a piece count up to the first gap in its index; what lies behind it is only counted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -20,19 +20,27 @@ from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import LEAVES, LEFT
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import AGREED_RANK, CAUSAL_RANK, SAFE_RANK, Key, MessageRows, message_rows
-from antiphon.pipeline.intervals import Ints, union
+from antiphon.pipeline.audit.stretches import PACKED, entries, packed, stretch_of
+from antiphon.pipeline.intervals import Ints, Mask
 from antiphon.pipeline.packing import pack, unpack
 
 Summary = dict[str, Any]
 """One row of SUMMARY as plain values and arrays."""
 
-_DELIVERED: Final = (("group", pa.string()), ("sender", pa.string()), ("spans", pa.binary()))
 _VIEW: Final = (("group", pa.string()), ("view", pa.int64()), ("members", pa.list_(pa.string())), ("index", pa.int64()))
 _BARRIER: Final = (("group", pa.string()), ("sender", pa.string()), ("number", pa.int64()), ("index", pa.int64()))
 _GROUP_FIELDS: Final = (
     *("sent", "delivered", "delivered_bytes"),  # single messages and their bytes
     *("first_ns", "last_ns"),
 )
+
+_INTERVALS: Final[Mapping[str, tuple[str, ...]]] = {
+    "delivered": (),
+    "stretches": ("stretch",),
+    "ordered": ("stretch", "level"),
+    "between": ("stretch",),
+}
+"""What is cut up into entries, and what these name beside their key."""
 
 SEND_COLUMNS: Final = (
     *("send_group", "send_number", "send_count", "send_index", "send_time_ns", "send_view", "send_destinations"),
@@ -60,14 +68,15 @@ SUMMARY: Final = pa.schema(
             pa.list_(pa.struct([("group", pa.string()), *((name, pa.int64()) for name in _GROUP_FIELDS)])),
         ),
         # What was delivered, by key, as intervals.
-        ("delivered", pa.list_(pa.struct(_DELIVERED))),
+        ("keys", pa.list_(pa.struct([("group", pa.string()), ("sender", pa.string())]))),
+        ("delivered", PACKED),
         # The same for groups with view rows in this piece, behind so many of these.
-        ("stretches", pa.list_(pa.struct([*_DELIVERED, ("stretch", pa.int64())]))),
+        ("stretches", PACKED),
         # What of it was agreed or safe, behind so many view rows of the group in this piece.
-        ("ordered", pa.list_(pa.struct([*_DELIVERED, ("stretch", pa.int64()), ("level", pa.int64())]))),
+        ("ordered", PACKED),
         # Barriers, and what was delivered behind so many of them in this piece, for the groups that have some.
         ("barriers", pa.list_(pa.struct(_BARRIER))),
-        ("between", pa.list_(pa.struct([*_DELIVERED, ("stretch", pa.int64())]))),
+        ("between", PACKED),
         # Send runs in order of index: places in `send_groups`, and in `send_destination_sets`, where -1 is none.
         ("send_groups", pa.list_(pa.string())),
         ("send_destination_sets", pa.list_(pa.list_(pa.string()))),
@@ -114,11 +123,9 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "leaves": _leaves(known),
         "left": _left(known),
         "groups": _groups(known, sends, deliveries),
-        "delivered": _delivered(deliveries),
-        "stretches": list(_stretches(deliveries, views)),
-        "ordered": list(_ordered(deliveries, views)),
+        "keys": [dict(zip(("group", "sender"), key, strict=True)) for key in deliveries.keys],
         "barriers": barriers,
-        "between": list(_stretches(deliveries, barriers)),
+        **_intervals(deliveries, views, barriers),
         **_sends(known, sends),
         "reach": reach(deliveries, places, limits),
         "strong_reach": _strong_reach(deliveries, places, limits),
@@ -133,10 +140,10 @@ def summaries_of(table: pa.Table) -> list[Summary]:
     """The rows of a table of SUMMARY, with arrays for what was packed, but for `reach` and `strong_reach`."""
     summaries: list[Summary] = table.to_pylist()
     for summary in summaries:
-        for name in ("delivered", "stretches", "ordered", "between"):
-            for entry in summary[name] or ():
-                bounds = unpack(entry.pop("spans"))
-                entry |= {"starts": bounds[::2].copy(), "ends": bounds[1::2].copy()}
+        keys = [(key["group"], key["sender"]) for key in summary.pop("keys") or ()]
+        for name, more in _INTERVALS.items():
+            if summary[name] is not None:
+                summary[name] = list(entries(summary[name], keys, *more))
         for name in SEND_COLUMNS:
             if summary[name] is not None:
                 summary[name] = unpack(summary[name])
@@ -180,40 +187,25 @@ def _strong_reach(deliveries: MessageRows, at: Ints, limits: Mapping[Key, int]) 
     return [] if strong.all() else reach(deliveries.chosen(strong), at, limits)
 
 
-def _delivered(deliveries: MessageRows) -> list[dict[str, Any]]:
-    return [_entry(deliveries, place, deliveries.of_key(place)) for place in range(len(deliveries.keys))]
+def _intervals(
+    deliveries: MessageRows, views: list[dict[str, Any]], barriers: list[dict[str, Any]]
+) -> dict[str, dict[str, bytes]]:
+    """What was delivered, by key, stretch and level."""
+    behind_views, behind_barriers = stretch_of(deliveries, views), stretch_of(deliveries, barriers)
+    ordered = (deliveries.level == AGREED_RANK) | (deliveries.level == SAFE_RANK)
+    return {
+        "delivered": packed(deliveries, None, np.zeros_like(behind_views), None),
+        "stretches": packed(deliveries, _of_groups(deliveries, views), behind_views, None),
+        "ordered": packed(deliveries, ordered, behind_views, deliveries.level),
+        "between": packed(deliveries, _of_groups(deliveries, barriers), behind_barriers, None),
+    }
 
 
-def _stretches(deliveries: MessageRows, cuts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What was delivered between certain rows of the same group, for the groups that have such rows."""
+def _of_groups(deliveries: MessageRows, cuts: list[dict[str, Any]]) -> Mask:
+    """The rows of groups that are cut up."""
     groups = {cut["group"] for cut in cuts}
-    for place, (group, _) in enumerate(deliveries.keys):
-        if group in groups:
-            yield from _cut(deliveries, place, deliveries.of_key(place), cuts)
-
-
-def _ordered(deliveries: MessageRows, views: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What was delivered as agreed or safe, between view rows."""
-    for place in range(len(deliveries.keys)):
-        rows = deliveries.of_key(place)
-        for level in (AGREED_RANK, SAFE_RANK):
-            for entry in _cut(deliveries, place, rows[deliveries.level[rows] == level], views):
-                yield entry | {"level": level}
-
-
-def _cut(deliveries: MessageRows, place: int, rows: Ints, cuts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Some rows of a key, cut up by rows of its group."""
-    group = deliveries.keys[place][0]
-    bounds = np.array([cut["index"] for cut in cuts if cut["group"] == group], np.int64)
-    stretch = np.searchsorted(bounds, deliveries.index[rows], "right")
-    for behind in np.unique(stretch).tolist():
-        yield _entry(deliveries, place, rows[stretch == behind]) | {"stretch": behind}
-
-
-def _entry(deliveries: MessageRows, place: int, rows: Ints) -> dict[str, Any]:
-    group, sender = deliveries.keys[place]
-    spans = union((deliveries.start[rows], deliveries.end[rows]))
-    return {"group": group, "sender": sender, "spans": pack(np.stack(spans, axis=1).ravel())}
+    result: Mask = np.array([group in groups for group, _ in deliveries.keys], bool)[deliveries.key]
+    return result
 
 
 def _barriers(deliveries: MessageRows) -> list[dict[str, Any]]:

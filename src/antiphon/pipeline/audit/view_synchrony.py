@@ -37,14 +37,18 @@ class Sendings:
     def existing(self, key: Key, spans: Spans) -> Spans:
         """Without what was never sent."""
         sent = self._sent.get(key)
-        return spans if sent is None else clip(spans, 1, sent + 1)
+        if sent is None or not len(spans.ends) or spans.ends[-1] <= sent + 1:
+            return spans
+        return clip(spans, 1, sent + 1)
 
     def meant_for(self, key: Key, spans: Spans, process: str) -> Spans:
         """Without what names destinations that leave the process out."""
         if (key, process) not in self._not_meant:
             self._not_meant[key, process] = self._find_not_meant(key, process)
         others = self._not_meant[key, process]
-        return difference(spans, others) if len(others.starts) else spans
+        if not len(others.starts) or not len(spans.starts):
+            return spans
+        return difference(spans, clip(others, int(spans.starts[0]), int(spans.ends[-1])))
 
     def _find_not_meant(self, key: Key, process: str) -> Spans:
         place = self._order.places.get(key)

@@ -1,0 +1,48 @@
+"""Ordered broadcast: one order of all messages at all participants, from the graph alone (psync-1989, 4.2).
+
+The graph is gone through in waves: messages that were sent at the same logical time, none in the context of another.
+A wave is complete as soon as one message of it is stable, since whatever is sent later follows that message; and then
+so is every wave before it. The messages of a complete wave come in the order of their senders.
+
+To wait for the whole wave to be stable is not necessary; to go by the order in which messages become stable would be
+wrong, since that differs from host to host.
+"""
+
+from typing import final
+
+from antiphon.parts.message_graph import MessageGraph, Node
+
+
+@final
+class Waves:
+    """The messages of a view that have no place in the order yet."""
+
+    __slots__ = ("_committed", "_graph", "_waves", "count")
+
+    def __init__(self, graph: MessageGraph) -> None:
+        self._graph = graph
+        self._waves: dict[int, list[Node]] = {}
+        self._committed = 0
+        self.count = 0
+        """Messages that wait."""
+
+    def add(self, node: Node) -> None:
+        """A message is in the view."""
+        assert node.wave > self._committed
+        self._waves.setdefault(node.wave, []).append(node)
+        self.count += 1
+
+    def take(self) -> list[Node]:
+        """The messages whose place has become known, in order."""
+        result: list[Node] = []
+        while self._committed < self._graph.stable_wave:
+            self._committed += 1
+            wave = self._waves.pop(self._committed)
+            wave.sort(key=_sender)
+            result.extend(wave)
+        self.count -= len(result)
+        return result
+
+
+def _sender(node: Node) -> int:
+    return node.sender
