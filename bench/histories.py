@@ -236,7 +236,7 @@ class Generator:
             row = make_rows(1, kind=VIEW, time_ns=now_ns, group=group, view=self._views[group], members=members)
             if member in joining:
                 member.writer.add(make_rows(1, kind=START, time_ns=now_ns, group=group, label=self._label))
-            member.writer.add(self._planter.view_row(row))
+            member.writer.add(self._planter.view_row(member.code, row))
             late = self._planter.late(member.code, group)
             if late is not None:
                 member.writer.add(late)
@@ -249,7 +249,11 @@ class Generator:
 
     def _plan_crash(self, first: int, end: int) -> Member | None:
         """Somebody crashes, if its groups can go on without it."""
-        fit = [member for member in self._alive if all(self._may_drop(group) for group in member.groups)]
+        fit = [
+            member
+            for member in self._alive
+            if all(self._may_drop(group) for group in member.groups) and self._planter.may_crash(member.code)
+        ]
         if not fit:
             return None
         chosen = self._pick(fit)

@@ -95,6 +95,8 @@ class Planter:
         self._epoch: Epoch | None = None
         self._late: dict[tuple[int, int], Rows] = {}
         self._behind: dict[tuple[int, int], Rows] = {}
+        self._disagreeing: set[tuple[int, int]] = set()
+        """(member, group) where agreed messages changed places in a view: that counts once the view is completed."""
 
     def counted(self) -> Counter[str]:
         """What the audit must find; refuses if something could not be planted."""
@@ -145,8 +147,13 @@ class Planter:
             rows = self._hold_behind(member, rows)
         return rows
 
-    def view_row(self, row: Rows) -> Rows:
+    def may_crash(self, member: int) -> bool:
+        """Whether nothing hangs on a member's completing its views."""
+        return all(own != member for own, _ in self._disagreeing)
+
+    def view_row(self, member: int, row: Rows) -> Rows:
         """view_agreement: a member installs the same view twice."""
+        self._disagreeing.discard((member, int(row.group[0])))
         if min(self._quota[VIEW_AGREEMENT], self._left[VIEW_AGREEMENT]) <= 0:
             return row
         self._plant(VIEW_AGREEMENT, {VIEW_AGREEMENT: 1})
@@ -229,6 +236,7 @@ class Planter:
         one_place, other_place = together[int(self._random.integers(len(together)))].tolist()
         self._use(member, rows, one_place)
         self._use(EVERYBODY, rows, one_place)
+        self._disagreeing.add((member, int(rows.group[one_place])))
         self._plant(TOTAL, {TOTAL: 1})
         return _swapped(rows, one_place, other_place)
 
@@ -264,7 +272,7 @@ class Planter:
     def _forget(self, member: int, rows: Rows) -> Rows:
         """safe and settled: at the very end, a member never delivers the last messages of a burst."""
         assert self._epoch is not None
-        of_others = (rows.kind == DELIVER) & (rows.sender != member) & (rows.round == self._epoch.last_round)
+        of_others = self._last_of_others(member, rows)
         for guarantee, level, counts in (
             (SAFE, AT_SAFE, {SAFE: 1, SETTLED: 1}),
             (SETTLED, AT_RELIABLE, {SETTLED: 1}),

@@ -15,6 +15,7 @@ from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.preparation import Placement, find_tangles, prepare
 from antiphon.pipeline.audit.summary import Summary, summaries_of, summarise
 from antiphon.pipeline.audit.total import Placed
+from antiphon.pipeline.first_pass import Limits, goes_beyond
 from antiphon.pipeline.promises import CHECKED, SETTLED, gather
 
 Counts = dict[str, tuple[int, int, int]]
@@ -45,14 +46,17 @@ def count(rows: Sequence[Row], *, piece_rows: int, promise: Sequence[str] | None
     """What the Spark auditor would count."""
     pieces = pieces_of(rows, piece_rows)
 
-    def summaries(limits: dict[str, dict[tuple[str, str], int]]) -> list[Summary]:
-        batches = [summarise(piece, place, limits.get(piece.run, {})) for place, piece in enumerate(pieces)]
+    def summaries(places: Iterable[int], limits: Limits) -> list[Summary]:
+        batches = [summarise(pieces[place], place, limits.get(pieces[place].run, {})) for place in places]
         return summaries_of(pa.Table.from_batches(batches))
 
-    found = summaries({})
+    found = summaries(range(len(pieces)), {})
     logs = gather_logs(found, {})
-    limits = {run: never_sent(of_run) for run, of_run in logs.items()}
-    logs = gather_logs(summaries(limits), {})
+    limits = {run: beyond for run, of_run in logs.items() if (beyond := never_sent(of_run))}
+    again = [summary["task"] for summary in found if goes_beyond(summary, limits)]
+    if again:
+        others = [summary for summary in found if summary["task"] not in again]
+        logs = gather_logs([*others, *summaries(again, limits)], {})
     starts = [(summary["run"], start) for summary in found for start in summary["starts"]]
     promises = gather([(run, start["group"], parse_start(start["label"])) for run, start in starts], promise)
     sums = {guarantee: [0, 0, 0] for guarantee in CHECKED}

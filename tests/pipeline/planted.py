@@ -30,9 +30,9 @@ from bench.planting import NoRoomError
 from tests.pipeline.inprocess import count
 
 EACH_MAX = 5
-EVENTS = (2500, 5000, 10_000)
+EVENTS = (1500, 3000, 6000)
 """How long a history is; a longer one where there is no room for all that is planted."""
-PIECE_ROWS = (150, 600, 100_000)
+PIECE_ROWS = (300, 1000, 100_000)
 
 
 def plant(seed: int, directory: Path) -> Made:
@@ -42,7 +42,13 @@ def plant(seed: int, directory: Path) -> Made:
     processes, groups = int(random.integers(5, 8)), int(random.integers(1, 4))
     for events in EVENTS:
         shape = Shape(
-            events=events, processes=processes, groups=groups, views=13, single=0.3, levels=(0.1, 0.3, 0.3, 0.2, 0.1)
+            events=events,
+            processes=processes,
+            groups=groups,
+            views=13,
+            single=0.3,
+            burst_max=3,
+            levels=(0.1, 0.3, 0.3, 0.2, 0.1),
         )
         with suppress(NoRoomError):
             return generate(directory, shape, run=f"seed-{seed}", seed=seed, plant=wanted)

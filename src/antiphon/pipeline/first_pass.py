@@ -89,14 +89,14 @@ def _logs(
     logs = gather_logs(summaries, unfinished)
     limits = {run: beyond for run, of_run in logs.items() if (beyond := never_sent(of_run))}
     if limits:
-        chosen = sorted({summary["task"] for summary in summaries if _goes_beyond(summary, limits)})
+        chosen = sorted({summary["task"] for summary in summaries if goes_beyond(summary, limits)})
         others = [summary for summary in summaries if summary["task"] not in chosen]
         summaries = others + summaries_of(_summarise(spark, tasks, chosen, limits))
         logs = gather_logs(summaries, unfinished)
     return logs, summaries
 
 
-def _goes_beyond(summary: Summary, limits: Limits) -> bool:
+def goes_beyond(summary: Summary, limits: Limits) -> bool:
     """Whether a piece delivers what was never sent: only there do the limits make a difference."""
     own = limits.get(summary["run"], {})
     return any(
