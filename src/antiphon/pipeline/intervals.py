@@ -51,6 +51,8 @@ def union(*sets: tuple[Ints, Ints]) -> Spans:
         if isinstance(sets[0], Spans):
             return sets[0]
         starts, ends = sets[0]
+    elif all(len(part[0]) == 1 and part[0][0] == sets[0][0][0] for part in sets):  # single ones that begin alike
+        return Spans(sets[0][0], np.array([max(part[1][0] for part in sets)]))
     else:
         starts = np.concatenate([starts for starts, _ in sets])
         ends = np.concatenate([ends for _, ends in sets])
