@@ -12,9 +12,9 @@ of its seeds has reached.
 from typing import Final, final
 
 from antiphon.kernel.codec import DATA, HEADER_SIZE, MEMBERSHIP, PRIVATE, PRIVATE_ACK, REQUEST, STATUS
+from antiphon.parts.membership import messages
+from antiphon.parts.membership.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
 from antiphon.parts.packet import ACKS, ASK, FRAGMENT, ORDERED
-from antiphon.stacks.vector import messages
-from antiphon.stacks.vector.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
 from antiphon.stacks.vector.timestamp import FOREIGN, FULL, KEEP, SPARSE, TOKEN
 
 PHASES: Final = {

@@ -31,11 +31,12 @@ from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import MAIN, Barrier, Input, Join, Leave, Pause, Receive, Resume, Send, Tick
 from antiphon.kernel.levels import LEVEL_NAMES, SAFE
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.policies import PRIMARY
+from antiphon.parts.membership.agreement import JOINING
+from antiphon.parts.membership.rounds import is_quorum
 from antiphon.simulator.coverage import Coverage
 from antiphon.simulator.recording import record
-from antiphon.stacks.vector.agreement import JOINING
-from antiphon.stacks.vector.rounds import is_quorum
-from antiphon.stacks.vector.stack import PRIMARY
+from antiphon.stacks.registry import VECTOR
 
 _ARRIVE: Final = 0
 _TICK: Final = 1
@@ -437,7 +438,7 @@ class Crowd:
                 life.phases[group] = phase
 
     def _observe(self, life: Life, event: Event) -> None:
-        record(life.log, self.now_ns, event, PRIMARY)
+        record(life.log, self.now_ns, event, VECTOR.name, PRIMARY)
         if isinstance(event, Delivered):
             self.delivered[event.level] += len(event.payloads)
             self.private += len(event.payloads) if event.private else 0

@@ -30,9 +30,9 @@ from antiphon.kernel.domain import Domain
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
+from antiphon.kernel.policies import POLICIES, PRIMARY, STATIC
 from antiphon.simulator.coverage import MEMBERSHIP_PACKETS
 from antiphon.simulator.layers import layer_document, layer_of
-from antiphon.stacks.vector.stack import POLICIES, PRIMARY, STATIC
 
 FORMAT: Final = 1
 

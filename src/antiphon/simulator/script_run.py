@@ -14,6 +14,7 @@ from antiphon.history.log import Log, MemoryLog
 from antiphon.history.schema import QUIET
 from antiphon.kernel.levels import CAUSAL, LEVELS
 from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.kernel.policies import STATIC
 from antiphon.simulator.crowd import Ambush, Charter, Crowd
 from antiphon.simulator.run import LogObserver
 from antiphon.simulator.script import (
@@ -32,7 +33,7 @@ from antiphon.simulator.script import (
     Script,
 )
 from antiphon.simulator.world import Workload, World
-from antiphon.stacks.vector.stack import STATIC
+from antiphon.stacks.registry import VECTOR
 
 REST_NS_MAX: Final = 60_000 * MILLISECOND_NS
 """Virtual time that the groups have to come to rest in."""
@@ -192,7 +193,13 @@ def _run_world(script: Script) -> ScriptRun:
     result.groups = [group]
     result.logs = [MemoryLog(run=script.run, process=name) for name in script.names]
     world = World(
-        group, script.names, script.seed, script.faults(), script.options, _Scripted(script), LogObserver(result.logs)
+        group,
+        script.names,
+        script.seed,
+        script.faults(),
+        script.options,
+        _Scripted(script),
+        LogObserver(result.logs, VECTOR.name),
     )
     for deed in script.deeds:
         if deed.what == SLEEP:

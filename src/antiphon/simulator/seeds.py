@@ -13,6 +13,7 @@ from antiphon.kernel.domain import Domain
 from antiphon.kernel.effects import Event
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.kernel.policies import STATIC
 from antiphon.simulator.crowd_draw import draw_crowd
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import GROUP, SimulationOptions, draw_weather, make_world
@@ -20,7 +21,6 @@ from antiphon.simulator.script import SAY, SLEEP, STOP, Deed, Gathering, Script
 from antiphon.simulator.script_run import ScriptRun, finish_world, run_script
 from antiphon.simulator.sieges import draw_siege
 from antiphon.simulator.world import Observer
-from antiphon.stacks.vector.stack import STATIC
 
 STATIC_WORKLOAD: Final = "static"
 CROWDS: Final = "crowds"
