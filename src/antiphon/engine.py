@@ -24,7 +24,8 @@ from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.options import Options
 from antiphon.parts.membership.agreement import JOINING
 from antiphon.parts.membership.group import GroupMember, Mark
-from antiphon.stacks.registry import Offer, offer
+from antiphon.stacks.conversation.stack import ConversationStack
+from antiphon.stacks.registry import CONVERSATION, Offer, offer
 from antiphon.stacks.vector.crossing import Crossing
 from antiphon.stacks.vector.stack import VectorStack
 
@@ -171,7 +172,11 @@ class Engine:
         offered = offer(input.stack)
         if wire_id(input.group) in self._groups_by_id:
             raise UsageError(f"the name {input.group!r} collides with that of another group here; choose another name")
-        group = self._join_crossed(input)
+        group: GroupMember
+        if offered is CONVERSATION:
+            group = ConversationStack(input, self.process, self._options)
+        else:
+            group = self._join_crossed(input)
         self._offers[input.group] = offered
         self._groups[input.group] = group
         self._groups_by_id[group.group_id] = group

@@ -69,7 +69,9 @@ def campaign(
     offer(stack)
     plan = Campaign(stack=stack, workload=workload, first=first, end=end, program=program_digest())
     directory = out or Path(f"campaign-{stack}-{workload}-{first}-{end}")
-    summary = conduct(plan, directory, SimulatedSeeds(workload), master=master, keep=keep, shrink_runs=shrink_runs)
+    summary = conduct(
+        plan, directory, SimulatedSeeds(workload, stack), master=master, keep=keep, shrink_runs=shrink_runs
+    )
     if json:
         show_json(summary_document(summary))
     else:

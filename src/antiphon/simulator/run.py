@@ -141,7 +141,14 @@ def make_world(options: SimulationOptions, logs: Sequence[Log], observer: Observ
     else:
         workload = Chatter(plan)
     world = World(
-        GROUP, names, options.seed, layers, options.options, workload, observer or LogObserver(logs, options.stack)
+        GROUP,
+        names,
+        options.seed,
+        layers,
+        options.options,
+        workload,
+        observer or LogObserver(logs, options.stack),
+        options.stack,
     )
     for stop in stops:
         if stop.whole:

@@ -16,13 +16,15 @@ _VIEW_PROMISES: Final = (
 class Offer:
     """What one stack offers."""
 
-    __slots__ = ("levels", "name", "private")
+    __slots__ = ("crosses_groups", "levels", "name", "private")
 
-    def __init__(self, name: str, levels: tuple[str, ...], private: bool) -> None:
+    def __init__(self, name: str, levels: tuple[str, ...], private: bool, crosses_groups: bool) -> None:
         self.name = name
         self.levels = levels
         self.private = private
         """Whether a message can go to one member alone."""
+        self.crosses_groups = crosses_groups
+        """Whether groups of one causality domain are kept in causal order with each other."""
 
     def promises(self, policy: str) -> tuple[str, ...]:
         """The guarantees that a group with this policy can be held to."""
@@ -35,8 +37,9 @@ class Offer:
             raise LevelNotOfferedError(level, self.name, self.levels, others)
 
 
-VECTOR: Final = Offer("vector", LEVEL_NAMES, True)
-OFFERS: Final = {VECTOR.name: VECTOR}
+VECTOR: Final = Offer("vector", LEVEL_NAMES, private=True, crosses_groups=True)
+CONVERSATION: Final = Offer("conversation", LEVEL_NAMES, private=False, crosses_groups=False)
+OFFERS: Final = {VECTOR.name: VECTOR, CONVERSATION.name: CONVERSATION}
 
 
 def offer(stack: str) -> Offer:

@@ -99,7 +99,7 @@ class Image:
         self._tag = tag
         self._me = me
         self._start = start
-        """Who takes part, as the first message tells it."""
+        """Who takes part, as the first message tells it; nothing where everybody knows."""
         self._options = options
         self._held_max = held_max
         self._buffer_bytes_max = buffer_bytes_max
@@ -114,7 +114,7 @@ class Image:
         self.counts: dict[str, int] = {}
         """How often a message was dropped, by reason, and what was asked for and resent."""
 
-    def _count(self, what: str) -> None:
+    def count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
 
     # ---- sending ---------------------------------------------------------------------------------------------------
@@ -128,15 +128,17 @@ class Image:
     def resend(self, node: Node) -> None:
         """Send a message to all once more, in case it was lost; nothing happens if it is stable (3.2.2)."""
         if not self.graph.is_stable(node):
-            self._resend_to(EVERYBODY, node)
+            self._resend_to(EVERYBODY, node, on_suspicion=True)
 
-    def _resend_to(self, rank: int, node: Node) -> None:
+    def _resend_to(self, rank: int, node: Node, on_suspicion: bool = False) -> None:
+        """Only what is sent again on suspicion is flagged as resent. If answers were, each that comes twice would bring
+        its successors, and these theirs: the whole graph, from everybody who was asked."""
         if node.body is not None:
-            self._count("resent")
-            self.out.append((rank, self._packet(node, node.body, True)))
+            self.count("resent")
+            self.out.append((rank, self._packet(node, node.body, on_suspicion)))
 
     def _packet(self, node: Node, section: bytes, resent: bool) -> bytes:
-        if node.sender == 0 and node.number == 1:
+        if self._start and node.sender == 0 and node.number == 1:
             return encode_start(self._conversation, self._tag, self._me, self._start, section, resent)
         return encode_add(self._conversation, self._tag, self._me, section, resent)
 
@@ -149,13 +151,13 @@ class Image:
             self._receive_again(added, via)
             return []
         if mid in self._held:
-            self._count("duplicate")
+            self.count("duplicate")
             return []
         if self.graph.is_masked(added.sender) and not self._is_needed(mid):
-            self._count("masked")
+            self.count("masked")
             return []
         if self.graph.body_bytes + self._held_bytes + len(added.section) > self._buffer_bytes_max:
-            self._count("overflow")
+            self.count("overflow")
             return []
         missing = self._missing(added)
         if missing:
@@ -170,7 +172,7 @@ class Image:
         return self.graph.missing(added.predecessors)
 
     def _receive_again(self, added: Added, via: int) -> None:
-        self._count("duplicate")
+        self.count("duplicate")
         if not added.resent:
             return
         node = self.graph.node((added.sender, added.number))
@@ -200,7 +202,7 @@ class Image:
 
     def _hold(self, added: Added, via: int, missing: list[Mid], now_ns: int) -> None:
         if len(self._held) >= self._held_max:
-            self._count("overflow")
+            self.count("overflow")
             return
         held = Held(added, via, len(missing))
         self._held[held.mid()] = held
@@ -218,7 +220,7 @@ class Image:
             try:
                 node = self.graph.attach(following.sender, following.number, following.predecessors, following.section)
             except GraphError:
-                self._count("contradiction")
+                self.count("contradiction")
                 self._give_up_behind((following.sender, following.number))
                 continue
             attached.append(node)
@@ -239,7 +241,12 @@ class Image:
         """Somebody lacks something; and its leaves may be news here."""
         for node in self.graph.between(leaves, wanted)[:ANSWER_MAX]:
             self._resend_to(via, node)
-        if self.graph.missing(leaves) and via not in self._questions:
+        if self.graph.missing(leaves):
+            self.lacks(via, now_ns)
+
+    def lacks(self, via: int, now_ns: int) -> None:
+        """Somebody has messages that are not here: they may be on the way, else they are asked for."""
+        if via not in self._questions:
             self._questions[via] = Question(None, now_ns + self._options.gap_delay_ns)
 
     def receive_restart(self, via: int) -> None:
@@ -252,7 +259,7 @@ class Image:
         self._ask(EVERYBODY, None)
 
     def _ask(self, rank: int, wanted: Mid | None) -> None:
-        self._count("asked")
+        self.count("asked")
         leaves = [leaf.mid() for leaf in self.graph.leaves()]
         self.out.append((rank, encode_ask(self._conversation, self._tag, self._me, wanted, leaves)))
 
@@ -291,7 +298,7 @@ class Image:
         held = self._held.get(mid)
         if held is None:
             return
-        self._count("given_up")
+        self.count("given_up")
         self._drop(held)
         for predecessor in held.added.predecessors:
             waiting = self._waiting.get(predecessor)

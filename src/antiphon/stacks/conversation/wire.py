@@ -59,9 +59,19 @@ class Added:
         self.resent = resent
 
 
+def payload_start(section: bytes) -> int:
+    """Where in a section that begins what the application said."""
+    return payload_start_after(int(_ADD.unpack_from(section)[2]))
+
+
+def payload_start_after(predecessors: int) -> int:
+    """The same for so many predecessors."""
+    return _ADD_SIZE + MID_SIZE * predecessors
+
+
 def payload_of(section: bytes) -> bytes:
     """What the application said."""
-    return section[_ADD_SIZE + MID_SIZE * int(_ADD.unpack_from(section)[2]) :]
+    return section[payload_start(section) :]
 
 
 def _mids(mids: list[Mid]) -> bytes:
