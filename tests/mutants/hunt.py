@@ -17,6 +17,7 @@ from antiphon.pipeline.result import BROKEN
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
 from antiphon.simulator.sieges import draw_siege
+from tests.mutants.conversation_group_mutants import CONVERSATION_GROUP_MUTANTS
 from tests.mutants.group_mutants import GROUP_MUTANTS
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.order_mutants import ORDER_MUTANTS
@@ -24,7 +25,7 @@ from tests.mutants.view_mutants import VIEW_MUTANTS
 from tests.simulation.campaign import explain, make_logs
 from tests.simulation.crowds import run_crowd
 
-ALL_MUTANTS = (*MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS)
+ALL_MUTANTS = (*MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *CONVERSATION_GROUP_MUTANTS)
 
 
 def symptoms(seed: int, breaks: Sequence[str]) -> str | None:
@@ -43,9 +44,9 @@ def symptoms(seed: int, breaks: Sequence[str]) -> str | None:
     return None
 
 
-def siege_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
+def siege_symptoms(seed: int, breaks: Sequence[str], stack: str) -> str | None:
     """The same in this seed's siege, where members come and go."""
-    outcome = run_crowd(seed, draw_siege)
+    outcome = run_crowd(seed, draw_siege, stack)
     expected = [f"{guarantee} broken" for guarantee in (*breaks, MISTAKE)]
     return next((problem for problem in outcome.problems if any(words in problem for words in expected)), None)
 
@@ -54,7 +55,10 @@ def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
     """The first seed that catches the mutant."""
     with mutant.at_large():
         for seed in range(seeds):
-            seen = (symptoms if mutant in MUTANTS else siege_symptoms)(seed, mutant.breaks)
+            if mutant in MUTANTS:
+                seen = symptoms(seed, mutant.breaks)
+            else:
+                seen = siege_symptoms(seed, mutant.breaks, mutant.stack)
             if seen is not None:
                 return {"mutant": mutant.name, "caught": True, "seed": seed, "seen": seen}
     return {"mutant": mutant.name, "caught": False, "seeds": seeds}
