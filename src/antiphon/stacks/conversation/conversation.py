@@ -33,14 +33,16 @@ from antiphon.stacks.conversation.wire import (
     ANSWER,
     ASK,
     ASK_PARTS,
+    HEARD,
+    NOTED,
     OPENING,
     PART,
     RESENT,
     RESTART,
     SAID,
     START,
-    VOUCH,
     Added,
+    Restarted,
     decode_add,
     decode_ask,
     decode_ask_parts,
@@ -141,7 +143,15 @@ class Conversation:
         self._start_size = len(start)
         self._limits = limits or Limits()
         self.image = Image(
-            cid, self.tag, len(participants), self.me, start, options, keep_bodies=keep_bodies, limits=self._limits
+            cid,
+            self.tag,
+            len(participants),
+            self.me,
+            start,
+            options,
+            keep_bodies=keep_bodies,
+            limits=self._limits,
+            life=life,
         )
         self.view = GraphView(self.image.graph)
         self.restarted: list[int] = []
@@ -205,6 +215,17 @@ class Conversation:
                 self.say(b"", OPENING)
         return self.say(payload, SAID)
 
+    def note(self, payload: bytes) -> Node:
+        """Send something that a participant that runs again will not say again, like an acknowledgement: what it sends
+        then is compared with what it had sent by `send` alone. Ask `may_note` first."""
+        if not self.may_note():
+            raise UsageError(self._why_not())
+        return self.say(payload, NOTED)
+
+    def may_note(self) -> bool:
+        """Whether nothing of a former life is left to be received or said again, and there is room."""
+        return self.may_send() and self._spoken == self.image.graph.last[self.me]
+
     def _why_not(self) -> str:
         if self.is_recovering():
             return "this participant is back, but does not have the graph yet; wait until its recovery is done"
@@ -251,7 +272,7 @@ class Conversation:
             node = self._outstanding.popleft()
             self.view.add(node)
             assert node.body is not None, "what is stable was received here"
-            if node.sender != self.me and form_of(node.body) == SAID:
+            if node.sender != self.me and form_of(node.body) in (SAID, NOTED):
                 payload = payload_of(node.body)
                 self._trim()
                 return node, payload
@@ -268,6 +289,12 @@ class Conversation:
     def free(self, node: Node) -> int:
         """Forget a message and all that precede it, as far as they are stable and received; how many (3.3)."""
         return self.image.graph.free(node) if self.view.holds(node) else 0
+
+    def checkpoint_leaves(self) -> list[Mid]:
+        """What names this point in a checkpoint (5.1)."""
+        if self.is_recovering() or self.is_replaying():
+            raise UsageError("this participant is still on its way back to where it was; take a checkpoint after that")
+        return self._leaf_mids()
 
     def mids(self, nodes: list[Node]) -> list[Mid]:
         """What names these messages in a checkpoint."""
@@ -307,6 +334,7 @@ class Conversation:
         """Come back, with a view that ends in these leaves; without any, from the beginning (5.1, 5.2)."""
         others = [rank for rank in range(len(self.participants)) if rank != self.me]
         self.recovery = Recovery(others, leaves, self._options)
+        self.image.strangers = sum(1 << rank for rank in others)
         self._recover()
 
     def settle_for_less(self) -> None:
@@ -321,6 +349,7 @@ class Conversation:
             self._begin_view(recovery)
 
     def _begin_view(self, recovery: Recovery) -> None:
+        self.image.strangers = 0
         recovery.end(self.image.graph)
         seen = recovery.seen(self.image.graph)
         later: deque[Node] = deque()
@@ -332,46 +361,40 @@ class Conversation:
         self._outstanding = later
         self._spoken = seen[self.me]
         self.image.lives[self.me] = self._life
-        self.image.vouched[self.me] = self.image.graph.last[self.me]
-        self._vouch()
-
-    def _vouch(self) -> None:
-        """Tell all which messages of this participant's former lives count."""
-        if self.recovery is not None and self.recovery.done and self.image.vouched[self.me]:
-            mids = [(self.me, self.image.vouched[self.me])]
-            packet = encode_restart(self.cid, self.tag, self.me, self._life, VOUCH, mids)
-            self.image.out.append((EVERYBODY, packet))
 
     # ---- the network's side ----------------------------------------------------------------------------------------
 
-    def take(self, kind: int, via: int, flags: int, data: bytes, now_ns: int) -> None:
-        """One packet of this conversation. Raises MalformedError, before anything has changed."""
+    def take(self, kind: int, via: int, flags: int, data: bytes, now_ns: int, via_life: int = 0) -> None:
+        """One packet of this conversation. Raises MalformedError, before anything has changed.
+
+        `via_life`: so much as the packet tells of the life of whoever sent it.
+        """
         count = len(self.participants)
         if via >= count or via == self.me:
             raise MalformedError("rank")
         if kind == ADD:
-            self._take_added(decode_add(data, flags, count), via, now_ns)
+            self._take_added(decode_add(data, flags, count), via, now_ns, via_life)
         elif kind == START:
             participants, _, added = decode_start(data, flags)
             if participants != self.participants:
                 raise MalformedError("participants")
-            self._take_added(added, via, now_ns)
+            self._take_added(added, via, now_ns, via_life)
         elif kind == ASK:
             wanted, leaves = decode_ask(data, count)
             self.image.receive_ask(wanted, leaves, via, now_ns)
         elif kind == RESTART:
             self._take_restart(via, flags, data, now_ns)
         elif kind == PART:
-            self._take_part(via, flags, data, now_ns)
+            self._take_part(via, flags, data, now_ns, via_life)
         elif kind == ASK_PARTS:
             slicing, ranges = decode_ask_parts(data, count)
             self.image.receive_ask_parts(slicing, ranges, via)
         else:
             raise MalformedError("kind")
 
-    def _take_added(self, added: Added, via: int, now_ns: int) -> None:
+    def _take_added(self, added: Added, via: int, now_ns: int, via_life: int) -> None:
         self._blasts.forget(added.mid())
-        for node in self.image.receive(added, via, now_ns):
+        for node in self.image.receive(added, via, now_ns, via_life):
             self._outstanding.append(node)
             self._take_note(node)
         self._recover()
@@ -385,31 +408,36 @@ class Conversation:
             self._attached.append(node)
             self._trim()
 
-    def _take_part(self, via: int, flags: int, data: bytes, now_ns: int) -> None:
+    def _take_part(self, via: int, flags: int, data: bytes, now_ns: int, via_life: int) -> None:
         slicing, index, part = decode_part(data, len(self.participants))
-        resent = bool(flags & RESENT)
         if self.image.has(slicing.mid):
-            if resent and index == 0:
+            if flags & RESENT and index == 0:
                 self.image.resend_successors(slicing.mid, via)
             return
-        whole = self._blasts.take(slicing, index, part, via, resent, now_ns)
+        if not self.image.is_trusted(via, via_life):
+            return
+        whole = self._blasts.take(slicing, index, part, via, now_ns)
         if whole is not None:
-            added = read_section(whole, len(self.participants), resent)
+            added = read_section(whole, len(self.participants), flags)
             if added.mid() != slicing.mid or added.life != slicing.life:
                 raise MalformedError("fragment")
-            self._take_added(added, via, now_ns)
+            self._take_added(added, via, now_ns, via_life)
 
     def _take_restart(self, via: int, flags: int, data: bytes, now_ns: int) -> None:
-        life, leaves = decode_restart(data, len(self.participants))
-        if flags & VOUCH:
-            self.image.receive_vouch(via, life, leaves)
-        elif not flags & ANSWER:
-            if self.image.receive_restart(via, life) and via not in self.restarted:
+        said = decode_restart(data, len(self.participants))
+        recovery = self.recovery
+        if not flags & (ANSWER | HEARD):
+            is_whole = recovery is None or recovery.done or recovery.unheard <= {via}
+            if self.image.receive_restart(via, said.life, is_whole) and via not in self.restarted:
                 self.restarted.append(via)
-        elif self.recovery is not None and not self.recovery.done and life == self._life:
-            self.recovery.answer(via, leaves)
-            self.image.learn_leaves(via, leaves, now_ns)
-            self._recover()
+        elif recovery is not None and not recovery.done and said.life == self._life:
+            self.image.learn_life(via, said.own_life)
+            self.image.strangers &= ~(1 << via)
+            recovery.unheard.discard(via)
+            if flags & ANSWER:
+                recovery.answer(via, said.leaves)
+                self.image.learn_leaves(via, said.leaves, now_ns)
+                self._recover()
 
     # ---- who takes part --------------------------------------------------------------------------------------------
 
@@ -453,7 +481,10 @@ class Conversation:
             self.image.out.append((question.rank, packet))
         if self.recovery is not None:
             for rank in self.recovery.tick(now_ns):
-                self.image.out.append((rank, encode_restart(self.cid, self.tag, self.me, self._life, 0, [])))
+                said = Restarted(self._life, self._life, [])
+                self.image.out.append((rank, encode_restart(self.cid, self.tag, self.me, 0, said)))
+            if self.recovery.is_stuck(self.image.graph, now_ns):
+                self.image.ask_everybody()
         if self._probing:
             self._probe(now_ns)
 
@@ -464,7 +495,6 @@ class Conversation:
             self._probe_at_ns = NEVER
             if not self.is_settled():
                 self._probes += 1
-                self._vouch()
                 self.image.ask_everybody()
                 self._probe_at_ns = now_ns + min(first_ns << min(self._probes, 10), PROBE_NS_MAX)
         if now_ns >= self._greet_at_ns:
