@@ -237,7 +237,7 @@ class Image:
 
     def receive_ask(self, wanted: Mid | None, leaves: list[Mid], via: int, now_ns: int) -> None:
         """Somebody lacks something; and its leaves may be news here."""
-        for node in self.graph.between(leaves, wanted)[:ANSWER_MAX]:
+        for node in self.graph.between(leaves, wanted, ANSWER_MAX):
             self._resend_to(via, node)
         if self.graph.missing(leaves) and via not in self._questions:
             self._questions[via] = Question(None, now_ns + self._options.gap_delay_ns)
