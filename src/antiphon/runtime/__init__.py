@@ -1,5 +1,6 @@
 """The engine on a real network: Node and Group on asyncio over UDP."""
 
+from antiphon.runtime.conversations import Checkpoint, Conversation, ConversationTimeoutError, DivergedError
 from antiphon.runtime.discovery import FileDiscovery, NameDiscovery
 from antiphon.runtime.discovery_beacon import BeaconDiscovery
 from antiphon.runtime.errors import AddressError, ExcludedError, JoinError, NodeFailedError, ReaderError
@@ -13,6 +14,10 @@ __all__ = [
     "Barrier",
     "Batch",
     "BeaconDiscovery",
+    "Checkpoint",
+    "Conversation",
+    "ConversationTimeoutError",
+    "DivergedError",
     "Excluded",
     "ExcludedError",
     "FileDiscovery",
