@@ -326,20 +326,28 @@ def _wave_differences(made: Conversation, host: Host, waves: dict[Mid, int]) -> 
 
 
 def _answer_differences(made: Conversation, host: Host, waves: dict[Mid, int]) -> list[str]:
-    """What another host is sent that asks with its leaves, for some message or for all."""
+    """What another participant is sent that asks with its leaves, for some message or for all."""
     twin = made.twin
-    asks = made.random.choice(made.hosts)
-    leaves = [leaf.mid() for leaf in asks.graph.leaves()]
+    asker = made.random.randrange(made.participants)
+    leaves = [leaf.mid() for leaf in made.hosts[asker].graph.leaves()]
     wanted = made.random.choice([None, *waves])
-    left = host.image() - host.freed
+    image, left = host.image(), host.image() - host.freed
     known = {(rank, own) for rank, number in leaves for own in range(1, number + 1)}
-    known = known.union(*(twin.preceding[leaf] for leaf in leaves if leaf in left))
+    last = {mid for mid in image if (mid[0], mid[1] + 1) not in image}
+    for leaf in leaves:
+        if leaf in left:
+            known |= twin.preceding[leaf]
+        elif leaf not in image:  # who has it has all that precedes its sender's last message here
+            known |= {mid for one in last if one[0] == leaf[0] for mid in twin.preceding[one]}
     sent = {mid for mid in left - known if host.nodes[mid].body is not None}
     if wanted in left:
         sent &= twin.preceding[wanted]
+    had = {mid for one in last if one[0] == asker for mid in twin.preceding[one] | {one}}
+    if set(leaves) <= image:
+        had = set()
     limit = made.random.randrange(20)
-    expected = sorted(sent, key=lambda mid: (waves[mid], mid[0]))[:limit]
-    answer = [node.mid() for node in host.graph.between(leaves, wanted, limit)]
+    expected = sorted(sent, key=lambda mid: (mid in had, waves[mid], mid[0]))[:limit]
+    answer = [node.mid() for node in host.graph.between(leaves, wanted, limit, asker)]
     return [] if answer == expected else [f"answers {answer} instead of {expected}"]
 
 

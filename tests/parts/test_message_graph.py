@@ -182,24 +182,24 @@ def test_the_view_may_know_less_than_the_graph() -> None:
 def test_between_tells_what_somebody_lacks() -> None:
     graph = MessageGraph(3, keep_bodies=True)
     chain(graph, A, B, C, A)
-    assert mids(graph.between([(A, 1)], (A, 2), 9)) == [(B, 1), (C, 1)]
-    assert mids(graph.between([(A, 1)], None, 9)) == [(B, 1), (C, 1), (A, 2)]
-    assert mids(graph.between([], (B, 1), 9)) == [(A, 1)]
-    assert mids(graph.between([], None, 2)) == [(A, 1), (B, 1)]
+    assert mids(graph.between([(A, 1)], (A, 2), 9, C)) == [(B, 1), (C, 1)]
+    assert mids(graph.between([(A, 1)], None, 9, C)) == [(B, 1), (C, 1), (A, 2)]
+    assert mids(graph.between([], (B, 1), 9, C)) == [(A, 1)]
+    assert mids(graph.between([], None, 2, C)) == [(A, 1), (B, 1)]
 
 
 def test_between_gives_all_it_has_to_who_waits_for_what_is_not_here() -> None:
     """C waits for a message that follows A 2 and B 1. The host that has A 2 alone helps with that."""
     graph = MessageGraph(3)
     chain(graph, A, A)
-    assert mids(graph.between([(A, 1)], (C, 9), 9)) == [(A, 2)]
+    assert mids(graph.between([(A, 1)], (C, 9), 9, C)) == [(A, 2)]
 
 
 def test_between_passes_over_what_has_no_body() -> None:
     """Else a limited answer would be used up by what cannot be sent."""
     graph = MessageGraph(2)
     chain(graph, A, B, A, B, A)
-    assert mids(graph.between([], None, 1)) == [(A, 3)]
+    assert mids(graph.between([], None, 1, C)) == [(A, 3)]
 
 
 def test_between_knows_what_a_leaf_stands_for() -> None:
@@ -207,8 +207,18 @@ def test_between_knows_what_a_leaf_stands_for() -> None:
     graph = MessageGraph(3, keep_bodies=True)
     chain(graph, A, B)
     graph.attach(C, 1, [], b"")
-    assert mids(graph.between([(B, 1)], None, 9)) == [(C, 1)]
-    assert mids(graph.between([(A, 7)], None, 9)) == [(C, 1), (B, 1)]
+    assert mids(graph.between([(B, 1)], None, 9, C)) == [(C, 1)]
+    assert mids(graph.between([(A, 7)], None, 9, C)) == [(C, 1), (B, 1)]
+
+
+def test_between_gives_last_what_the_asker_has_followed() -> None:
+    """B follows A 1 to A 5, and then something that is not here, which is its leaf; it lacks A 6 alone."""
+    graph = MessageGraph(3)
+    chain(graph, A, A, A, A, A, B)
+    graph.attach(A, 6, [(A, 5)], b"")
+    assert mids(graph.between([(C, 3)], None, 1, B)) == [(A, 6)]
+    assert mids(graph.between([(C, 3)], None, 3, B)) == [(A, 6), (A, 1), (A, 2)]
+    assert mids(graph.between([(A, 5)], None, 3, B)) == [(A, 6), (B, 1)], "if all leaves are here, they tell"
 
 
 def test_view_follows_the_graph() -> None:

@@ -274,33 +274,52 @@ class MessageGraph:
 
     def followers(self, node: Node) -> list[int]:
         """Who else has sent a message in the context of this one, masked out or not."""
-        ranks = range(self.participants)
-        return [rank for rank in ranks if rank != node.sender and self._latest[rank][node.sender] >= node.number]
+        return [rank for rank in range(self.participants) if rank != node.sender and self.has_followed(rank, node)]
 
-    def between(self, leaves: list[Mid], mid: Mid | None, limit: int) -> list[Node]:
-        """What somebody lacks who has these leaves and waits for a message, or for all there is; predecessors first.
+    def has_followed(self, rank: int, node: Node) -> bool:
+        """Whether a participant has sent a message in the context of this one."""
+        return self._latest[rank][node.sender] >= node.number
 
-        The first `limit` of it, without those whose bodies are gone. A host that does not have the message itself may
-        still have some of what precedes it: it gives all that it has. Takes time by the limit, not by what is lacking.
+    def between(self, leaves: list[Mid], mid: Mid | None, limit: int, asker: int) -> list[Node]:
+        """What a participant lacks that has these leaves and waits for a message, or for all there is.
+
+        Predecessors first; the first `limit` of it, without those whose bodies are gone. A host that does not have the
+        message itself may still have some of what precedes it: it gives all that it has. Takes time by the limit, not
+        by what is lacking.
+
+        Leaves that are not here do not tell all that the asker has. Then what it has sent or followed comes last: it
+        had that, and if the limit were used up by it, the asker would get no further.
         """
         known = self._known(leaves)
         end = None if mid is None else self._nodes[mid[0]].get(mid[1])
         wanted = self.last if end is None else end.past
+        if not self.missing(leaves):
+            return self._first(known, wanted, limit)
+        had = [max(one, other) for one, other in zip(known, self._latest[asker], strict=True)]
+        had[asker] = max(had[asker], self.last[asker])
+        lacking = self._first(had, wanted, limit)
+        if len(lacking) < limit:
+            last = [min(one, other) for one, other in zip(had, wanted, strict=True)]
+            lacking += self._first(known, last, limit - len(lacking))
+        return lacking
+
+    def _first(self, after: list[int], up_to: list[int], limit: int) -> list[Node]:
+        """Of these ranges of numbers, one for each participant, the nodes with bodies; the first ones, by wave."""
         heads: list[tuple[int, int, int]] = []
         for rank in range(self.participants):
-            number = max(known[rank] + 1, self.first[rank])
+            number = max(after[rank] + 1, self.first[rank])
             if not self._keep_bodies:
                 number = max(number, self.stable_to[rank] + 1)
-            if number <= wanted[rank]:
+            if number <= up_to[rank]:
                 heads.append((self._nodes[rank][number].wave, rank, number))
         heapify(heads)
-        lacking: list[Node] = []
-        while heads and len(lacking) < limit:
+        found: list[Node] = []
+        while heads and len(found) < limit:
             _, rank, number = heappop(heads)
-            lacking.append(self._nodes[rank][number])
-            if number < wanted[rank]:
+            found.append(self._nodes[rank][number])
+            if number < up_to[rank]:
                 heappush(heads, (self._nodes[rank][number + 1].wave, rank, number + 1))
-        return lacking
+        return found
 
     def _known(self, leaves: list[Mid]) -> list[int]:
         """How much of each participant somebody has who has these leaves; less, if some of them are not here."""
@@ -308,9 +327,10 @@ class MessageGraph:
         for rank, number in leaves:
             known[rank] = max(known[rank], number)
             node = self._nodes[rank].get(number)
-            if node is not None:
+            past = self._latest[rank] if number > self.last[rank] else None if node is None else node.past
+            if past is not None:
                 for place in range(self.participants):
-                    known[place] = max(known[place], node.past[place])
+                    known[place] = max(known[place], past[place])
         return known
 
     # ---- forgetting ------------------------------------------------------------------------------------------------
