@@ -12,6 +12,7 @@ from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.parts.message_graph import Mid, Node
 from antiphon.stacks.conversation.conversation import Conversation, conversation_id
 from antiphon.stacks.conversation.image import EVERYBODY
+from antiphon.stacks.conversation.limits import Limits
 from antiphon.stacks.conversation.wire import Added, decode_add, decode_ask
 
 NAMES = "abcdefgh"
@@ -34,26 +35,43 @@ def names(nodes: Iterable[Node]) -> list[str]:
 class Talk:
     """The table."""
 
-    def __init__(self, count: int, options: Options | None = None, *, keep_bodies: bool = False) -> None:
-        processes = [ProcessId(NAMES[rank], 0) for rank in range(count)]
-        self.cid = conversation_id(processes[0], 1)
-        self.hosts = [
-            Conversation(
-                self.cid,
-                processes,
-                [NAMES[rank] for rank in range(count)],
-                process,
-                options or Options(),
-                keep_bodies=keep_bodies,
-            )
-            for process in processes
-        ]
+    def __init__(
+        self,
+        count: int,
+        options: Options | None = None,
+        *,
+        keep_bodies: bool = False,
+        limits: Limits | None = None,
+        recording: bool = False,
+    ) -> None:
+        self.processes = [ProcessId(NAMES[rank], 0) for rank in range(count)]
+        self.cid = conversation_id(self.processes[0], 1)
+        self.options = options or Options()
+        self.keep_bodies = keep_bodies
+        self.limits = limits or Limits()
+        self.recording = recording
         self.count = count
+        self.hosts = [self._host(rank, 1) for rank in range(count)]
         self.now_ns = 0
         self.log: list[list[str]] = [[] for _ in self.hosts]
         """What each participant has received, in order."""
         self.dead: set[int] = set()
+        self.sent = 0
+        """Packets."""
         self._ways: dict[tuple[int, int], list[bytes]] = {}
+
+    def _host(self, rank: int, life: int) -> Conversation:
+        return Conversation(
+            self.cid,
+            self.processes,
+            [process.name for process in self.processes],
+            self.processes[rank],
+            self.options,
+            keep_bodies=self.keep_bodies,
+            limits=self.limits,
+            life=life,
+            recording=self.recording,
+        )
 
     # ---- what participants do --------------------------------------------------------------------------------------
 
@@ -99,6 +117,7 @@ class Talk:
         for destination, packet in out:
             for other in range(self.count) if destination == EVERYBODY else [destination]:
                 if other != rank:
+                    self.sent += 1
                     self._ways.setdefault((rank, other), []).append(packet)
 
     def take(self, sender: int, receiver: int) -> list[bytes]:
@@ -129,6 +148,17 @@ class Talk:
         """It does nothing more; what it has sent is still on the way."""
         self.dead.add(rank)
 
+    def restart(self, rank: int, leaves: list[str], *, life: int = 2, sections: list[bytes] | None = None) -> None:
+        """It is back, with nothing but what is given; what was on the way to it is gone."""
+        for other in range(self.count):
+            self.take(other, rank)
+        self.dead.discard(rank)
+        self.log[rank] = []
+        self.hosts[rank] = self._host(rank, life)
+        self.hosts[rank].restore(sections or [])
+        self.hosts[rank].restart([mid(leaf) for leaf in leaves])
+        self.wait(0)
+
     # ---- time ------------------------------------------------------------------------------------------------------
 
     def wait(self, duration_ns: int = 5 * MILLISECOND_NS) -> None:
@@ -136,7 +166,7 @@ class Talk:
         self.now_ns += duration_ns
         for rank, host in enumerate(self.hosts):
             if rank not in self.dead:
-                host.image.tick(self.now_ns)
+                host.tick(self.now_ns)
                 self.flush(rank)
 
     def settle(self, rounds: int = 40) -> None:

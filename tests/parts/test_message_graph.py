@@ -208,7 +208,7 @@ def test_between_knows_what_a_leaf_stands_for() -> None:
     chain(graph, A, B)
     graph.attach(C, 1, [], b"")
     assert mids(graph.between([(B, 1)], None, 9, C)) == [(C, 1)]
-    assert mids(graph.between([(A, 7)], None, 9, C)) == [(C, 1), (B, 1)]
+    assert mids(graph.between([(A, 7)], None, 9, C)) == [(B, 1), (C, 1)]
 
 
 def test_between_gives_last_what_the_asker_has_followed() -> None:
