@@ -9,14 +9,12 @@ from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.stacks.conversation.conversation import Conversation
 from antiphon.stacks.conversation.library.circuit import Circuit
 from antiphon.stacks.conversation.library.continuity import Continuity
-from antiphon.stacks.conversation.library.handshake import ENDED, FAILED, TALKING, Session
+from antiphon.stacks.conversation.library.handshake import FAILED, TALKING
 from antiphon.stacks.conversation.library.requests import Client, Request, Server
 from antiphon.stacks.conversation.library.stable import FAILURE, SUCCESS
 from antiphon.stacks.conversation.library.talker import Manner
+from tests.stacks.conversation.library.plays import TIMEOUT_NS, session_problem, sessions_of
 from tests.stacks.conversation.library.stage import Actor, Stage, bad_stage
-
-TIMEOUT_NS = 10 * MILLISECOND_NS
-
 
 # ---- circuits --------------------------------------------------------------------------------------------------------
 
@@ -256,50 +254,9 @@ def test_speaking_out_of_turn_is_refused() -> None:
 # ---- a beginning and an end ------------------------------------------------------------------------------------------
 
 
-def sessions_of(stage: Stage, tries: int = 200) -> list[Session]:
-    sessions: list[Session] = []
-
-    def make(conversation: Conversation, rank: int) -> Actor:
-        session = Session(conversation, stage.now_ns, tries=tries, timeout_ns=TIMEOUT_NS)
-        sessions.append(session)
-
-        def poll(now_ns: int) -> None:
-            session.poll(now_ns)
-
-        return Actor(poll, session.deadline_ns)
-
-    stage.cast(make)
-    return sessions
-
-
 @pytest.mark.parametrize("seed", range(80))
 def test_all_begin_talk_and_end(seed: int) -> None:
-    stage = bad_stage(seed, 2 + seed % 4)
-    random = Random(seed)
-    sessions = sessions_of(stage)
-    while any(session.phase != TALKING for session in sessions):
-        stage.run(TIMEOUT_NS)
-    go = stage.hosts[0].image.graph.node((0, 2))
-    assert go is not None
-    said: list[bytes] = []
-    for number in range(10):
-        rank = random.randrange(stage.count)
-        node = sessions[rank].send(b"%d" % number)
-        assert go.precedes(node)  # whatever is said follows the beginning
-        said.append(b"%d" % number)
-        stage.flush(rank)
-        stage.run(random.randrange(5 * MILLISECOND_NS))
-    for rank in random.sample(range(stage.count), random.choice([1, 2])):  # one, or two at a time
-        sessions[rank].end(stage.now_ns)
-        stage.flush(rank)
-    stage.rest(limit_ns=3_600_000 * MILLISECOND_NS)
-    assert all(session.phase == ENDED for session in sessions)
-    for rank, session in enumerate(sessions):  # nobody ended before it had everything
-        own = stage.hosts[rank].image.graph.last[rank]
-        assert own >= 2
-        heard = {payload for _, payload in session.received}
-        assert heard <= set(said)
-    assert sum(len(session.received) for session in sessions) == len(said) * (stage.count - 1)
+    assert session_problem(seed) is None
 
 
 def test_the_beginning_takes_three_ways() -> None:
