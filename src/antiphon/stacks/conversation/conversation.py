@@ -105,6 +105,7 @@ class Conversation:
         "addresses",
         "cid",
         "image",
+        "keeps",
         "me",
         "participants",
         "records",
@@ -136,6 +137,8 @@ class Conversation:
         self.participants = participants
         self.addresses = addresses
         self.me = participants.index(me)
+        self.keeps = keep_bodies
+        """All that is said is kept, so that whoever fails can come back."""
         self.tag = participants_tag(participants)
         start = participants_section(participants, addresses)
         self._start_size = len(start)

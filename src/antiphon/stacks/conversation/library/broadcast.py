@@ -18,13 +18,21 @@ from antiphon.stacks.conversation.waves import Waves
 class OrderedBroadcast:
     """One participant of an ordered broadcast."""
 
-    __slots__ = ("_payloads", "_talker", "_waves")
+    __slots__ = ("_forgets", "_payloads", "_talker", "_waves")
 
-    def __init__(self, conversation: Conversation, manner: Manner) -> None:
+    def __init__(self, conversation: Conversation, manner: Manner, *, forgets: bool = False) -> None:
+        self._forgets = forgets
+        """What is stable and has come out need not be in the graph any longer."""
         self._talker = Talker(conversation, manner)
         self._waves = Waves(conversation.image.graph)
         self._payloads: dict[Mid, bytes] = {}
         """Of the application's messages that have no place in the order yet."""
+
+    def begin(self) -> None:
+        """Start the conversation, if that is ours to do and there is nothing to say yet."""
+        first = self._talker.begin()
+        if first is not None:
+            self._waves.add(first)
 
     def may_offer(self) -> bool:
         return self._talker.may_offer()
@@ -64,6 +72,8 @@ class OrderedBroadcast:
             payload = self._payloads.pop(node.mid(), None)
             if payload is not None:
                 result.append((node, payload))
+        if self._forgets:
+            self._talker.forget()
         return result
 
     def deadline_ns(self) -> int:

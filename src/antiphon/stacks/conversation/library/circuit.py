@@ -25,6 +25,13 @@ class Circuit:
     def __init__(self, conversation: Conversation, manner: Manner) -> None:
         self._talker = Talker(conversation, manner)
 
+    def begin(self) -> None:
+        """Start the conversation, if that is ours to do and there is nothing to say yet."""
+        self._talker.begin()
+
+    def laggards(self) -> list[int]:
+        return self._talker.laggards()
+
     def may_offer(self) -> bool:
         return self._talker.may_offer()
 

@@ -10,16 +10,13 @@ who keep it until it is stable (talker.py). Either way an ACK is a reason for no
 rule there: an ACK that is due by the rule of epochs comes to be due by a new operation, which it follows.
 """
 
-from typing import Final, final
+from typing import final
 
 from antiphon.parts.message_graph import Mid, Node
 from antiphon.stacks.conversation.conversation import Conversation
 from antiphon.stacks.conversation.library.epochs import Epochs
 from antiphon.stacks.conversation.library.frames import DATA, ORDERED, framed
 from antiphon.stacks.conversation.library.talker import Manner, Talker
-
-FREE_EVERY: Final = 1024
-"""Messages after which the graph is asked to forget what is stable."""
 
 
 @final
@@ -43,7 +40,7 @@ class Operation:
 class Operations:
     """One participant's operations, and those of the others."""
 
-    __slots__ = ("_epochs", "_executable", "_forgets", "_talker", "_view_count", "_waiting")
+    __slots__ = ("_epochs", "_executable", "_forgets", "_talker", "_waiting")
 
     def __init__(self, conversation: Conversation, manner: Manner, *, forgets: bool = True) -> None:
         self._talker = Talker(conversation, manner)
@@ -51,7 +48,12 @@ class Operations:
         self._executable: list[Operation] = []
         self._waiting: dict[Mid, Operation] = {}
         self._forgets = forgets
-        self._view_count = 0
+
+    def begin(self) -> None:
+        """Start the conversation, if that is ours to do and there is nothing to say yet."""
+        first = self._talker.begin()
+        if first is not None:
+            self._epochs.add_other(first)
 
     def may_offer(self) -> bool:
         return self._talker.may_offer()
@@ -86,7 +88,8 @@ class Operations:
         executable, self._executable = self._executable, []
         for node in self._epochs.take():
             executable.append(self._waiting.pop(node.mid()))
-        self._forget()
+        if self._forgets:
+            self._talker.forget()
         return executable
 
     def _see(self, node: Node, kind: int, payload: bytes) -> None:
@@ -102,14 +105,6 @@ class Operations:
             self._epochs.add_ordered(node)
         else:
             self._epochs.add_other(node)
-
-    def _forget(self) -> None:
-        """What is stable and executed need not be in the graph."""
-        view = self._talker.conversation.view
-        if self._forgets and view.count - self._view_count >= FREE_EVERY:
-            self._view_count = view.count
-            graph = self._talker.conversation.image.graph
-            graph.free_waves(graph.stable_wave)
 
     def deadline_ns(self) -> int:
         return self._talker.deadline_ns()

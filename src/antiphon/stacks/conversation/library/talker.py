@@ -20,7 +20,8 @@ ACKs are not counted in the window, or two participants that have filled theirs 
 need no limit of their own. Let u be our ACK to d, which its sender sent as its i-th, and let w be the window. Its
 message i + w was sent when d was stable, so it follows u, and the message i + 2 w was sent when i + w was stable, so
 that everybody has sent something that follows u: with it u is stable. Our ACKs that are not stable are hence to
-messages among the last 2 w of each sender: at most 2 w (n - 1).
+messages among the last 2 w of each sender: at most 2 w (n - 1). The window is made small enough for that and itself to
+stay below the limit of the conversation.
 
 Repair. The last messages of all may be lost, and nobody would ask for them (3.2.2). As long as a message of the
 application in the view is not stable, and time-outs pass, our own last such message is sent again, and everybody is
@@ -42,6 +43,8 @@ from antiphon.stacks.conversation.conversation import Conversation
 from antiphon.stacks.conversation.library.frames import ACK, DATA, ORDERED, framed, unframed
 from antiphon.stacks.conversation.library.patience import Patience
 
+FREE_EVERY: Final = 1024
+"""Messages after which the graph is asked to forget what is stable."""
 WINDOW: Final = 64
 TRIES: Final = 8
 TIMEOUT_NS: Final = 20 * MILLISECOND_NS
@@ -85,6 +88,7 @@ class Talker:
 
     __slots__ = (
         "_ack_at_ns",
+        "_forgotten_at",
         "_latest",
         "_manner",
         "_own",
@@ -92,6 +96,7 @@ class Talker:
         "_queue",
         "_unanswered",
         "_unstable",
+        "_window",
         "acks",
         "conversation",
     )
@@ -100,6 +105,8 @@ class Talker:
         self.conversation = conversation
         self._manner = manner
         self._patience = Patience(manner.tries, manner.timeout_ns)
+        others = len(conversation.participants) - 1
+        self._window = max(1, min(manner.window, conversation.unstable_max() // (1 + 2 * others)))
         self._queue: deque[bytes] = deque()
         self._own: deque[Node] = deque()
         """Messages of ours that are not stable; ACKs are not among them."""
@@ -110,6 +117,7 @@ class Talker:
         self._unanswered = 0
         """Messages in the view that nothing of ours follows."""
         self._ack_at_ns = NEVER
+        self._forgotten_at = 0
         self.acks = 0
         """ACKs that were sent."""
 
@@ -132,11 +140,17 @@ class Talker:
         """Messages of ours that were not sent yet or are not stable."""
         return len(self._queue) + len(self._own)
 
+    def begin(self) -> Node | None:
+        """Start the conversation, if that is ours to do: what starts it elsewhere comes with its first message."""
+        if self.conversation.me or self.conversation.image.graph.last[0]:
+            return None
+        return self._send(framed(ACK))
+
     def send_some(self) -> list[tuple[Node, bytes]]:
         """Send what the window lets go, and tell what was sent."""
         self._forget_stable()
         sent: list[tuple[Node, bytes]] = []
-        while self._queue and len(self._own) < self._manner.window:
+        while self._queue and len(self._own) < self._window and self.conversation.may_send():
             frame = self._queue.popleft()
             node = self._send(frame)
             self._own.append(node)
@@ -198,6 +212,14 @@ class Talker:
             if self._own and self._latest is not None:
                 self.conversation.resend(self._latest)
             self.conversation.image.ask_everybody()
+
+    def forget(self) -> None:
+        """Now and then, have the graph forget what is stable; to be asked when all that has come is in the view."""
+        count = self.conversation.view.count
+        if count - self._forgotten_at >= FREE_EVERY:
+            self._forgotten_at = count
+            graph = self.conversation.image.graph
+            graph.free_waves(graph.stable_wave)
 
     def laggards(self) -> list[int]:
         """Who has not acknowledged the oldest message that is not stable, when all tries were in vain: perhaps somebody
