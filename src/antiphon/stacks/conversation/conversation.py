@@ -105,6 +105,7 @@ class Conversation:
         "addresses",
         "cid",
         "image",
+        "keeps",
         "me",
         "participants",
         "records",
@@ -136,6 +137,8 @@ class Conversation:
         self.participants = participants
         self.addresses = addresses
         self.me = participants.index(me)
+        self.keeps = keep_bodies
+        """All that is said is kept, so that whoever fails can come back."""
         self.tag = participants_tag(participants)
         start = participants_section(participants, addresses)
         self._start_size = len(start)
@@ -171,12 +174,19 @@ class Conversation:
 
     def may_send(self) -> bool:
         """Whether the next message goes out: little enough of our own is not stable; or it is a repetition."""
+        return self._may_say(False)
+
+    def _may_say(self, urgent: bool) -> bool:
         graph = self.image.graph
         if self.is_recovering():
             return False
         if self._spoken < graph.last[self.me]:
             return True
-        return self.view.received[self.me] == graph.last[self.me] and self.image.has_room(self.me)
+        return self.view.received[self.me] == graph.last[self.me] and (urgent or self.image.has_room(self.me))
+
+    def unstable_max(self) -> int:
+        """Messages of one sender that may not be stable."""
+        return self._limits.unstable_max
 
     def is_recovering(self) -> bool:
         """Whether this participant is back and its image is not whole yet."""
@@ -186,17 +196,21 @@ class Conversation:
         """Whether the view has not yet reached what this participant said in a former life."""
         return self.view.received[self.me] < self.image.graph.last[self.me]
 
-    def send(self, payload: bytes) -> Node:
-        """Send a message in the context of all that was sent or received here; ask `may_send` first."""
+    def send(self, payload: bytes, *, urgent: bool = False) -> Node:
+        """Send a message in the context of all that was sent or received here; ask `may_send` first.
+
+        What is urgent goes out whether there is room or not: acknowledgements, for which others may be waiting, and
+        which have a limit of their own (library/talker.py).
+        """
         if len(payload) > self._limits.message_bytes_max:
             raise MessageTooLargeError(len(payload), self._limits.message_bytes_max)
-        if not self.may_send():
+        if not self._may_say(urgent):
             raise UsageError(self._why_not())
         if self._spoken < self.image.graph.last[self.me]:
             node = self._repeat(payload)
             if node is not None:
                 return node
-            if not self.may_send():
+            if not self._may_say(urgent):
                 raise UsageError(self._why_not())
         predecessors = self._leaf_mids()
         if self.me == 0 and not self.image.graph.last[0]:

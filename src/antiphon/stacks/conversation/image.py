@@ -6,7 +6,8 @@ as if it had never come, and so is what waits for it (3.2.3). If it matters, it 
 that waits for held ones alone asks for nothing: they do.
 
 A message that comes twice is dropped. If it was resent, its sender thinks that something was lost: what follows it
-here is sent back (3.2.2). A stable message is not resent.
+here is sent back (3.2.2). What is sent back is not marked as resent, or each copy of it that is one too many would
+bring copies of all that follows it, and so on, along every path of the graph. A stable message is not resent.
 
 Who asks also tells its leaves. If they are news here, what leads to them is asked for in turn; so two hosts that have
 drifted apart find each other again by one question.
@@ -191,10 +192,10 @@ class Image:
         if node is not None:
             self._resend_to(rank, node)
 
-    def _resend_to(self, rank: int, node: Node) -> None:
+    def _resend_to(self, rank: int, node: Node, marked: bool = True) -> None:
         if node.body is not None:
             self._count("resent")
-            self._emit(rank, node, node.body, True)
+            self._emit(rank, node, node.body, marked)
 
     def _emit(self, rank: int, node: Node, section: bytes, resent: bool) -> None:
         if node.sender == 0 and node.number == 1:
@@ -286,7 +287,7 @@ class Image:
         node = self.graph.node(mid)
         if node is not None:
             for successor in node.successors:
-                self._resend_to(rank, successor)
+                self._resend_to(rank, successor, False)
 
     def _life_at(self, mid: Mid) -> int:
         """In which life a participant sent a message that is attached."""
