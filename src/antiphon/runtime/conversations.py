@@ -79,6 +79,16 @@ class Conversation:
         self._error: Exception | None = None
 
     @property
+    def clock(self) -> Clock:
+        """The time by which the conversation's host goes."""
+        return self._talks.clock
+
+    @property
+    def keeps(self) -> bool:
+        """Whether all that is said is kept, so that whoever fails can come back."""
+        return self.core.keeps
+
+    @property
     def name(self) -> str:
         """The name of this participant."""
         return self.participants[self.core.me]
@@ -291,7 +301,7 @@ class Conversations:
         fail: Callable[[Exception], Exception],
     ) -> None:
         self.host = ConversationHost(name, options, life=life, limits=limits, broadcast=broadcast)
-        self._clock = clock
+        self.clock = clock
         self._family = family
         self._transport = transport
         self._fail = fail
@@ -356,7 +366,7 @@ class Conversations:
         return rest
 
     def _take(self, datagrams: list[bytes]) -> None:
-        now_ns = self._clock.now_ns()
+        now_ns = self.clock.now_ns()
         touched: dict[int, Core] = {}
         for datagram in datagrams:
             core = self.host.take(datagram, now_ns)
@@ -376,7 +386,7 @@ class Conversations:
         """Send what a conversation has to send, and see to the timer."""
         if self._ended:
             return
-        for outgoing in self.host.flush(conversation.core, self._clock.now_ns()):
+        for outgoing in self.host.flush(conversation.core, self.clock.now_ns()):
             addresses = [where for where in map(self._resolve, outgoing.addresses) if where is not None]
             self._transport.send(outgoing.packets, addresses)
         self._arm()
@@ -396,7 +406,7 @@ class Conversations:
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ns = deadline_ns
-        delay_s = max(0, deadline_ns - self._clock.now_ns()) / 1e9
+        delay_s = max(0, deadline_ns - self.clock.now_ns()) / 1e9
         self._timer = self._loop.call_later(delay_s, self._ring)
 
     def _ring(self) -> None:
@@ -405,7 +415,7 @@ class Conversations:
         if self._ended:
             return
         try:
-            for core in self.host.tick(self._clock.now_ns()):
+            for core in self.host.tick(self.clock.now_ns()):
                 conversation = self._conversations[core.cid]
                 self.flush(conversation)
                 conversation.wake()

@@ -19,6 +19,7 @@ from collections import deque
 from hashlib import blake2b
 from typing import Final, final
 
+from antiphon.kernel.codec import HEADER_SIZE
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId
@@ -107,6 +108,7 @@ class Conversation:
         "addresses",
         "cid",
         "image",
+        "keeps",
         "me",
         "participants",
         "records",
@@ -138,6 +140,8 @@ class Conversation:
         self.participants = participants
         self.addresses = addresses
         self.me = participants.index(me)
+        self.keeps = keep_bodies
+        """All that is said is kept, so that whoever fails can come back."""
         self.tag = participants_tag(participants)
         start = participants_section(participants, addresses)
         self._start_size = len(start)
@@ -181,33 +185,50 @@ class Conversation:
 
     def may_send(self) -> bool:
         """Whether the next message goes out: little enough of our own is not stable; or it is a repetition."""
+        return self._may_say(False)
+
+    def _may_say(self, urgent: bool) -> bool:
         graph = self.image.graph
         if self.is_recovering():
             return False
-        if self._spoken < graph.last[self.me]:
+        if self.is_repeating():
             return True
-        return self.view.received[self.me] == graph.last[self.me] and self.image.has_room(self.me)
+        return self.view.received[self.me] == graph.last[self.me] and (urgent or self.image.has_room(self.me))
+
+    def unstable_max(self) -> int:
+        """Messages of one sender that may not be stable."""
+        return self._limits.unstable_max
 
     def is_recovering(self) -> bool:
         """Whether this participant is back and its image is not whole yet."""
         return self.recovery is not None and not self.recovery.done
 
+    def is_repeating(self) -> bool:
+        """Whether the application has yet to say again something that it said in a former life."""
+        graph = self.image.graph
+        while self._spoken < graph.last[self.me]:
+            node = graph.node((self.me, self._spoken + 1))
+            if node is None or node.body is None or form_of(node.body) == SAID:
+                return True
+            self._spoken += 1
+        return False
+
     def is_replaying(self) -> bool:
         """Whether the view has not yet reached what this participant said in a former life."""
         return self.view.received[self.me] < self.image.graph.last[self.me]
 
-    def send(self, payload: bytes) -> Node:
-        """Send a message in the context of all that was sent or received here; ask `may_send` first."""
+    def send(self, payload: bytes, *, urgent: bool = False) -> Node:
+        """Send a message in the context of all that was sent or received here; ask `may_send` first.
+
+        What is urgent goes out whether there is room or not: acknowledgements, for which others may be waiting, and
+        which have a limit of their own (library/talker.py).
+        """
         if len(payload) > self._limits.message_bytes_max:
             raise MessageTooLargeError(len(payload), self._limits.message_bytes_max)
-        if not self.may_send():
+        if not self._may_say(urgent):
             raise UsageError(self._why_not())
-        if self._spoken < self.image.graph.last[self.me]:
-            node = self._repeat(payload)
-            if node is not None:
-                return node
-            if not self.may_send():
-                raise UsageError(self._why_not())
+        if self.is_repeating():
+            return self._repeat(payload)
         predecessors = self._leaf_mids()
         if self.me == 0 and not self.image.graph.last[0]:
             first = section(0, 1, predecessors, payload, self._life)
@@ -215,16 +236,16 @@ class Conversation:
                 self.say(b"", OPENING)
         return self.say(payload, SAID)
 
-    def note(self, payload: bytes) -> Node:
+    def note(self, payload: bytes, *, urgent: bool = False) -> Node:
         """Send something that a participant that runs again will not say again, like an acknowledgement: what it sends
         then is compared with what it had sent by `send` alone. Ask `may_note` first."""
-        if not self.may_note():
+        if not self.may_note(urgent):
             raise UsageError(self._why_not())
         return self.say(payload, NOTED)
 
-    def may_note(self) -> bool:
+    def may_note(self, urgent: bool = False) -> bool:
         """Whether nothing of a former life is left to be received or said again, and there is room."""
-        return self.may_send() and self._spoken == self.image.graph.last[self.me]
+        return self._may_say(urgent) and not self.is_repeating()
 
     def _why_not(self) -> str:
         if self.is_recovering():
@@ -250,19 +271,15 @@ class Conversation:
     def _leaf_mids(self) -> list[Mid]:
         return [leaf.mid() for leaf in self.view.leaves()]
 
-    def _repeat(self, payload: bytes) -> Node | None:
-        """The message that the application sent at this point in its former life; None if it did not come so far."""
-        graph = self.image.graph
-        while self._spoken < graph.last[self.me]:
-            self._spoken += 1
-            node = graph.node((self.me, self._spoken))
-            if node is None or node.body is None:
-                raise UsageError("what this participant said in its former life was forgotten; it cannot be repeated")
-            if form_of(node.body) == SAID:
-                if payload_of(node.body) != payload:
-                    raise ReplayError(node.mid())
-                return node
-        return None
+    def _repeat(self, payload: bytes) -> Node:
+        """The message that the application sent at this point in its former life."""
+        node = self.image.graph.node((self.me, self._spoken + 1))
+        if node is None or node.body is None:
+            raise UsageError("what this participant said in its former life was forgotten; it cannot be repeated")
+        if payload_of(node.body) != payload:
+            raise ReplayError(node.mid())
+        self._spoken += 1
+        return node
 
     def receive(self) -> tuple[Node, bytes] | None:
         """The earliest message that is not in the view yet, and what it says."""
@@ -364,14 +381,12 @@ class Conversation:
 
     # ---- the network's side ----------------------------------------------------------------------------------------
 
-    def take(self, kind: int, via: int, flags: int, data: bytes, now_ns: int, via_life: int = 0) -> None:
-        """One packet of this conversation. Raises MalformedError, before anything has changed.
-
-        `via_life`: so much as the packet tells of the life of whoever sent it.
-        """
+    def take(self, kind: int, via: int, flags: int, data: bytes, now_ns: int) -> None:
+        """One packet of this conversation. Raises MalformedError, before anything has changed."""
         count = len(self.participants)
         if via >= count or via == self.me:
             raise MalformedError("rank")
+        via_life = data[HEADER_SIZE - 1]
         if kind == ADD:
             self._take_added(decode_add(data, flags, count), via, now_ns, via_life)
         elif kind == START:

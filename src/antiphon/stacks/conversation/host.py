@@ -143,7 +143,7 @@ class ConversationHost:
         self._check_room()
         pending = self._pending.pop(next(iter(self._pending)))
         conversation = self._add(pending.cid, pending.participants, pending.addresses, bool(pending.flags & KEPT))
-        self._give(conversation, START, pending.via, pending.flags, pending.data, 0, 0)
+        self._give(conversation, START, pending.via, pending.flags, pending.data, 0)
         return conversation
 
     def restart(
@@ -229,7 +229,7 @@ class ConversationHost:
     def take(self, data: bytes, now_ns: int) -> Conversation | None:
         """One datagram; the conversation that it was for, if there is such a one."""
         try:
-            kind, cid, tag, via, flags, life = unseal(data)
+            kind, cid, tag, via, flags, _ = unseal(data)
         except MalformedError as error:
             self._count(error.reason)
             return None
@@ -238,7 +238,7 @@ class ConversationHost:
             if tag != conversation.tag:
                 self._count("tag")
                 return None
-            self._give(conversation, kind, via, flags, data, now_ns, life)
+            self._give(conversation, kind, via, flags, data, now_ns)
             return conversation
         if cid in self._closed:
             self._count("closed")
@@ -250,11 +250,9 @@ class ConversationHost:
             self._take_first(cid, tag, via, flags, data)
         return None
 
-    def _give(
-        self, conversation: Conversation, kind: int, via: int, flags: int, data: bytes, now_ns: int, life: int
-    ) -> None:
+    def _give(self, conversation: Conversation, kind: int, via: int, flags: int, data: bytes, now_ns: int) -> None:
         try:
-            conversation.take(kind, via, flags, data, now_ns, life)
+            conversation.take(kind, via, flags, data, now_ns)
         except MalformedError as error:
             self._count(error.reason)
 

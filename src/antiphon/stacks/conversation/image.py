@@ -370,7 +370,7 @@ class Image:
 
     def receive_ask(self, wanted: Mid | None, leaves: list[Mid], via: int, now_ns: int) -> None:
         """Somebody lacks something; and its leaves may be news here."""
-        for node in self.graph.between(leaves, wanted)[:ANSWER_MAX]:
+        for node in self.graph.between(leaves, wanted, ANSWER_MAX, via):
             self._resend_to(via, node)
         self.learn_leaves(via, leaves, now_ns)
 
