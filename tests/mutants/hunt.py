@@ -8,7 +8,8 @@ Prints one JSON line per mutant: the seed that caught it and what was seen. Exit
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from antiphon._build import pure_forced
 from antiphon.pipeline import reference
@@ -19,13 +20,18 @@ from antiphon.simulator.run import simulate
 from antiphon.simulator.sieges import draw_siege
 from tests.mutants.conversation_group_mutants import CONVERSATION_GROUP_MUTANTS
 from tests.mutants.group_mutants import GROUP_MUTANTS
+from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.order_mutants import ORDER_MUTANTS
 from tests.mutants.view_mutants import VIEW_MUTANTS
 from tests.simulation.campaign import explain, make_logs
 from tests.simulation.crowds import run_crowd
+from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
-ALL_MUTANTS = (*MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *CONVERSATION_GROUP_MUTANTS)
+ALL_MUTANTS = (
+    *MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *LIBRARY_MUTANTS, *CONVERSATION_GROUP_MUTANTS
+)  # fmt: skip
+PLAYS = {OPERATIONS: operations_problem, BROADCAST: broadcast_problem, SESSION: session_problem}
 
 
 def symptoms(seed: int, breaks: Sequence[str]) -> str | None:
@@ -51,14 +57,30 @@ def siege_symptoms(seed: int, breaks: Sequence[str], stack: str) -> str | None:
     return next((problem for problem in outcome.problems if any(words in problem for words in expected)), None)
 
 
+def play_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
+    """The same in this seed's plays with the library over the context graph."""
+    for play in breaks:
+        try:
+            problem = PLAYS[play](seed)
+        except AssertionError as error:
+            return f"assertion: {error}"
+        if problem is not None:
+            return problem
+    return None
+
+
+def symptoms_of(mutant: Mutant) -> Callable[[int, Sequence[str]], str | None]:
+    if mutant in LIBRARY_MUTANTS:
+        return play_symptoms
+    return symptoms if mutant in MUTANTS else partial(siege_symptoms, stack=mutant.stack)
+
+
 def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
     """The first seed that catches the mutant."""
+    look = symptoms_of(mutant)
     with mutant.at_large():
         for seed in range(seeds):
-            if mutant in MUTANTS:
-                seen = symptoms(seed, mutant.breaks)
-            else:
-                seen = siege_symptoms(seed, mutant.breaks, mutant.stack)
+            seen = look(seed, mutant.breaks)
             if seen is not None:
                 return {"mutant": mutant.name, "caught": True, "seed": seed, "seen": seen}
     return {"mutant": mutant.name, "caught": False, "seeds": seeds}

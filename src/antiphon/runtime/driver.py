@@ -47,6 +47,7 @@ from antiphon.parts.membership.group import Mark
 from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import CONTACTS, AddressBook
 from antiphon.runtime.clock import Clock
+from antiphon.runtime.conversations import Conversations
 from antiphon.runtime.errors import NodeFailedError
 from antiphon.runtime.events import Barrier, Batch, ViewChange
 from antiphon.runtime.tap import HistoryTap
@@ -124,6 +125,7 @@ class Driver:
         self.tap = tap
         self.clock = clock
         self.transport: Transport | None = None
+        self.conversations: Conversations | None = None
         self.error: NodeFailedError | None = None
         self._stopped = False
         self._loop = asyncio.get_running_loop()
@@ -150,6 +152,10 @@ class Driver:
         self._flushing: list[Flush] = []
 
     def receive(self, datagrams: list[bytes]) -> None:
+        if self.conversations is not None:
+            datagrams = self.conversations.sift(datagrams)
+            if not datagrams:
+                return
         self.step(Receive(datagrams))
 
     def join(
@@ -505,6 +511,8 @@ class Driver:
                 flush.done.set_exception(self.error or ClosedError(f"node {self.process.name!r} was closed"))
         for member in self._members.values():
             member.end(self.error)
+        if self.conversations is not None:
+            self.conversations.end(self.error)
         if self.tap is not None:
             try:
                 self._record_end(self.tap, why)

@@ -32,9 +32,10 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN, Join
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PRIMARY, STATIC
-from antiphon.runtime.address import SocketAddress, is_loopback, join_address, resolve, split_address
+from antiphon.runtime.address import SocketAddress, is_loopback, join_address, reachable, resolve, split_address
 from antiphon.runtime.address_book import CONTACTS
 from antiphon.runtime.clock import Clock
+from antiphon.runtime.conversations import RECOVER_S, Checkpoint, Conversation, Conversations
 from antiphon.runtime.discovery import LOOK_S, Discovery
 from antiphon.runtime.discovery_search import Search
 from antiphon.runtime.driver import FIRST_VIEW, Driver
@@ -323,6 +324,55 @@ class Node:
                 raise UsageError(f"the members {other} and {process} share a name or the address {address}")
             addresses[process] = resolved
         return addresses
+
+    async def open_conversation(self, others: Mapping[str, str], *, keep: bool = False) -> Conversation:
+        """Begin a conversation with `others`, by name and address (runtime/conversations.py). Nothing is sent before
+        the first message; the others call `accept_conversation`. With `keep`, all that is said is kept by all, so that
+        who fails can come back by `restart_conversation`."""
+        talks = self._talks()
+        resolved = {name: await resolve(address, self._family) for name, address in others.items()}
+        for name in others:
+            check_name("process", name)
+        addresses = {name: join_address(address) for name, (_, address) in resolved.items()}
+        if not addresses:
+            raise UsageError("a conversation needs somebody to talk to; name at least one other participant")
+        own = reachable(self._address, self._family, next(iter(resolved.values()))[1])
+        self._running()
+        return talks.open(addresses, own, keep)
+
+    async def accept_conversation(self, timeout_s: float | None = None) -> Conversation:
+        """Wait until somebody begins a conversation with this process, and take part. What was begun before waits, up
+        to a limit. Raises ConversationTimeoutError."""
+        return await self._talks().accept(timeout_s)
+
+    async def restart_conversation(
+        self, checkpoint: Checkpoint, *, again: bool = False, timeout_s: float = RECOVER_S
+    ) -> Conversation:
+        """Come back into a conversation that was begun with `keep`, at the point of the checkpoint, or, with `again`,
+        at the very beginning. The node's incarnation must be higher than before.
+
+        Returns when the graph is here. If it is not after `timeout_s`, because somebody does not answer or nobody has
+        all of it any more, it goes on with what is there: `recovery` tells what is lacking."""
+        conversation = self._talks().restart(checkpoint, () if again else checkpoint.leaves)
+        await conversation.recover(timeout_s)
+        return conversation
+
+    def _talks(self) -> Conversations:
+        driver = self._running()
+        if driver.conversations is None:
+            assert driver.transport is not None
+            driver.conversations = Conversations(
+                self.process.name,
+                self.process.incarnation,
+                self._options,
+                None,
+                broadcast=self._multicast is not None,
+                clock=driver.clock,
+                family=self._family,
+                transport=driver.transport,
+                fail=driver.fail,
+            )
+        return driver.conversations
 
     async def flush(self, domain: str = MAIN.name, *, k: int = 0) -> None:
         """`Group.flush` for all groups of a causality domain at once: before a process turns from one domain to another

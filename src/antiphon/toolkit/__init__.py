@@ -1,11 +1,12 @@
-"""Tools for programs on groups, built on the public API: requests with replies, state
-transfer, clients, hierarchies, rows of feeds."""
+"""Tools for programs on groups and conversations, built on the public API: requests with replies, state transfer,
+clients, hierarchies, rows of feeds, replicated objects."""
 
 from antiphon.toolkit.clients import Client, Diffusion, Missed
 from antiphon.toolkit.errors import GatewayError, StateError, TransferError, UnansweredError
 from antiphon.toolkit.feeds import Feeds
 from antiphon.toolkit.gateway import Gateway
 from antiphon.toolkit.hierarchy import Everywhere, Hierarchy
+from antiphon.toolkit.replicated import ReplicatedObject, commuting, ordered
 from antiphon.toolkit.requests import Reply, Request
 from antiphon.toolkit.service import ClientMessage, Service
 
@@ -19,10 +20,13 @@ __all__ = [
     "GatewayError",
     "Hierarchy",
     "Missed",
+    "ReplicatedObject",
     "Reply",
     "Request",
     "Service",
     "StateError",
     "TransferError",
     "UnansweredError",
+    "commuting",
+    "ordered",
 ]

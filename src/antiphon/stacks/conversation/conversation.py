@@ -1,36 +1,77 @@
-"""One participant's side of a conversation (psync-1989, 2 and 3): its host's image of the graph, and its view.
+"""One participant's side of a conversation (psync-1989, 2, 3 and 5): its host's image of the graph, and its view.
 
 A participant sends in the context of all it has sent or received. It receives what the image has and its view has not,
 in the order in which it was attached, which is an order of the context. It never receives what it sent itself.
 
 Nothing here waits: `send` says no while too much of our own is not stable, `receive` gives None while nothing is there.
 Time comes in by `tick`.
+
+A participant that runs again from a former state says again what it had said since: if that is in the graph, the
+message there is given back and nothing is sent. It must be the same; else the program is not deterministic, and its
+state is not what it was.
+
+With `probing`, what may have been lost at the end is looked for without the application's help: while something is not
+stable and nothing comes, everybody is asked for what follows our leaves, and the first message is resent to those who
+have never said anything, more and more seldom. Without, that is left to `resend`, as in the paper (3.2.2).
 """
 
 from collections import deque
 from hashlib import blake2b
 from typing import Final, final
 
-from antiphon.kernel.errors import MalformedError, UsageError
+from antiphon.kernel.codec import HEADER_SIZE
+from antiphon.kernel.effects import NEVER
+from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.options import Options
+from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.parts.message_graph import GraphView, Mid, Node
-from antiphon.stacks.conversation.image import Image
+from antiphon.stacks.conversation.blast import Blasts
+from antiphon.stacks.conversation.image import EVERYBODY, Image
+from antiphon.stacks.conversation.limits import Limits
+from antiphon.stacks.conversation.recovery import Recovery
 from antiphon.stacks.conversation.wire import (
     ADD,
+    ANSWER,
     ASK,
+    ASK_PARTS,
+    HEARD,
+    NOTED,
+    OPENING,
+    PART,
+    RESENT,
     RESTART,
+    SAID,
     START,
+    Added,
+    Restarted,
     decode_add,
     decode_ask,
+    decode_ask_parts,
+    decode_part,
+    decode_restart,
     decode_start,
+    encode_ask_parts,
     encode_restart,
+    form_of,
     participants_section,
     payload_of,
+    read_section,
     section,
 )
 
-EVERYBODY: Final = -1
+PROBE_NS_MAX: Final = 2000 * MILLISECOND_NS
+"""What may have been lost is looked for at least so often."""
+
+
+class ReplayError(UsageError):
+    """A participant that runs again said something else than before."""
+
+    def __init__(self, mid: Mid) -> None:
+        super().__init__(
+            f"message {mid[1]} of this participant was something else when it was first sent; to come back by running "
+            "again, a program must be deterministic, and get the same messages in the same order (in waves, say)"
+        )
+        self.mid = mid
 
 
 def conversation_id(opener: ProcessId, number: int) -> int:
@@ -48,7 +89,34 @@ def participants_tag(participants: list[ProcessId]) -> int:
 class Conversation:
     """One participant in one conversation."""
 
-    __slots__ = ("_options", "_outstanding", "_unstable_max", "cid", "image", "me", "participants", "restarted", "view")
+    __slots__ = (
+        "_attached",
+        "_blasts",
+        "_greet_at_ns",
+        "_greetings",
+        "_life",
+        "_limited",
+        "_limits",
+        "_options",
+        "_outstanding",
+        "_probe_at_ns",
+        "_probes",
+        "_probing",
+        "_spoken",
+        "_start_size",
+        "_stirred",
+        "addresses",
+        "cid",
+        "image",
+        "keeps",
+        "me",
+        "participants",
+        "records",
+        "recovery",
+        "restarted",
+        "tag",
+        "view",
+    )
 
     def __init__(
         self,
@@ -59,6 +127,10 @@ class Conversation:
         options: Options,
         *,
         keep_bodies: bool = False,
+        limits: Limits | None = None,
+        life: int = 0,
+        probing: bool = False,
+        recording: bool = False,
     ) -> None:
         if me not in participants:
             raise UsageError(f"{me} is not among the participants of the conversation; name it, too")
@@ -66,57 +138,246 @@ class Conversation:
             raise UsageError("a participant is named twice; name each once")
         self.cid = cid
         self.participants = participants
+        self.addresses = addresses
         self.me = participants.index(me)
+        self.keeps = keep_bodies
+        """All that is said is kept, so that whoever fails can come back."""
+        self.tag = participants_tag(participants)
         start = participants_section(participants, addresses)
-        tag = participants_tag(participants)
-        self.image = Image(cid, tag, len(participants), self.me, start, options, keep_bodies=keep_bodies)
+        self._start_size = len(start)
+        self._limits = limits or Limits()
+        self.image = Image(
+            cid,
+            self.tag,
+            len(participants),
+            self.me,
+            start,
+            options,
+            keep_bodies=keep_bodies,
+            limits=self._limits,
+            life=life,
+        )
         self.view = GraphView(self.image.graph)
         self.restarted: list[int] = []
         """Ranks of participants that have said that they are back, for the application to take."""
+        self.records: list[bytes] | None = [] if recording else None
+        """What is to be written to the host's storage, for the runtime to take, in this order, when it likes."""
+        self.recovery: Recovery | None = None
+        """If this participant has come back: how that went."""
         self._options = options
-        self._unstable_max = options.window_packets
+        self._life = life
+        self._blasts = Blasts(options, self._limits)
         self._outstanding: deque[Node] = deque()
+        self._limited = keep_bodies or self._limits.nodes_max > 0
+        self._attached: deque[Node] = deque()
+        """In the order of attachment, where the earliest are to be forgotten at a limit."""
+        self._spoken = 0
+        """How many messages the application has sent, of those that are in the graph."""
+        self._probing = probing
+        self._stirred = False
+        """Something was sent or has come."""
+        self._probe_at_ns = NEVER
+        self._probes = 0
+        self._greet_at_ns = NEVER
+        self._greetings = 0
 
     # ---- the application's side ------------------------------------------------------------------------------------
 
     def may_send(self) -> bool:
-        """Whether little enough of our own is still not stable."""
-        graph = self.image.graph
-        return graph.last[self.me] - graph.stable_to[self.me] < self._unstable_max
+        """Whether the next message goes out: little enough of our own is not stable; or it is a repetition."""
+        return self._may_say(False)
 
-    def send(self, payload: bytes) -> Node:
-        """Send a message in the context of all that was sent or received here; ask `may_send` first."""
-        if not self.may_send():
-            raise UsageError(
-                f"{self._unstable_max} messages of this participant are not stable; receive before sending"
-            )
-        predecessors = [leaf.mid() for leaf in self.view.leaves()]
+    def _may_say(self, urgent: bool) -> bool:
+        graph = self.image.graph
+        if self.is_recovering():
+            return False
+        if self.is_repeating():
+            return True
+        return self.view.received[self.me] == graph.last[self.me] and (urgent or self.image.has_room(self.me))
+
+    def unstable_max(self) -> int:
+        """Messages of one sender that may not be stable."""
+        return self._limits.unstable_max
+
+    def is_recovering(self) -> bool:
+        """Whether this participant is back and its image is not whole yet."""
+        return self.recovery is not None and not self.recovery.done
+
+    def is_repeating(self) -> bool:
+        """Whether the application has yet to say again something that it said in a former life."""
+        graph = self.image.graph
+        while self._spoken < graph.last[self.me]:
+            node = graph.node((self.me, self._spoken + 1))
+            if node is None or node.body is None or form_of(node.body) == SAID:
+                return True
+            self._spoken += 1
+        return False
+
+    def is_replaying(self) -> bool:
+        """Whether the view has not yet reached what this participant said in a former life."""
+        return self.view.received[self.me] < self.image.graph.last[self.me]
+
+    def send(self, payload: bytes, *, urgent: bool = False) -> Node:
+        """Send a message in the context of all that was sent or received here; ask `may_send` first.
+
+        What is urgent goes out whether there is room or not: acknowledgements, for which others may be waiting, and
+        which have a limit of their own (library/talker.py).
+        """
+        if len(payload) > self._limits.message_bytes_max:
+            raise MessageTooLargeError(len(payload), self._limits.message_bytes_max)
+        if not self._may_say(urgent):
+            raise UsageError(self._why_not())
+        if self.is_repeating():
+            return self._repeat(payload)
+        predecessors = self._leaf_mids()
+        if self.me == 0 and not self.image.graph.last[0]:
+            first = section(0, 1, predecessors, payload, self._life)
+            if not self.image.fits(first, self._start_size):
+                self.say(b"", OPENING)
+        return self.say(payload, SAID)
+
+    def note(self, payload: bytes, *, urgent: bool = False) -> Node:
+        """Send something that a participant that runs again will not say again, like an acknowledgement: what it sends
+        then is compared with what it had sent by `send` alone. Ask `may_note` first."""
+        if not self.may_note(urgent):
+            raise UsageError(self._why_not())
+        return self.say(payload, NOTED)
+
+    def may_note(self, urgent: bool = False) -> bool:
+        """Whether nothing of a former life is left to be received or said again, and there is room."""
+        return self._may_say(urgent) and not self.is_repeating()
+
+    def _why_not(self) -> str:
+        if self.is_recovering():
+            return "this participant is back, but does not have the graph yet; wait until its recovery is done"
+        if self.is_replaying():
+            return "this participant has said more in its former life than it has received again; receive first"
+        return (
+            f"{self._limits.unstable_max} messages of this participant, or its share of "
+            f"{self._limits.buffer_bytes_max} bytes, are not stable; receive before sending"
+        )
+
+    def say(self, payload: bytes, form: int) -> Node:
+        """Send a message, the application's or one that the conversation itself needs, whatever the window says."""
+        predecessors = self._leaf_mids()
         number = self.image.graph.last[self.me] + 1
-        node = self.image.send(predecessors, section(self.me, number, predecessors, payload))
+        said = section(self.me, number, predecessors, payload, self._life, form)
+        node = self.image.send(predecessors, said)
         self.view.add(node)
+        self._spoken = number
+        self._take_note(node)
+        return node
+
+    def _leaf_mids(self) -> list[Mid]:
+        return [leaf.mid() for leaf in self.view.leaves()]
+
+    def _repeat(self, payload: bytes) -> Node:
+        """The message that the application sent at this point in its former life."""
+        node = self.image.graph.node((self.me, self._spoken + 1))
+        if node is None or node.body is None:
+            raise UsageError("what this participant said in its former life was forgotten; it cannot be repeated")
+        if payload_of(node.body) != payload:
+            raise ReplayError(node.mid())
+        self._spoken += 1
         return node
 
     def receive(self) -> tuple[Node, bytes] | None:
         """The earliest message that is not in the view yet, and what it says."""
-        if not self._outstanding:
+        if self.is_recovering():
             return None
-        node = self._outstanding.popleft()
-        self.view.add(node)
-        assert node.body is not None, "what is stable was received here"
-        return node, payload_of(node.body)
+        while self._outstanding:
+            node = self._outstanding.popleft()
+            self.view.add(node)
+            assert node.body is not None, "what is stable was received here"
+            if node.sender != self.me and form_of(node.body) in (SAID, NOTED):
+                payload = payload_of(node.body)
+                self._trim()
+                return node, payload
+        return None
+
+    def has_outstanding(self) -> bool:
+        """Whether `receive` may have something."""
+        return bool(self._outstanding) and not self.is_recovering()
 
     def resend(self, node: Node) -> None:
         """Send a message once more, unless it is stable."""
         self.image.resend(node)
 
-    def announce_restart(self) -> None:
-        """Tell all that this participant is back (5.1)."""
-        tag = participants_tag(self.participants)
-        self.image.out.append((EVERYBODY, encode_restart(self.cid, tag, self.me)))
+    def free(self, node: Node) -> int:
+        """Forget a message and all that precede it, as far as they are stable and received; how many (3.3)."""
+        return self.image.graph.free(node) if self.view.holds(node) else 0
+
+    def checkpoint_leaves(self) -> list[Mid]:
+        """What names this point in a checkpoint (5.1)."""
+        if self.is_recovering() or self.is_replaying():
+            raise UsageError("this participant is still on its way back to where it was; take a checkpoint after that")
+        return self._leaf_mids()
 
     def mids(self, nodes: list[Node]) -> list[Mid]:
         """What names these messages in a checkpoint."""
         return [node.mid() for node in nodes]
+
+    def _trim(self) -> None:
+        """Forget the earliest messages where a limit says so."""
+        graph, limits = self.image.graph, self._limits
+        while self._attached:
+            earliest = self._attached[0]
+            if not graph.is_stable(earliest) or not self.view.holds(earliest):
+                return
+            too_many = limits.nodes_max > 0 and graph.nodes > limits.nodes_max
+            if graph.node(earliest.mid()) is not None:
+                if not too_many and graph.body_bytes <= limits.kept_bytes_max:
+                    return
+                graph.free(earliest)
+            self._attached.popleft()
+
+    # ---- coming back -----------------------------------------------------------------------------------------------
+
+    def restore(self, sections: list[bytes]) -> int:
+        """Take what the host's storage has, before the restart; how many messages that gave."""
+        restored = 0
+        for said in sections:
+            try:
+                added = read_section(said, len(self.participants))
+            except MalformedError:
+                continue
+            node = self.image.restore(added)
+            if node is not None:
+                self._outstanding.append(node)
+                restored += 1
+        return restored
+
+    def restart(self, leaves: list[Mid]) -> None:
+        """Come back, with a view that ends in these leaves; without any, from the beginning (5.1, 5.2)."""
+        others = [rank for rank in range(len(self.participants)) if rank != self.me]
+        self.recovery = Recovery(others, leaves, self._options)
+        self.image.strangers = sum(1 << rank for rank in others)
+        self._recover()
+
+    def settle_for_less(self) -> None:
+        """Go on with the part of the history that is here, and without those that have not answered."""
+        if self.recovery is not None and not self.recovery.done:
+            self._begin_view(self.recovery)
+
+    def _recover(self) -> None:
+        """See whether the image is whole."""
+        recovery = self.recovery
+        if recovery is not None and not recovery.done and recovery.is_whole(self.image.graph):
+            self._begin_view(recovery)
+
+    def _begin_view(self, recovery: Recovery) -> None:
+        self.image.strangers = 0
+        recovery.end(self.image.graph)
+        seen = recovery.seen(self.image.graph)
+        later: deque[Node] = deque()
+        for node in self._outstanding:
+            if node.number <= seen[node.sender]:
+                self.view.add(node)
+            else:
+                later.append(node)
+        self._outstanding = later
+        self._spoken = seen[self.me]
+        self.image.lives[self.me] = self._life
 
     # ---- the network's side ----------------------------------------------------------------------------------------
 
@@ -125,20 +386,150 @@ class Conversation:
         count = len(self.participants)
         if via >= count or via == self.me:
             raise MalformedError("rank")
-        if kind in (ADD, START):
-            if kind == ADD:
-                added = decode_add(data, flags, count)
-            else:
-                participants, _, added = decode_start(data, flags)
-                if participants != self.participants:
-                    raise MalformedError("participants")
-            self._outstanding.extend(self.image.receive(added, via, now_ns))
+        via_life = data[HEADER_SIZE - 1]
+        if kind == ADD:
+            self._take_added(decode_add(data, flags, count), via, now_ns, via_life)
+        elif kind == START:
+            participants, _, added = decode_start(data, flags)
+            if participants != self.participants:
+                raise MalformedError("participants")
+            self._take_added(added, via, now_ns, via_life)
         elif kind == ASK:
             wanted, leaves = decode_ask(data, count)
             self.image.receive_ask(wanted, leaves, via, now_ns)
         elif kind == RESTART:
-            self.image.receive_restart(via)
-            if via not in self.restarted:
-                self.restarted.append(via)
+            self._take_restart(via, flags, data, now_ns)
+        elif kind == PART:
+            self._take_part(via, flags, data, now_ns, via_life)
+        elif kind == ASK_PARTS:
+            slicing, ranges = decode_ask_parts(data, count)
+            self.image.receive_ask_parts(slicing, ranges, via)
         else:
             raise MalformedError("kind")
+
+    def _take_added(self, added: Added, via: int, now_ns: int, via_life: int) -> None:
+        self._blasts.forget(added.mid())
+        for node in self.image.receive(added, via, now_ns, via_life):
+            self._outstanding.append(node)
+            self._take_note(node)
+        self._recover()
+
+    def _take_note(self, node: Node) -> None:
+        """A message was attached."""
+        self._stirred = True
+        if self.records is not None and node.body is not None:
+            self.records.append(node.body)
+        if self._limited:
+            self._attached.append(node)
+            self._trim()
+
+    def _take_part(self, via: int, flags: int, data: bytes, now_ns: int, via_life: int) -> None:
+        slicing, index, part = decode_part(data, len(self.participants))
+        if self.image.has(slicing.mid):
+            if flags & RESENT and index == 0:
+                self.image.resend_successors(slicing.mid, via)
+            return
+        if not self.image.is_trusted(via, via_life):
+            return
+        whole = self._blasts.take(slicing, index, part, via, now_ns)
+        if whole is not None:
+            added = read_section(whole, len(self.participants), flags)
+            if added.mid() != slicing.mid or added.life != slicing.life:
+                raise MalformedError("fragment")
+            self._take_added(added, via, now_ns, via_life)
+
+    def _take_restart(self, via: int, flags: int, data: bytes, now_ns: int) -> None:
+        said = decode_restart(data, len(self.participants))
+        recovery = self.recovery
+        if not flags & (ANSWER | HEARD):
+            is_whole = recovery is None or recovery.done or recovery.unheard <= {via}
+            if self.image.receive_restart(via, said.life, is_whole) and via not in self.restarted:
+                self.restarted.append(via)
+        elif recovery is not None and not recovery.done and said.life == self._life:
+            self.image.learn_life(via, said.own_life)
+            self.image.strangers &= ~(1 << via)
+            recovery.unheard.discard(via)
+            if flags & ANSWER:
+                recovery.answer(via, said.leaves)
+                self.image.learn_leaves(via, said.leaves, now_ns)
+                self._recover()
+
+    # ---- who takes part --------------------------------------------------------------------------------------------
+
+    def mask_out(self, rank: int) -> None:
+        """Do not wait for a participant, and do not listen to it (3.2.4)."""
+        if rank == self.me:
+            raise UsageError("a participant cannot mask itself out; close the conversation instead")
+        self.image.mask_out(rank)
+        if self.recovery is not None:
+            self.recovery.forgive(rank)
+            self._recover()
+
+    def mask_in(self, rank: int) -> None:
+        """Wait for a participant again, and listen to it."""
+        self.image.mask_in(rank)
+
+    # ---- time ------------------------------------------------------------------------------------------------------
+
+    def deadline_ns(self) -> int:
+        """When to `tick` next."""
+        due_ns = min(self.image.deadline_ns(), self._blasts.deadline_ns())
+        if self.recovery is not None:
+            due_ns = min(due_ns, self.recovery.deadline_ns())
+        return min(due_ns, self._probe_at_ns, self._greet_at_ns)
+
+    def note_time(self, now_ns: int) -> None:
+        """The time at which something was sent, or has come: from then on it is waited for what may follow."""
+        if not self._probing or not self._stirred:
+            return
+        self._stirred = False
+        self._probes = 0
+        self._probe_at_ns = now_ns + self._options.probe_interval_ns
+        if self._greet_at_ns == NEVER and self._strangers():
+            self._greet_at_ns = now_ns + self._options.probe_interval_ns
+
+    def tick(self, now_ns: int) -> None:
+        """Time has come to it."""
+        self.image.tick(now_ns)
+        for question in self._blasts.tick(now_ns):
+            packet = encode_ask_parts(self.cid, self.tag, self.me, question.slicing, question.ranges)
+            self.image.out.append((question.rank, packet))
+        if self.recovery is not None:
+            for rank in self.recovery.tick(now_ns):
+                said = Restarted(self._life, self._life, [])
+                self.image.out.append((rank, encode_restart(self.cid, self.tag, self.me, 0, said)))
+            if self.recovery.is_stuck(self.image.graph, now_ns):
+                self.image.ask_everybody()
+        if self._probing:
+            self._probe(now_ns)
+
+    def _probe(self, now_ns: int) -> None:
+        self.note_time(now_ns)
+        first_ns = self._options.probe_interval_ns
+        if now_ns >= self._probe_at_ns:
+            self._probe_at_ns = NEVER
+            if not self.is_settled():
+                self._probes += 1
+                self.image.ask_everybody()
+                self._probe_at_ns = now_ns + min(first_ns << min(self._probes, 10), PROBE_NS_MAX)
+        if now_ns >= self._greet_at_ns:
+            self._greet_at_ns = NEVER
+            for rank in self._strangers():
+                self._greetings += 1
+                self.image.resend_first(rank)
+                self._greet_at_ns = now_ns + min(first_ns << min(self._greetings, 10), PROBE_NS_MAX)
+
+    def is_settled(self) -> bool:
+        """Whether everything in the image is stable."""
+        return self.image.graph.last == self.image.graph.stable_to
+
+    def _strangers(self) -> list[int]:
+        """Those who have never said anything, if it is on us to see that they know of the conversation."""
+        ranks = range(len(self.participants))
+        if self.me != min([rank for rank in ranks if not self.image.ignores(rank)]):
+            return []
+        last = self.image.graph.last
+        return [rank for rank in ranks if not last[rank] and rank != self.me and not self.image.ignores(rank)]
+
+
+__all__ = ["EVERYBODY", "Conversation", "ReplayError", "conversation_id", "participants_tag"]

@@ -2,25 +2,52 @@
 
 A message whose predecessors are all here is attached; one that comes too early is held, and after a while what it
 waits for is asked for: first of whoever sent it, who must have it; then of everybody; then the message is given up,
-as if it had never come, and so is what waits for it (3.2.3). If it matters, it will be heard of again.
+as if it had never come, and so is what waits for it (3.2.3). If it matters, it will be heard of again. A held message
+that waits for held ones alone asks for nothing: they do.
 
 A message that comes twice is dropped. If it was resent, its sender thinks that something was lost: what follows it
-here is sent back (3.2.2).
+here is sent back (3.2.2), unless it is stable, and that only: what comes so is not answered in turn, or one message
+would bring back the whole graph, once for each path.
+
+Who asks also tells its leaves. If they are news here, what leads to them is asked for in turn; so two hosts that have
+drifted apart find each other again by one question.
 
 A participant that is masked out is not heard any more, but for messages that somebody else's message, which is held
 here, was sent in the context of (3.2.4).
 
-Limits, each with what happens there (3.3): `held_max` messages held, and `buffer_bytes_max` bytes of messages that are
-held or not stable: what comes beyond is dropped, as if lost on the way. An answer to a request has `ANSWER_MAX` packets
-at most; who lacks more asks again.
+What a host sends it has attached. But if it has failed and come back since, it may have lost that, and its sender may
+give the number again (recovery.py). So each packet with a message tells the life of whoever sends it: it is taken only
+if that is the life in which the host is known to be, or if somebody's held message needs the message. Each message also
+tells the life of its sender. Two messages of one number and two lives are a conflict: whoever sees it was left behind.
+
+Limits, each with what happens there (3.3): limits.py. An answer to a request has ANSWER_MAX messages at most; who lacks
+more asks again.
 """
 
+from collections import deque
 from typing import Final, final
 
+from antiphon.kernel.codec import HEADER_SIZE
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 from antiphon.parts.message_graph import GraphError, MessageGraph, Mid, Node
-from antiphon.stacks.conversation.wire import Added, encode_add, encode_ask, encode_start
+from antiphon.stacks.conversation.blast import BURST, parts_of, step_for
+from antiphon.stacks.conversation.limits import Limits
+from antiphon.stacks.conversation.wire import (
+    ANSWER,
+    HEARD,
+    KEPT,
+    LIFE_MASK,
+    RESENT,
+    Added,
+    Restarted,
+    Slicing,
+    encode_add,
+    encode_ask,
+    encode_restart,
+    encode_start,
+    life_of,
+)
 
 ANSWER_MAX: Final = 64
 ASK_SENDER: Final = 2
@@ -34,30 +61,36 @@ EVERYBODY: Final = -1
 class Held:
     """A message that waits for predecessors."""
 
-    __slots__ = ("added", "lacking", "via")
+    __slots__ = ("added", "at_ns", "lacking", "mark", "tries", "via", "via_life")
 
-    def __init__(self, added: Added, via: int, lacking: int) -> None:
+    def __init__(self, added: Added, via: int, via_life: int, lacking: int, at_ns: int) -> None:
         self.added = added
+        self.via_life = via_life
         self.via = via
         """Who sent it to us, and so has all that precedes it."""
         self.lacking = lacking
         """How many of its predecessors are not here."""
+        self.at_ns = at_ns
+        """When to ask for them."""
+        self.tries = 0
+        self.mark = 0
+        """How much had been recovered when they were last asked for."""
 
     def mid(self) -> Mid:
         return (self.added.sender, self.added.number)
 
 
 @final
-class Question:
-    """What one host is being asked for."""
+class Wish:
+    """Messages that are known to exist, because somebody named them as its leaves."""
 
-    __slots__ = ("at_ns", "tries", "wanted")
+    __slots__ = ("at_ns", "goal", "mark", "tries")
 
-    def __init__(self, wanted: Mid | None, at_ns: int) -> None:
-        self.wanted = wanted
-        """The message that waits, or None: all that follows what is here."""
+    def __init__(self, goal: list[Mid], at_ns: int) -> None:
+        self.goal = goal
         self.at_ns = at_ns
         self.tries = 0
+        self.mark = 0
 
 
 @final
@@ -65,20 +98,33 @@ class Image:
     """One host's copy of the graph of one conversation."""
 
     __slots__ = (
-        "_buffer_bytes_max",
+        "_answered",
         "_conversation",
+        "_due_ns",
         "_held",
         "_held_bytes",
-        "_held_max",
+        "_ignored",
+        "_kept",
+        "_life",
+        "_life_marks",
+        "_limits",
         "_me",
         "_options",
-        "_questions",
+        "_recovered",
+        "_share_bytes",
+        "_sizes",
         "_start",
+        "_step",
         "_tag",
+        "_unstable_bytes",
         "_waiting",
+        "_wishes",
+        "conflict",
         "counts",
         "graph",
+        "lives",
         "out",
+        "strangers",
     )
 
     def __init__(
@@ -91,24 +137,45 @@ class Image:
         options: Options,
         *,
         keep_bodies: bool = False,
-        held_max: int = 1024,
-        buffer_bytes_max: int = 16 * 1024 * 1024,
+        limits: Limits | None = None,
+        life: int = 0,
     ) -> None:
         self.graph = MessageGraph(participants, keep_bodies)
         self._conversation = conversation
         self._tag = tag
         self._me = me
+        self._life = life
         self._start = start
         """Who takes part, as the first message tells it; nothing where everybody knows."""
+        self._kept = keep_bodies
         self._options = options
-        self._held_max = held_max
-        self._buffer_bytes_max = buffer_bytes_max
+        self._limits = limits or Limits()
+        self._share_bytes = self._limits.buffer_bytes_max // participants
+        self._step = step_for(options.packet_bytes_max)
         self._held: dict[Mid, Held] = {}
         self._held_bytes = 0
         self._waiting: dict[Mid, list[Held]] = {}
         """By what is missing: the messages that wait for it."""
-        self._questions: dict[int, Question] = {}
-        """By rank: what this participant is asked for; at most one thing at a time."""
+        self._wishes: dict[int, Wish] = {}
+        """By rank: what this participant is known to have."""
+        self._due_ns = NEVER
+        self._ignored = 0
+        """Bits of those that are not listened to."""
+        self.lives = [0] * participants
+        """The latest life of each participant that was heard of."""
+        self.strangers = 0
+        """Bits of those of whom it is not known, here, in which life they are: what they send is not taken."""
+        self._life_marks: list[list[tuple[int, int]]] = [[] for _ in range(participants)]
+        """By rank: from which number on its attached messages are of which life."""
+        self._sizes: list[deque[tuple[int, int]]] = [deque() for _ in range(participants)]
+        """By rank: number and size of messages that were not stable when last looked at."""
+        self._unstable_bytes = [0] * participants
+        self._recovered = 0
+        """Messages that were attached because they were asked for."""
+        self._answered = 0
+        """The same, since something was last asked for."""
+        self.conflict = False
+        """Two messages of one number were seen: the others went on without this host."""
         self.out: list[tuple[int, bytes]] = []
         """Packets to send, each with the rank of its destination, or EVERYBODY."""
         self.counts: dict[str, int] = {}
@@ -122,137 +189,237 @@ class Image:
     def send(self, predecessors: list[Mid], section: bytes) -> Node:
         """Attach a message of our own, and send it to all."""
         node = self.graph.attach(self._me, self.graph.last[self._me] + 1, predecessors, section)
-        self.out.append((EVERYBODY, self._packet(node, section, False)))
+        self._note(node, life_of(section), len(section))
+        self._emit(EVERYBODY, node, section, 0)
         return node
 
     def resend(self, node: Node) -> None:
         """Send a message to all once more, in case it was lost; nothing happens if it is stable (3.2.2)."""
         if not self.graph.is_stable(node):
-            self._resend_to(EVERYBODY, node, on_suspicion=True)
+            self._resend_to(EVERYBODY, node, RESENT)
 
-    def _resend_to(self, rank: int, node: Node, on_suspicion: bool = False) -> None:
-        """Only what is sent again on suspicion is flagged as resent. If answers were, each that comes twice would bring
-        its successors, and these theirs: the whole graph, from everybody who was asked."""
+    def resend_first(self, rank: int) -> None:
+        """Send the first message of the conversation to a participant that may never have heard of it."""
+        node = self.graph.node((0, 1))
+        if node is not None:
+            self._resend_to(rank, node)
+
+    def _resend_to(self, rank: int, node: Node, flags: int = ANSWER) -> None:
         if node.body is not None:
             self.count("resent")
-            self.out.append((rank, self._packet(node, node.body, on_suspicion)))
+            self._emit(rank, node, node.body, flags)
 
-    def _packet(self, node: Node, section: bytes, resent: bool) -> bytes:
+    def _emit(self, rank: int, node: Node, section: bytes, flags: int) -> None:
         if self._start and node.sender == 0 and node.number == 1:
-            return encode_start(self._conversation, self._tag, self._me, self._start, section, resent)
-        return encode_add(self._conversation, self._tag, self._me, section, resent)
+            flags |= KEPT if self._kept else 0
+            packet = encode_start(self._conversation, self._tag, self._me, self._start, section, flags, self._life)
+            self.out.append((rank, packet))
+        elif self.fits(section):
+            self.out.append((rank, encode_add(self._conversation, self._tag, self._me, section, flags, self._life)))
+        else:
+            slicing = Slicing(node.mid(), life_of(section), len(section), self._step)
+            self._emit_parts(rank, slicing, [(0, min(BURST, slicing.slices()) - 1)], section, flags)
+
+    def _emit_parts(
+        self, rank: int, slicing: Slicing, ranges: list[tuple[int, int]], section: bytes, flags: int
+    ) -> None:
+        for part in parts_of(self._conversation, self._tag, self._me, slicing, ranges, section, flags, self._life):
+            self.out.append((rank, part))
+
+    def fits(self, section: bytes, before: int = 0) -> bool:
+        """Whether a message goes into one packet, with so many bytes before it."""
+        return HEADER_SIZE + before + len(section) <= self._options.packet_bytes_max
+
+    def unstable_bytes(self, rank: int) -> int:
+        """Bytes of a participant's messages that are not stable."""
+        sizes = self._sizes[rank]
+        while sizes and sizes[0][0] <= self.graph.stable_to[rank]:
+            self._unstable_bytes[rank] -= sizes.popleft()[1]
+        return self._unstable_bytes[rank]
+
+    def has_room(self, rank: int, shares: int = 1) -> bool:
+        """Whether a participant has not used up so many shares of what may be unstable."""
+        graph = self.graph
+        unstable = graph.last[rank] - graph.stable_to[rank]
+        return unstable < shares * self._limits.unstable_max and self.unstable_bytes(rank) < shares * self._share_bytes
+
+    def _note(self, node: Node, life: int, size: int) -> None:
+        """A message was attached."""
+        self._sizes[node.sender].append((node.number, size))
+        self._unstable_bytes[node.sender] += size
+        marks = self._life_marks[node.sender]
+        if not marks or marks[-1][1] != life:
+            marks.append((node.number, life))
+        if life > self.lives[node.sender]:
+            self.lives[node.sender] = life
 
     # ---- receiving -------------------------------------------------------------------------------------------------
 
-    def receive(self, added: Added, via: int, now_ns: int) -> list[Node]:
+    def receive(self, added: Added, via: int, now_ns: int, via_life: int = 0) -> list[Node]:
         """A message from the network; which nodes were attached, predecessors first."""
-        mid = (added.sender, added.number)
+        mid = added.mid()
         if added.number <= self.graph.last[added.sender]:
             self._receive_again(added, via)
             return []
         if mid in self._held:
             self.count("duplicate")
             return []
-        if self.graph.is_masked(added.sender) and not self._is_needed(mid):
+        if (self.ignores(added.sender) or not self.is_trusted(via, via_life)) and not self._is_needed(mid):
             self.count("masked")
             return []
-        if self.graph.body_bytes + self._held_bytes + len(added.section) > self._buffer_bytes_max:
-            self.count("overflow")
-            return []
-        missing = self._missing(added)
+        missing = self.graph.missing(added.predecessors)
         if missing:
-            self._hold(added, via, missing, now_ns)
+            self._hold(added, via, via_life, missing, now_ns)
+            return []
+        if not self.has_room(added.sender, 2):  # its sender may know of more that is stable
+            self.count("overflow")
+            if via not in self._wishes:  # what would make room may have been lost
+                self._wish(via, [mid], now_ns + self._options.resend_interval_ns)
             return []
         attached: list[Node] = []
         self._attach(added, attached)
+        if self._answered >= ANSWER_MAX:
+            self._hurry(now_ns)
         return attached
 
-    def _missing(self, added: Added) -> list[Mid]:
-        """What a message waits for; the one before it by the same sender is among its predecessors' past."""
-        return self.graph.missing(added.predecessors)
+    def has(self, mid: Mid) -> bool:
+        """Whether a message is attached, or held."""
+        return mid[1] <= self.graph.last[mid[0]] or mid in self._held
 
     def _receive_again(self, added: Added, via: int) -> None:
         self.count("duplicate")
-        if not added.resent:
-            return
-        node = self.graph.node((added.sender, added.number))
+        if added.life != self._life_at(added.mid()):
+            self.count("conflict")
+            if added.life > self._life_at(added.mid()):
+                self.conflict = True
+        elif added.resent:
+            self.resend_successors(added.mid(), via)
+
+    def resend_successors(self, mid: Mid, rank: int) -> None:
+        """Somebody thinks that answers to a message were lost (3.2.2)."""
+        node = self.graph.node(mid)
         if node is not None:
             for successor in node.successors:
-                self._resend_to(via, successor)
+                if not self.graph.is_stable(successor):
+                    self._resend_to(rank, successor)
 
-    def _is_needed(self, mid: Mid) -> bool:
-        """Whether a held message of somebody who is not masked was sent in the context of this one.
+    def _life_at(self, mid: Mid) -> int:
+        """In which life a participant sent a message that is attached."""
+        life = 0
+        for number, marked in self._life_marks[mid[0]]:
+            if number > mid[1]:
+                break
+            life = marked
+        return life
 
-        It may be so by way of other held messages. Who needs a message needs all that its sender had sent before.
-        """
-        needed: dict[int, int] = {}
-        """By rank, up to which number."""
-        growing = True
-        while growing:
-            growing = False
-            for held in self._held.values():
-                added = held.added
-                if self.graph.is_masked(added.sender) and added.number > needed.get(added.sender, 0):
-                    continue
-                for rank, number in added.predecessors:
-                    if number > needed.get(rank, 0):
-                        needed[rank] = number
-                        growing = True
-        return mid[1] <= needed.get(mid[0], 0)
-
-    def _hold(self, added: Added, via: int, missing: list[Mid], now_ns: int) -> None:
-        if len(self._held) >= self._held_max:
+    def _hold(self, added: Added, via: int, via_life: int, missing: list[Mid], now_ns: int) -> None:
+        size = len(added.section)
+        if len(self._held) >= self._limits.held_max or self._held_bytes + size > self._limits.held_bytes_max:
             self.count("overflow")
             return
-        held = Held(added, via, len(missing))
+        held = Held(added, via, via_life, len(set(missing)), now_ns + self._options.gap_delay_ns)
         self._held[held.mid()] = held
-        self._held_bytes += len(added.section)
-        for mid in missing:
+        self._held_bytes += size
+        for mid in set(missing):
             self._waiting.setdefault(mid, []).append(held)
-        if via not in self._questions:
-            self._questions[via] = Question(held.mid(), now_ns + self._options.gap_delay_ns)
+        self._due_ns = min(self._due_ns, held.at_ns)
 
     def _attach(self, added: Added, attached: list[Node]) -> None:
         """Attach a message, and what was held for it."""
         ready = [added]
         while ready:
             following = ready.pop()
-            try:
-                node = self.graph.attach(following.sender, following.number, following.predecessors, following.section)
-            except GraphError:
+            node = self._attach_one(following)
+            if node is None:
                 self.count("contradiction")
-                self._give_up_behind((following.sender, following.number))
+                self._give_up_behind(following.mid())
                 continue
             attached.append(node)
+            if following.answers:
+                self._recovered += 1
+                self._answered += 1
             for held in self._waiting.pop(node.mid(), ()):
                 held.lacking -= 1
-                if not held.lacking and held.mid() in self._held:
+                if not held.lacking and self._held.get(held.mid()) is held:
                     self._drop(held)
                     ready.append(held.added)
+
+    def _attach_one(self, added: Added) -> Node | None:
+        marks = self._life_marks[added.sender]
+        if marks and added.life < marks[-1][1]:
+            return None
+        try:
+            node = self.graph.attach(added.sender, added.number, added.predecessors, added.section)
+        except GraphError:
+            return None
+        self._note(node, added.life, len(added.section))
+        return node
 
     def _drop(self, held: Held) -> None:
         """No longer held."""
         del self._held[held.mid()]
         self._held_bytes -= len(held.added.section)
 
+    def restore(self, added: Added) -> Node | None:
+        """A message out of the host's own storage; None if it does not follow what is here."""
+        if added.number <= self.graph.last[added.sender] or self.graph.missing(added.predecessors):
+            return None
+        return self._attach_one(added)
+
     # ---- asking for what is missing --------------------------------------------------------------------------------
 
     def receive_ask(self, wanted: Mid | None, leaves: list[Mid], via: int, now_ns: int) -> None:
         """Somebody lacks something; and its leaves may be news here."""
-        for node in self.graph.between(leaves, wanted)[:ANSWER_MAX]:
+        for node in self.graph.between(leaves, wanted, ANSWER_MAX, via):
             self._resend_to(via, node)
-        if self.graph.missing(leaves):
-            self.lacks(via, now_ns)
+        self.learn_leaves(via, leaves, now_ns)
 
-    def lacks(self, via: int, now_ns: int) -> None:
-        """Somebody has messages that are not here: they may be on the way, else they are asked for."""
-        if via not in self._questions:
-            self._questions[via] = Question(None, now_ns + self._options.gap_delay_ns)
+    def learn_leaves(self, via: int, leaves: list[Mid], now_ns: int) -> None:
+        """A participant has these; whatever is missing here is asked for."""
+        missing = self.graph.missing(leaves)
+        if missing and via not in self._wishes and not self._ignored >> via & 1:
+            self._wish(via, missing, now_ns + self._options.gap_delay_ns)
 
-    def receive_restart(self, via: int) -> None:
-        """A participant is back: it gets the leaves, and asks for what precedes them by itself (5.1)."""
-        for leaf in self.graph.leaves():
+    def receive_ask_parts(self, slicing: Slicing, ranges: list[tuple[int, int]], via: int) -> None:
+        """Somebody lacks slices of a message."""
+        node = self.graph.node(slicing.mid)
+        if node is None or node.body is None:
+            return
+        body = node.body
+        if slicing.is_like(Slicing(slicing.mid, life_of(body), len(body), self._step)):
+            self._emit_parts(via, slicing, ranges, body, ANSWER)
+
+    def receive_restart(self, via: int, life: int, is_whole: bool) -> bool:
+        """A participant is back: it gets the leaves, and asks for what precedes them by itself (5.1).
+
+        Whether that is news. `is_whole`: whether this host can answer; one that is back itself may not yet.
+        """
+        if life < self.lives[via]:
+            self.count("stale")
+            return False
+        news = self.learn_life(via, life)
+        leaves = self.graph.leaves() if is_whole else []
+        said = Restarted(life, self._life, [leaf.mid() for leaf in leaves])
+        flags = ANSWER if is_whole else HEARD
+        self.out.append((via, encode_restart(self._conversation, self._tag, self._me, flags, said)))
+        for leaf in leaves:
             self._resend_to(via, leaf)
+        return news
+
+    def learn_life(self, rank: int, life: int) -> bool:
+        """A participant is in this life; whether that is news. What it sent in a former one is not taken any more."""
+        if life <= self.lives[rank]:
+            return False
+        self.lives[rank] = life
+        self._drop_ignored()
+        return True
+
+    def is_trusted(self, rank: int, life: int) -> bool:
+        """Whether a packet from a participant, with so much of its life, is from the life in which it is known to be:
+        what it sends in that has been attached there."""
+        if self.strangers >> rank & 1:
+            return False
+        return not self.lives[rank] or life == self.lives[rank] & LIFE_MASK
 
     def ask_everybody(self) -> None:
         """Ask all for whatever follows what is here; they also learn what is here."""
@@ -260,66 +427,151 @@ class Image:
 
     def _ask(self, rank: int, wanted: Mid | None) -> None:
         self.count("asked")
+        self._answered = 0
         leaves = [leaf.mid() for leaf in self.graph.leaves()]
         self.out.append((rank, encode_ask(self._conversation, self._tag, self._me, wanted, leaves)))
 
+    def _wish(self, rank: int, goal: list[Mid], at_ns: int) -> None:
+        self._wishes[rank] = Wish(goal, at_ns)
+        self._due_ns = min(self._due_ns, at_ns)
+
     def deadline_ns(self) -> int:
-        return min([question.at_ns for question in self._questions.values()], default=NEVER)
+        return self._due_ns
 
     def tick(self, now_ns: int) -> None:
         """Ask again for what is still missing, or give up."""
-        for rank, question in list(self._questions.items()):
-            if question.at_ns > now_ns:
-                continue
-            if question.wanted is None:
-                del self._questions[rank]
-                self._ask(rank, None)
-            elif question.wanted not in self._held:
-                self._ask_for_another(rank, now_ns)
-            elif question.tries >= ASK_SENDER + ASK_EVERYBODY:
-                self._give_up(question.wanted)
-                self._ask_for_another(rank, now_ns)
-            else:
-                self._ask(rank if question.tries < ASK_SENDER else EVERYBODY, question.wanted)
-                interval_ns = self._options.resend_interval_ns << min(question.tries, 10)
-                question.at_ns = now_ns + min(interval_ns, self._options.resend_interval_ns_max)
-                question.tries += 1
+        if now_ns < self._due_ns:
+            return
+        for held in list(self._held.values()):
+            if held.at_ns <= now_ns and self._held.get(held.mid()) is held:
+                self._pursue(held, now_ns)
+        for rank, wish in list(self._wishes.items()):
+            if wish.at_ns <= now_ns:
+                self._pursue_wish(rank, wish, now_ns)
+        self._due_ns = NEVER
+        for held in self._held.values():
+            self._due_ns = min(self._due_ns, held.at_ns)
+        for wish in self._wishes.values():
+            self._due_ns = min(self._due_ns, wish.at_ns)
 
-    def _ask_for_another(self, rank: int, now_ns: int) -> None:
-        """What a host was asked for is here, or given up; something else that it sent may still wait."""
-        del self._questions[rank]
-        for mid, held in self._held.items():
-            if held.via == rank:
-                self._questions[rank] = Question(mid, now_ns + self._options.gap_delay_ns)
-                return
+    def _pursue(self, held: Held, now_ns: int) -> None:
+        """It is time to ask for what a held message lacks."""
+        if all(self.has(mid) for mid in held.added.predecessors):
+            held.at_ns = now_ns + self._options.resend_interval_ns
+            return
+        if held.mark != self._recovered and held.tries:
+            held.tries = 1  # the answers help
+        if held.tries >= ASK_SENDER + ASK_EVERYBODY:
+            self._give_up(held.mid())
+            return
+        self._ask(held.via if held.tries < ASK_SENDER else EVERYBODY, held.mid())
+        held.mark = self._recovered
+        held.at_ns = now_ns + self._interval_ns(held.tries)
+        held.tries += 1
+
+    def _pursue_wish(self, rank: int, wish: Wish, now_ns: int) -> None:
+        wish.goal = self.graph.missing(wish.goal)
+        if wish.mark != self._recovered and wish.tries:
+            wish.tries = 1
+        if not wish.goal or wish.tries >= ASK_SENDER + ASK_EVERYBODY:
+            del self._wishes[rank]
+            return
+        self._ask(rank if wish.tries < ASK_SENDER else EVERYBODY, None)
+        wish.mark = self._recovered
+        wish.at_ns = now_ns + self._interval_ns(wish.tries)
+        wish.tries += 1
+
+    def _interval_ns(self, tries: int) -> int:
+        return min(self._options.resend_interval_ns << min(tries, 10), self._options.resend_interval_ns_max)
+
+    def _hurry(self, now_ns: int) -> None:
+        """An answer was taken in whole: there may be more where it came from."""
+        self._answered = 0
+        self._due_ns = now_ns
+        for held in self._held.values():
+            if held.tries:
+                held.at_ns = now_ns
+        for wish in self._wishes.values():
+            if wish.tries:
+                wish.at_ns = now_ns
 
     def _give_up(self, mid: Mid) -> None:
-        """Forget a held message, and those that wait for it."""
-        held = self._held.get(mid)
-        if held is None:
-            return
-        self.count("given_up")
-        self._drop(held)
-        for predecessor in held.added.predecessors:
-            waiting = self._waiting.get(predecessor)
-            if waiting is not None and held in waiting:
-                waiting.remove(held)
-                if not waiting:
-                    del self._waiting[predecessor]
-        self._give_up_behind(mid)
+        """Forget a held message, and those that wait for it, and so on."""
+        doomed = [mid]
+        while doomed:
+            held = self._held.get(doomed.pop())
+            if held is None:
+                continue
+            self.count("given_up")
+            self._drop(held)
+            for predecessor in held.added.predecessors:
+                waiting = self._waiting.get(predecessor)
+                if waiting is not None and held in waiting:
+                    waiting.remove(held)
+                    if not waiting:
+                        del self._waiting[predecessor]
+            doomed += [waiting.mid() for waiting in self._waiting.get(held.mid(), ())]
 
     def _give_up_behind(self, mid: Mid) -> None:
-        for waiting in self._waiting.pop(mid, []):
+        for waiting in list(self._waiting.get(mid, ())):
             self._give_up(waiting.mid())
 
-    # ---- masks -----------------------------------------------------------------------------------------------------
+    # ---- whom to listen to -----------------------------------------------------------------------------------------
 
     def mask_out(self, rank: int) -> None:
         """Do not wait for a participant, and do not listen to it."""
         self.graph.mask_out(rank)
+        self.ignore(rank)
 
     def mask_in(self, rank: int) -> None:
+        """Wait for a participant again, and listen to it."""
         self.graph.mask_in(rank)
+        self.listen(rank)
+
+    def ignore(self, rank: int) -> None:
+        """Listen to a participant no more, but for what others' messages need; stability still waits for it."""
+        self._ignored |= 1 << rank
+        self._drop_ignored()
+
+    def listen(self, rank: int) -> None:
+        self._ignored &= ~(1 << rank)
+
+    def ignores(self, rank: int) -> bool:
+        return bool(self._ignored >> rank & 1)
+
+    def _is_unwanted(self, held: Held) -> bool:
+        """Whether a held message would not be taken if it came now, but for others' sake."""
+        return self.ignores(held.added.sender) or not self.is_trusted(held.via, held.via_life)
+
+    def _drop_ignored(self) -> None:
+        """Let go of held messages that would not be taken if they came now."""
+        needed = self._needed()
+        for mid, held in list(self._held.items()):
+            if self._is_unwanted(held) and mid[1] > needed[mid[0]]:
+                self._give_up(mid)
+
+    def _is_needed(self, mid: Mid) -> bool:
+        """Whether a held message of somebody who is listened to was sent in the context of this one."""
+        return bool(self._held) and mid[1] <= self._needed()[mid[0]]
+
+    def _needed(self) -> list[int]:
+        """Up to which number the messages of each participant are needed by held messages of those listened to.
+
+        It may be so by way of other held messages. Who needs a message needs all that its sender had sent before.
+        """
+        needed = [0] * self.graph.participants
+        growing = True
+        while growing:
+            growing = False
+            for held in self._held.values():
+                added = held.added
+                if self._is_unwanted(held) and added.number > needed[added.sender]:
+                    continue
+                for rank, number in added.predecessors:
+                    if number > needed[rank]:
+                        needed[rank] = number
+                        growing = True
+        return needed
 
     def held(self) -> int:
         """How many messages wait for their predecessors."""

@@ -33,11 +33,11 @@ class Waves:
         self.count += 1
 
     def take(self) -> list[Node]:
-        """The messages whose place has become known, in order."""
+        """The messages whose place has become known, in order; to be asked when all that has come is in the view."""
         result: list[Node] = []
         while self._committed < self._graph.stable_wave:
             self._committed += 1
-            wave = self._waves.pop(self._committed)
+            wave = self._waves.pop(self._committed, [])  # of what the conversation itself says nothing is told here
             wave.sort(key=_sender)
             result.extend(wave)
         self.count -= len(result)

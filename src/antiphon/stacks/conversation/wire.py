@@ -3,15 +3,26 @@
 The outer layer names the conversation (`group`: its cid), a digest of its participants (`tag`), and the participant
 that sends the packet.
 
-AN  add node             sender u16 | number u64 | predecessors u16 | (rank u16, number u64) each | body
-                         Flag RESENT: whoever has it already sends back what follows it. The sender of the message
-                         need not be that of the packet: any host may resend any message that it holds.
+AN  add node             sender u16 | number u64 | life u32 | form u8 | predecessors u16 | (rank u16, number u64) each
+                         | body
+                         Flag RESENT: whoever has it already sends back what follows it. Flag ANSWER: it was asked for,
+                         or sent back; nothing more is. The sender of the message need not be that of the packet: any
+                         host may resend any message that it holds. `life` counts the lives of the sender; `form` is
+                         SAID for what the application says, else it is a message that the conversation itself needs.
 SC  start conversation   participants u16 | (incarnation u64, name length u16, address length u16, name, address) each
                          | an AN's fields: the first message, of participant 0
+                         Flag KEPT: everybody keeps what was said, so that whoever fails can come back.
 RR  retransmission       wanted: rank u16, number u64 (0: none) | leaves u16 | (rank u16, number u64) each
     request              resend what lies between these leaves and the wanted message, exclusive; all that follows the
                          leaves if none is wanted; all there is if there are no leaves
-RS  restart              nothing: the outer layer tells who is back
+RS  restart              life u32 | own life u32 | leaves u16 | (rank u16, number u64) each
+                         The outer layer tells who is back, in which life. Flag HEARD: to whoever is back in this life,
+                         by somebody who is back itself and has no answer yet. Flag ANSWER: the same, and the leaves of
+                         the image here. `own life` is that of whoever sends the packet.
+part of an AN            sender u16 | number u64 | life u32 | size u32 | step u32 | index u32 | bytes
+                         `step` bytes, from `index` times `step` on, of an AN's fields, which are `size` bytes long
+request for parts        sender u16 | number u64 | life u32 | size u32 | step u32 | ranges u16
+                         | (first u32, last u32) each
 
 Decoding checks lengths and ranks; what the numbers may be is for the image to judge.
 """
@@ -28,11 +39,28 @@ START: Final = 7
 ADD: Final = 8
 ASK: Final = 9
 RESTART: Final = 10
+PART: Final = 11
+ASK_PARTS: Final = 12
+KINDS: Final = (START, ADD, ASK, RESTART, PART, ASK_PARTS)
 
 RESENT: Final = 1
+KEPT: Final = 2
+ANSWER: Final = 4
+HEARD: Final = 8
+LIFE_MASK: Final = 0xFF
+"""So much of the life of whoever sends it is in the outer layer of each packet with a message, as its `level`."""
 
-_ADD: Final = Struct("<HQH")
-_ADD_SIZE: Final = 12
+SAID: Final = 0
+"""The application's."""
+OPENING: Final = 1
+"""The first message of a conversation whose opener's own first message does not fit beside the participants."""
+REMOVAL: Final = 2
+"""About who takes part (removal.py)."""
+NOTED: Final = 3
+"""The application's, but not for it to say again when it runs again: an acknowledgement, say."""
+
+_ADD: Final = Struct("<HQIBH")
+_ADD_SIZE: Final = 17
 _MID: Final = Struct("<HQ")
 MID_SIZE: Final = 10
 _COUNT: Final = Struct("<H")
@@ -40,8 +68,18 @@ _COUNT_SIZE: Final = 2
 _PARTICIPANT: Final = Struct("<QHH")
 _PARTICIPANT_SIZE: Final = 12
 ADDRESS_BYTES_MAX: Final = 200
+_LIFE: Final = Struct("<IIH")
+_LIFE_SIZE: Final = 10
+_PART: Final = Struct("<HQIIII")
+_PART_SIZE: Final = 26
+_ASK_PARTS: Final = Struct("<HQIIIH")
+_ASK_PARTS_SIZE: Final = 24
+_RANGE: Final = Struct("<II")
+_RANGE_SIZE: Final = 8
+RANGES_MAX: Final = 32
 
 ADD_OVERHEAD: Final = HEADER_SIZE + _ADD_SIZE
+PART_OVERHEAD: Final = HEADER_SIZE + _PART_SIZE
 
 
 @final
@@ -49,19 +87,37 @@ class Added:
     """A message as it came: who sent it, its number and its immediate predecessors; `section` is all that was said of
     it, for whoever asks for it again."""
 
-    __slots__ = ("number", "predecessors", "resent", "section", "sender")
+    __slots__ = ("answers", "form", "life", "number", "predecessors", "resent", "section", "sender")
 
-    def __init__(self, section: bytes, sender: int, number: int, predecessors: list[Mid], resent: bool) -> None:
+    def __init__(
+        self,
+        section: bytes,
+        sender: int,
+        number: int,
+        predecessors: list[Mid],
+        resent: bool,
+        life: int = 0,
+        form: int = SAID,
+        answers: bool = False,
+    ) -> None:
         self.section = section
         self.sender = sender
         self.number = number
         self.predecessors = predecessors
         self.resent = resent
+        """The application of whoever sent the packet thinks that something was lost."""
+        self.answers = answers
+        """It was asked for, or may have been missed."""
+        self.life = life
+        self.form = form
+
+    def mid(self) -> Mid:
+        return (self.sender, self.number)
 
 
 def payload_start(section: bytes) -> int:
     """Where in a section that begins what the application said."""
-    return payload_start_after(int(_ADD.unpack_from(section)[2]))
+    return payload_start_after(int(_ADD.unpack_from(section)[4]))
 
 
 def payload_start_after(predecessors: int) -> int:
@@ -72,6 +128,16 @@ def payload_start_after(predecessors: int) -> int:
 def payload_of(section: bytes) -> bytes:
     """What the application said."""
     return section[payload_start(section) :]
+
+
+def form_of(section: bytes) -> int:
+    """What kind of message it is."""
+    return int(_ADD.unpack_from(section)[3])
+
+
+def life_of(section: bytes) -> int:
+    """In which life its sender sent it."""
+    return int(_ADD.unpack_from(section)[2])
 
 
 def _mids(mids: list[Mid]) -> bytes:
@@ -92,25 +158,33 @@ def _read_mids(data: bytes, position: int, count: int, participants: int) -> lis
     return mids
 
 
-def section(sender: int, number: int, predecessors: list[Mid], payload: bytes) -> bytes:
+def section(
+    sender: int, number: int, predecessors: list[Mid], payload: bytes, life: int = 0, form: int = SAID
+) -> bytes:
     """What is said of a message, the same in every packet that carries it."""
-    return _ADD.pack(sender, number, len(predecessors)) + _mids(predecessors) + payload
+    return _ADD.pack(sender, number, life, form, len(predecessors)) + _mids(predecessors) + payload
 
 
-def encode_add(conversation: int, tag: int, via: int, section: bytes, resent: bool) -> bytes:
+def encode_add(conversation: int, tag: int, via: int, section: bytes, flags: int, life: int = 0) -> bytes:
     """A message, sent by participant `via`, be it its own or another's."""
-    return seal(ADD, conversation, tag, via, RESENT if resent else 0, 0, [section])
+    return seal(ADD, conversation, tag, via, flags, life & LIFE_MASK, [section])
 
 
 def decode_add(data: bytes, flags: int, participants: int, position: int = HEADER_SIZE) -> Added:
     """Raises MalformedError."""
     if len(data) < position + _ADD_SIZE:
         raise MalformedError("length")
-    sender, number, count = _ADD.unpack_from(data, position)
+    sender, number, life, form, count = _ADD.unpack_from(data, position)
     predecessors = _read_mids(data, position + _ADD_SIZE, count, participants)
     if sender >= participants or number == 0:
         raise MalformedError("number")
-    return Added(data[position:], int(sender), int(number), predecessors, bool(flags & RESENT))
+    resent, answers = bool(flags & RESENT), bool(flags & ANSWER)
+    return Added(data[position:], int(sender), int(number), predecessors, resent, int(life), int(form), answers)
+
+
+def read_section(said: bytes, participants: int, flags: int = 0) -> Added:
+    """A message, from what is said of it alone. Raises MalformedError."""
+    return decode_add(said, flags, participants, 0)
 
 
 def participants_section(participants: list[ProcessId], addresses: list[str]) -> bytes:
@@ -122,9 +196,11 @@ def participants_section(participants: list[ProcessId], addresses: list[str]) ->
     return b"".join(parts)
 
 
-def encode_start(conversation: int, tag: int, via: int, participants: bytes, section: bytes, resent: bool) -> bytes:
+def encode_start(
+    conversation: int, tag: int, via: int, participants: bytes, section: bytes, flags: int, life: int = 0
+) -> bytes:
     """The first message of a conversation."""
-    return seal(START, conversation, tag, via, RESENT if resent else 0, 0, [participants, section])
+    return seal(START, conversation, tag, via, flags, life & LIFE_MASK, [participants, section])
 
 
 def decode_start(data: bytes, flags: int) -> tuple[list[ProcessId], list[str], Added]:
@@ -179,6 +255,104 @@ def decode_ask(data: bytes, participants: int) -> tuple[Mid | None, list[Mid]]:
     return (int(rank), int(number)) if number else None, leaves
 
 
-def encode_restart(conversation: int, tag: int, via: int) -> bytes:
-    """Tell everybody that this participant is back."""
-    return seal(RESTART, conversation, tag, via, 0, 0, [])
+@final
+class Restarted:
+    """What is said when somebody is back: in which life, the life of whoever says it, and the leaves of its image."""
+
+    __slots__ = ("leaves", "life", "own_life")
+
+    def __init__(self, life: int, own_life: int, leaves: list[Mid]) -> None:
+        self.life = life
+        self.own_life = own_life
+        self.leaves = leaves
+
+
+def encode_restart(conversation: int, tag: int, via: int, flags: int, said: Restarted) -> bytes:
+    """Tell everybody that this participant is back, or answer that."""
+    head = _LIFE.pack(said.life, said.own_life, len(said.leaves))
+    return seal(RESTART, conversation, tag, via, flags, 0, [head, _mids(said.leaves)])
+
+
+def decode_restart(data: bytes, participants: int) -> Restarted:
+    """Raises MalformedError."""
+    if len(data) < HEADER_SIZE + _LIFE_SIZE:
+        raise MalformedError("length")
+    life, own_life, count = _LIFE.unpack_from(data, HEADER_SIZE)
+    leaves = _read_mids(data, HEADER_SIZE + _LIFE_SIZE, count, participants)
+    if len(data) != HEADER_SIZE + _LIFE_SIZE + MID_SIZE * int(count):
+        raise MalformedError("length")
+    return Restarted(int(life), int(own_life), leaves)
+
+
+@final
+class Slicing:
+    """Which message was cut up, and how: `size` bytes, in slices of `step`."""
+
+    __slots__ = ("life", "mid", "size", "step")
+
+    def __init__(self, mid: Mid, life: int, size: int, step: int) -> None:
+        self.mid = mid
+        self.life = life
+        self.size = size
+        self.step = step
+
+    def slices(self) -> int:
+        return -(-self.size // self.step)
+
+    def is_like(self, other: "Slicing") -> bool:
+        return self.life == other.life and self.size == other.size and self.step == other.step
+
+
+def encode_part(
+    conversation: int, tag: int, via: int, slicing: Slicing, index: int, section: bytes, flags: int, life: int = 0
+) -> bytes:
+    """One slice of a message."""
+    start = index * slicing.step
+    head = _PART.pack(*slicing.mid, slicing.life, slicing.size, slicing.step, index)
+    part = section[start : start + slicing.step]
+    return seal(PART, conversation, tag, via, flags, life & LIFE_MASK, [head, part])
+
+
+def decode_part(data: bytes, participants: int) -> tuple[Slicing, int, bytes]:
+    """Of which message, which slice, and its bytes. Raises MalformedError."""
+    if len(data) < PART_OVERHEAD:
+        raise MalformedError("length")
+    sender, number, life, size, step, index = _PART.unpack_from(data, HEADER_SIZE)
+    slicing = _slicing(sender, number, life, size, step, participants)
+    part = data[PART_OVERHEAD:]
+    if index >= slicing.slices() or len(part) != min(slicing.step, slicing.size - index * slicing.step):
+        raise MalformedError("fragment")
+    return slicing, int(index), part
+
+
+def encode_ask_parts(conversation: int, tag: int, via: int, slicing: Slicing, ranges: list[tuple[int, int]]) -> bytes:
+    """Ask for slices of a message, each range from its first to its last."""
+    head = _ASK_PARTS.pack(*slicing.mid, slicing.life, slicing.size, slicing.step, len(ranges))
+    return seal(ASK_PARTS, conversation, tag, via, 0, 0, [head, *[_RANGE.pack(*pair) for pair in ranges]])
+
+
+def decode_ask_parts(data: bytes, participants: int) -> tuple[Slicing, list[tuple[int, int]]]:
+    """Of which message, and which ranges of slices. Raises MalformedError."""
+    position = HEADER_SIZE + _ASK_PARTS_SIZE
+    if len(data) < position:
+        raise MalformedError("length")
+    sender, number, life, size, step, count = _ASK_PARTS.unpack_from(data, HEADER_SIZE)
+    slicing = _slicing(sender, number, life, size, step, participants)
+    if count > RANGES_MAX or len(data) != position + _RANGE_SIZE * int(count):
+        raise MalformedError("length")
+    ranges: list[tuple[int, int]] = []
+    for _ in range(count):
+        first, last = _RANGE.unpack_from(data, position)
+        position += _RANGE_SIZE
+        if first > last or last >= slicing.slices():
+            raise MalformedError("fragment")
+        ranges.append((int(first), int(last)))
+    return slicing, ranges
+
+
+def _slicing(sender: int, number: int, life: int, size: int, step: int, participants: int) -> Slicing:
+    if sender >= participants or number == 0:
+        raise MalformedError("number")
+    if step == 0 or size == 0:
+        raise MalformedError("fragment")
+    return Slicing((int(sender), int(number)), int(life), int(size), int(step))

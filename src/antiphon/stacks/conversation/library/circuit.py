@@ -1,0 +1,61 @@
+"""A virtual circuit: both ends send a stream of messages, and each comes once, in order (psync-1989, 4.1).
+
+The graph does all the work: it keeps the order of each sender, it knows what was received, and a message sent in the
+context of others acknowledges them. What is left is the window: a participant sends no more while so many of its
+messages are not stable. With a window of one that is stop and wait, and the graph of a one-way stream is a line. As
+long as both ends have something to say there are no acknowledgements but their messages (talker.py).
+
+Any number of participants may share a circuit; with two it is the usual one.
+"""
+
+from typing import final
+
+from antiphon.parts.message_graph import Node
+from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.stacks.conversation.library.frames import DATA, framed
+from antiphon.stacks.conversation.library.talker import Manner, Talker
+
+
+@final
+class Circuit:
+    """One end of a circuit."""
+
+    __slots__ = ("_talker",)
+
+    def __init__(self, conversation: Conversation, manner: Manner) -> None:
+        self._talker = Talker(conversation, manner)
+
+    def begin(self) -> None:
+        """Start the conversation, if that is ours to do and there is nothing to say yet."""
+        self._talker.begin()
+
+    def laggards(self) -> list[int]:
+        return self._talker.laggards()
+
+    def may_offer(self) -> bool:
+        return self._talker.may_offer()
+
+    def offer(self, payload: bytes) -> None:
+        """Have a message sent as soon as the window lets it; ask `may_offer` first."""
+        self._talker.offer(framed(DATA, payload))
+
+    def outstanding(self) -> int:
+        """Messages of ours that were not sent yet, or not acknowledged."""
+        return self._talker.outstanding()
+
+    def is_broken(self) -> bool:
+        """Whether all tries to get an acknowledgement were in vain; it may still come."""
+        return bool(self._talker.laggards())
+
+    def poll(self, now_ns: int) -> list[tuple[Node, bytes]]:
+        """Receive, send, acknowledge, try again, as it is time; what the other end has said."""
+        got: list[tuple[Node, bytes]] = []
+        while (one := self._talker.receive(now_ns)) is not None:
+            if one[1] == DATA:
+                got.append((one[0], one[2]))
+        self._talker.send_some()
+        self._talker.settle(now_ns)
+        return got
+
+    def deadline_ns(self) -> int:
+        return self._talker.deadline_ns()

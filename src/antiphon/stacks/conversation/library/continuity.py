@@ -1,0 +1,66 @@
+"""Conversational continuity: two participants speak by turns, each answering what the other said (psync-1989, 4.1).
+
+Every message is in the context of the one before it and acknowledges it: the graph is a line, and there are no messages
+but the application's, to begin and to end with neither. Who waits for an answer sends its last message again when a
+time-out passes; the other, if it has answered, sends its answer again by the rule for what was resent.
+
+The application knows from what was said when the conversation is over. Who said the last word gets no answer to it, and
+cannot know that it arrived: it keeps the conversation open for a while, in which its host answers whoever asks again.
+"""
+
+from typing import final
+
+from antiphon.kernel.errors import UsageError
+from antiphon.parts.message_graph import Node
+from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.stacks.conversation.library.frames import DATA, framed, unframed
+from antiphon.stacks.conversation.library.patience import Patience
+
+
+@final
+class Continuity:
+    """One of two that speak by turns; participant 0 begins."""
+
+    __slots__ = ("_conversation", "_last", "_patience", "my_turn")
+
+    def __init__(self, conversation: Conversation, *, tries: int, timeout_ns: int) -> None:
+        if len(conversation.participants) != 2:
+            raise UsageError(f"two speak by turns, not {len(conversation.participants)}")
+        self._conversation = conversation
+        self._patience = Patience(tries, timeout_ns)
+        self._last: Node | None = None
+        self.my_turn = conversation.me == 0
+
+    def say(self, payload: bytes, now_ns: int) -> Node:
+        """Answer what the other has said; ask `my_turn` first."""
+        if not self.my_turn:
+            raise UsageError("it is the other's turn; wait for its answer")
+        self._last = self._conversation.send(framed(DATA, payload), urgent=True)
+        self.my_turn = False
+        self._patience.begin(now_ns)
+        return self._last
+
+    def has_failed(self) -> bool:
+        """Whether all tries to get an answer were in vain."""
+        return self._patience.is_exhausted()
+
+    def over(self) -> None:
+        """No answer is expected any more."""
+        self._patience.end()
+
+    def poll(self, now_ns: int) -> bytes | None:
+        """The other's answer, if it has come; try again if it is time."""
+        one = self._conversation.receive()
+        if one is not None:
+            self.my_turn = True
+            self._patience.end()
+            return unframed(one[1])[1]
+        if self._patience.has_passed(now_ns) and self._last is not None:
+            if self._patience.is_exhausted():
+                self._patience.rest()
+            else:
+                self._conversation.resend(self._last)
+        return None
+
+    def deadline_ns(self) -> int:
+        return self._patience.deadline_ns()

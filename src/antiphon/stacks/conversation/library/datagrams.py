@@ -1,0 +1,50 @@
+"""Datagrams over a conversation, unreliable and reliable (psync-1989, 4.1).
+
+A datagram is a conversation of one message that nobody answers. A reliable one is answered by an acknowledgement in its
+context, and sent again until it is stable: that is `StableSend` at the one end, and `Acknowledger` at the others.
+"""
+
+from typing import final
+
+from antiphon.parts.message_graph import Node
+from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.stacks.conversation.library.frames import ACK, DATA, drain, framed, unframed
+from antiphon.stacks.conversation.library.stable import StableSend
+
+
+def send_datagram(conversation: Conversation, payload: bytes) -> Node:
+    """Send a message, come what may."""
+    return conversation.send(framed(DATA, payload))
+
+
+def send_reliably(
+    conversation: Conversation, payload: bytes, now_ns: int, *, tries: int, timeout_ns: int
+) -> StableSend:
+    """Send a message until everybody has acknowledged it, or the tries are used up."""
+    return StableSend(conversation, framed(DATA, payload), now_ns, tries=tries, timeout_ns=timeout_ns)
+
+
+def receive_datagrams(conversation: Conversation) -> list[tuple[Node, bytes]]:
+    """Whatever came, unacknowledged."""
+    got: list[tuple[Node, bytes]] = []
+    for node, data in drain(conversation):
+        kind, payload = unframed(data)
+        if kind == DATA:
+            got.append((node, payload))
+    return got
+
+
+@final
+class Acknowledger:
+    """Receives reliable datagrams: one acknowledgement for all that came together."""
+
+    __slots__ = ("_conversation",)
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    def poll(self) -> list[tuple[Node, bytes]]:
+        got = receive_datagrams(self._conversation)
+        if got:
+            self._conversation.send(framed(ACK), urgent=True)
+        return got

@@ -1,0 +1,122 @@
+"""Requests and replies: one client, one server or many (psync-1989, 4.1).
+
+A reply is sent in the context of its request, which acknowledges it; the next request is sent in the context of the
+replies before it, which acknowledges those. So there are no messages but these. A request is sent again while too few
+replies have come and a time-out passes; whoever has replied already sends its reply again, by the rule for what was
+resent.
+
+Everybody in a conversation gets all of it: each server sees the replies of the others, and may save itself the work if
+that is enough for the client. There is one client in a conversation, and one request at a time.
+"""
+
+from typing import Final, final
+
+from antiphon.kernel.errors import UsageError
+from antiphon.parts.message_graph import Node
+from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.stacks.conversation.library.frames import REPLY, REQUEST, drain, framed, unframed
+from antiphon.stacks.conversation.library.patience import Patience
+from antiphon.stacks.conversation.library.stable import FAILURE, SUCCESS, WAITING
+
+IDLE: Final = 3
+"""Nothing was asked yet."""
+
+
+@final
+class Client:
+    """The one that asks."""
+
+    __slots__ = ("_conversation", "_patience", "_request", "_wanted", "outcome", "replies")
+
+    def __init__(self, conversation: Conversation, *, tries: int, timeout_ns: int) -> None:
+        self._conversation = conversation
+        self._patience = Patience(tries, timeout_ns)
+        self._request: Node | None = None
+        self._wanted = 0
+        self.outcome = IDLE
+        self.replies: list[tuple[Node, bytes]] = []
+        """To the last request, as they came."""
+
+    def ask(self, payload: bytes, now_ns: int, *, wanted: int = 1) -> Node:
+        """Ask all servers, and want so many replies."""
+        if self.outcome == WAITING:
+            raise UsageError("one request at a time: wait for the replies to the one before")
+        if not 0 < wanted < len(self._conversation.participants):
+            raise UsageError(f"{wanted} replies are wanted of {len(self._conversation.participants) - 1} servers")
+        self._request = self._conversation.send(framed(REQUEST, payload), urgent=True)
+        self._wanted = wanted
+        self.replies = []
+        self.outcome = WAITING
+        self._patience.begin(now_ns)
+        return self._request
+
+    def poll(self, now_ns: int) -> int:
+        """See what has come, ask again if it is time; how things stand."""
+        for node, data in drain(self._conversation):
+            kind, payload = unframed(data)
+            if kind == REPLY and self._request is not None and self._request.precedes(node):
+                self.replies.append((node, payload))
+        if self.outcome != WAITING or self._request is None:
+            return self.outcome
+        if len(self.replies) >= self._wanted:
+            self.outcome = SUCCESS
+            self._patience.end()
+        elif self._patience.has_passed(now_ns):
+            if self._patience.is_exhausted():
+                self.outcome = FAILURE
+                self._patience.end()
+            else:
+                self._conversation.resend(self._request)
+                self._conversation.image.ask_everybody()
+        return self.outcome
+
+    def deadline_ns(self) -> int:
+        return self._patience.deadline_ns()
+
+
+@final
+class Request:
+    """A request, as a server sees it."""
+
+    __slots__ = ("answered_by", "node", "payload")
+
+    def __init__(self, node: Node, payload: bytes) -> None:
+        self.node = node
+        self.payload = payload
+        self.answered_by: list[int] = []
+        """Ranks of the servers whose replies are here."""
+
+
+@final
+class Server:
+    """One that answers."""
+
+    __slots__ = ("_conversation", "_current")
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+        self._current: Request | None = None
+
+    def poll(self) -> list[Request]:
+        """New requests; and see who has answered the current one."""
+        requests: list[Request] = []
+        for node, data in drain(self._conversation):
+            kind, payload = unframed(data)
+            current = self._current
+            if kind == REQUEST:
+                self._current = Request(node, payload)
+                requests.append(self._current)
+            elif kind == REPLY and current is not None and current.node.precedes(node):
+                current.answered_by.append(node.sender)
+        return requests
+
+    def is_current(self, request: Request) -> bool:
+        """Whether the client has not asked anything since."""
+        return request is self._current
+
+    def reply(self, request: Request, payload: bytes) -> bool:
+        """Answer the current request; False, and nothing is sent, if it is no longer that."""
+        if not self.is_current(request):
+            return False
+        self._conversation.send(framed(REPLY, payload), urgent=True)
+        return True

@@ -1,0 +1,92 @@
+"""Send, and know that it was received: by all, or by a majority (psync-1989, Figure 6 and 3.4).
+
+A message is sent. While it is not stable, and a time-out passes, it is sent again; after so many tries it counts as
+failed, which most often means that somebody is down. Whoever has it already sends back what follows it, so that a lost
+answer is made good, too. What others say meanwhile is received, and kept for the caller.
+
+A message is quorum stable when more than half of the participants have it, its sender among them. That is a majority of
+all participants, masked out or not: two majorities always have one in common.
+
+Deviations: Figure 6 sends again whatever was received last; ours sends again the message that is to become stable, as
+the text around the figure says. There any message that comes ends a try; here only time does, or a lively conversation
+would use up the tries. Each try also asks everybody for what follows our leaves: an answer that follows our message by
+way of somebody else's is not among its immediate successors.
+"""
+
+from typing import Final, final
+
+from antiphon.kernel.errors import UsageError
+from antiphon.parts.message_graph import MessageGraph, Node
+from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.stacks.conversation.library.frames import drain
+from antiphon.stacks.conversation.library.patience import Patience
+
+WAITING: Final = 0
+SUCCESS: Final = 1
+FAILURE: Final = 2
+
+ALL: Final = 0
+"""In place of a number of participants: all that work."""
+
+
+def majority(participants: int) -> int:
+    return participants // 2 + 1
+
+
+def is_quorum_stable(graph: MessageGraph, node: Node) -> bool:
+    """Whether more than half of the participants have received a message and said something since."""
+    return graph.is_n_stable(node, majority(graph.participants))
+
+
+def is_known_to(graph: MessageGraph, node: Node, participants: int) -> bool:
+    """Whether so many participants have a message, or `ALL`."""
+    return graph.is_stable(node) if participants == ALL else graph.is_n_stable(node, participants)
+
+
+@final
+class StableSend:
+    """One message on its way to being stable."""
+
+    __slots__ = ("_conversation", "_participants", "_patience", "node", "outcome", "received")
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        payload: bytes,
+        now_ns: int,
+        *,
+        tries: int,
+        timeout_ns: int,
+        participants: int = ALL,
+    ) -> None:
+        if not 0 <= participants <= len(conversation.participants):
+            raise UsageError(f"there are {len(conversation.participants)} participants, not {participants}")
+        self._conversation = conversation
+        self._participants = participants
+        self._patience = Patience(tries, timeout_ns)
+        self._patience.begin(now_ns)
+        self.node = conversation.send(payload)
+        self.outcome = WAITING
+        self.received: list[tuple[Node, bytes]] = []
+        """What the others have said meanwhile, for the caller to take."""
+        self.poll(now_ns)
+
+    def poll(self, now_ns: int) -> int:
+        """See what has come, try again if it is time; how things stand."""
+        if self.outcome != WAITING:
+            return self.outcome
+        self.received += drain(self._conversation)
+        if is_known_to(self._conversation.image.graph, self.node, self._participants):
+            self.outcome = SUCCESS
+            self._patience.end()
+        elif self._patience.has_passed(now_ns):
+            if self._patience.is_exhausted():
+                self.outcome = FAILURE
+                self._patience.end()
+            else:
+                self._conversation.resend(self.node)
+                self._conversation.image.ask_everybody()
+        return self.outcome
+
+    def deadline_ns(self) -> int:
+        return self._patience.deadline_ns()

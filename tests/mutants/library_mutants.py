@@ -1,0 +1,134 @@
+"""The library over the context graph broken on purpose; hunted in the plays of tests/stacks/conversation/library."""
+
+from typing import Any
+
+from antiphon.kernel.effects import NEVER
+from antiphon.parts.message_graph import Node
+from antiphon.stacks.conversation.library import epochs
+from antiphon.stacks.conversation.library.epochs import Epochs
+from antiphon.stacks.conversation.library.handshake import Session
+from antiphon.stacks.conversation.library.talker import Talker
+from antiphon.stacks.conversation.waves import Waves
+from tests.mutants.mutants import Mutant
+
+OPERATIONS = "operations"
+BROADCAST = "broadcast"
+SESSION = "session"
+"""Not guarantees of an audit, but the plays that have to find the mutant."""
+
+
+def _take_what_is_stable(self: Epochs) -> list[Node]:
+    """Executes each ordered operation when it is stable here, whatever else its epoch has."""
+    waiting = [node for epoch in self._ordered.values() for node in epoch]
+    result: list[Node] = []
+    for node in waiting:
+        if self._graph.is_stable(node):
+            epoch = next(depth for depth, nodes in self._ordered.items() if node in nodes)
+            self._ordered[epoch].remove(node)
+            self._numbers[node.sender].pop(0)
+            self._depths[node.sender].pop(0)
+            result.append(node)
+            if not self._ordered[epoch]:
+                del self._ordered[epoch]
+                self.executed = max(self.executed, epoch)
+                for depth in [depth for depth in self._commuting if depth <= self.executed]:
+                    result += self._commuting.pop(depth)
+    self.waiting -= len(result)
+    return result
+
+
+def _complete_for_most(self: Epochs, epoch: int) -> bool:
+    """One participant may still say something that belongs before the ordered operations."""
+    return sum(depth >= epoch for depth in self.reached) >= max(1, self._graph.participants - 1)
+
+
+def _commutes_with_everything(self: Epochs, node: Node) -> bool:
+    self._reach(node.sender, self._followed(node))
+    return True
+
+
+def _followed_own_only(self: Epochs, node: Node) -> int:
+    """Sees no further than what the sender itself has issued."""
+    numbers, depths = self._numbers[node.sender], self._depths[node.sender]
+    return max([self.executed, *(depth for number, depth in zip(numbers, depths, strict=True) if number < node.number)])
+
+
+def _take_stable_messages(self: Waves) -> list[Node]:
+    """Commits messages in the order in which they become stable here."""
+    result: list[Node] = []
+    for wave in list(self._waves):
+        stable = [node for node in self._waves[wave] if self._graph.is_stable(node)]
+        self._waves[wave] = [node for node in self._waves[wave] if node not in stable]
+        result += stable
+    self.count -= len(result)
+    return result
+
+
+def _settle_without_acks(self: Talker, now_ns: int, urgent: bool = False) -> Node | None:
+    self._repair(now_ns)
+    self._ack_at_ns = NEVER
+    return None
+
+
+def _receive_and_owe(self: Talker, now_ns: int) -> Any:
+    """Every message wants an acknowledgement, acknowledgements too: Figure 8 to the letter."""
+    one = _receive(self, now_ns)
+    if one is not None:
+        self._unanswered = max(1, self._unanswered)
+        self._ack_at_ns = min(self._ack_at_ns, now_ns + self._manner.ack_delay_ns)
+    return one
+
+
+_receive = Talker.receive
+
+
+def _settle_within_the_window(self: Talker, now_ns: int, urgent: bool = False) -> Node | None:
+    """An acknowledgement needs room in the window, as any message does."""
+    if len(self._own) >= self._manner.window:
+        self._repair(now_ns)
+        self._ack_at_ns = NEVER
+        return None
+    return _settle(self, now_ns, urgent)
+
+
+_settle = Talker.settle
+
+
+def _repair_own_only(self: Talker, now_ns: int) -> None:
+    """Whoever has all of its own acknowledged asks for nothing more."""
+    self._forget_stable()
+    if not self._own:
+        self._patience.end()
+    elif not self._patience.is_waiting():
+        self._patience.begin(now_ns)
+    elif self._patience.has_passed(now_ns) and self._latest is not None:
+        self.conversation.resend(self._latest)
+
+
+def _ready_when_somebody_is(self: Session) -> bool:
+    return self._conversation.me == 0 and sum(self._conversation.image.graph.last) > 1
+
+
+def _ended_when_two_have(self: Session) -> bool:
+    return self._ends.bit_count() > 1
+
+
+def _as_it_came(_: Node) -> int:
+    return 0
+
+
+LIBRARY_MUTANTS: tuple[Mutant, ...] = (
+    Mutant("ordered operation executed when stable", (OPERATIONS,), ((Epochs, "take", _take_what_is_stable),)),
+    Mutant("commuting operations end too early", (OPERATIONS,), ((Epochs, "_is_complete", _complete_for_most),)),
+    Mutant("commuting past what it follows", (OPERATIONS,), ((Epochs, "add_commuting", _commutes_with_everything),)),
+    Mutant("depth by own operations alone", (OPERATIONS,), ((Epochs, "_followed", _followed_own_only),)),
+    Mutant("epoch in order of arrival", (OPERATIONS,), ((epochs, "_sender", _as_it_came),)),
+    Mutant("nobody owes an answer to an ordered one", (OPERATIONS,), ((Talker, "settle", _settle_without_acks),)),
+    Mutant("message committed when stable", (BROADCAST,), ((Waves, "take", _take_stable_messages),)),
+    Mutant("no acknowledgements", (BROADCAST,), ((Talker, "settle", _settle_without_acks),)),
+    Mutant("acknowledgements of acknowledgements", (BROADCAST,), ((Talker, "receive", _receive_and_owe),)),
+    Mutant("acknowledgements wait for the window", (BROADCAST,), ((Talker, "settle", _settle_within_the_window),)),
+    Mutant("nobody repairs for others", (BROADCAST,), ((Talker, "_repair", _repair_own_only),)),
+    Mutant("begun before all are ready", (SESSION,), ((Session, "_is_ready", _ready_when_somebody_is),)),
+    Mutant("closed before all have ended", (SESSION,), ((Session, "_all_have_ended", _ended_when_two_have),)),
+)

@@ -1,0 +1,322 @@
+"""Conversations over real sockets on loopback: whatever the network does, messages come in an order of the context."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+import antiphon
+from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
+from antiphon.kernel.options import Options
+from antiphon.runtime import Conversation, ConversationTimeoutError, Node
+from tests.runtime.cluster import bad_network, run, until
+
+
+@asynccontextmanager
+async def people(names: Sequence[str] = ("a", "b", "c"), **settings: Any) -> AsyncIterator[list[Node]]:
+    """Nodes on free ports."""
+    nodes = [Node(name, address="127.0.0.1:0", seed=seed, **settings) for seed, name in enumerate(names)]
+    for node in nodes:
+        await node.start()
+    try:
+        yield nodes
+    finally:
+        await asyncio.gather(*(node.close() for node in nodes))
+
+
+async def begin(nodes: Sequence[Node], first: bytes = b"first", *, keep: bool = False) -> list[Conversation]:
+    """A conversation of all, opened by the first, in which everybody has received the first message."""
+    others = {node.process.name: node.address for node in nodes[1:]}
+    accepting = [asyncio.create_task(node.accept_conversation(timeout_s=10)) for node in nodes[1:]]
+    opened = await nodes[0].open_conversation(others, keep=keep)
+    await asyncio.sleep(0)  # so that those who accept are there
+    await opened.send(first)
+    talks = [opened, *[await accepted for accepted in accepting]]
+    for talk in talks[1:]:
+        assert (await talk.receive(timeout_s=10))[1] == first
+    return talks
+
+
+def test_a_question_and_its_answer() -> None:
+    async def test() -> None:
+        async with people(("alice", "bob")) as nodes:
+            alice, bob = await begin(nodes, b"shall we?")
+            assert alice.cid == bob.cid
+            assert alice.participants == bob.participants == ("alice", "bob")
+            await bob.send(b"we shall")
+            handle, payload = await alice.receive(timeout_s=5)
+            assert (payload, alice.sender(handle)) == (b"we shall", "bob")
+            question = alice.prev(handle)[0]
+            assert alice.sender(question) == "alice"
+            assert alice.precedes(question, handle)
+            assert not alice.precedes(handle, question)
+            assert alice.next(question) == [handle] == alice.leaves()
+            assert alice.roots() == [question]
+            assert alice.stable(question)
+            assert not alice.stable(handle)
+            assert alice.n_stable(handle, 1)
+            assert not alice.n_stable(handle, 2)
+            assert not alice.outstanding()
+
+    run(test)
+
+
+def test_nobody_calls_in_time() -> None:
+    async def test() -> None:
+        async with people(("a",)) as (node,):
+            with pytest.raises(ConversationTimeoutError, match="nobody began") as caught:
+                await node.accept_conversation(timeout_s=0.01)
+            assert isinstance(caught.value, TimeoutError)
+            assert caught.value.timeout_s == 0.01
+
+    run(test)
+
+
+def test_nothing_is_said_in_time() -> None:
+    async def test() -> None:
+        async with people(("a", "b")) as nodes:
+            talk, _ = await begin(nodes)
+            with pytest.raises(ConversationTimeoutError, match="no message"):
+                await talk.receive(timeout_s=0.01)
+            assert talk.receive_nowait() is None
+            assert not await talk.changed(timeout_s=0.0)
+
+    run(test)
+
+
+def test_what_was_begun_early_waits_to_be_accepted() -> None:
+    """Up to then only the first message is kept; the others are recovered."""
+
+    async def test() -> None:
+        async with people(("a", "b")) as (one, other):
+            with pytest.raises(ConversationTimeoutError):
+                await other.accept_conversation(timeout_s=0)
+            talk = await one.open_conversation({"b": other.address})
+            for number in range(5):
+                await talk.send(b"%d" % number)
+            talks = other._talks()
+            await until(lambda: talks.host.pending() == 1)
+            accepted = await other.accept_conversation(timeout_s=5)
+            got = [(await accepted.receive(timeout_s=5))[1] for _ in range(5)]
+            assert got == [b"0", b"1", b"2", b"3", b"4"]
+
+    run(test)
+
+
+class Speaker:
+    """Sends a number of messages, each with all that was sent or received before, and checks that of all others'."""
+
+    def __init__(self, talk: Conversation, count: int) -> None:
+        self.talk = talk
+        self.count = count
+        self.seen: set[bytes] = {b"first"}
+
+    async def run(self) -> None:
+        for number in range(self.count):
+            said = b"%s%d" % (self.talk.name.encode(), number)
+            await self.talk.send(said + b":" + b" ".join(sorted(self.seen)))
+            self.seen.add(said)
+            while (got := self.talk.receive_nowait()) is not None:
+                self.take(got[1])
+            await asyncio.sleep(0)
+        while len(self.seen) < 1 + self.count * len(self.talk.participants):
+            self.take((await self.talk.receive(timeout_s=20))[1])
+
+    def take(self, payload: bytes) -> None:
+        said, _, context = payload.partition(b":")
+        assert said not in self.seen
+        assert self.seen.issuperset(context.split())
+        self.seen.add(said)
+
+
+@pytest.mark.parametrize("bad", [False, True])
+def test_all_get_everything_in_an_order_of_the_context(bad: bool) -> None:
+    async def test() -> None:
+        faults = bad_network(0.2) if bad else []
+        async with people(("a", "b", "c", "d"), faults=faults) as nodes:
+            talks = await begin(nodes)
+            speakers = [Speaker(talk, 40) for talk in talks]
+            await asyncio.gather(*(speaker.run() for speaker in speakers))
+            assert all(len(speaker.seen) == 161 for speaker in speakers)
+
+    run(test)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.1])
+def test_long_messages_go_in_parts(loss: float) -> None:
+    async def test() -> None:
+        settings = {"options": Options(), "faults": bad_network(loss) if loss else []}
+        async with people(("a", "b", "c"), **settings) as nodes:
+            long = bytes(range(256)) * 4000
+            talks = await begin(nodes, long)
+            await talks[1].send(long[::-1])
+            for talk in (talks[0], talks[2]):
+                assert (await talk.receive(timeout_s=20))[1] == long[::-1]
+
+    run(test)
+
+
+def test_by_multicast_or_one_by_one_it_is_the_same() -> None:
+    async def test() -> None:
+        async with people(("a", "b", "c"), multicast="239.255.74.9:17499") as nodes:
+            talks = await begin(nodes)
+            speakers = [Speaker(talk, 20) for talk in talks]
+            await asyncio.gather(*(speaker.run() for speaker in speakers))
+
+    run(test)
+
+
+def test_a_sender_waits_while_nobody_answers() -> None:
+    async def test() -> None:
+        async with people(("a", "b")) as nodes:
+            one, other = await begin(nodes)
+            sent = 0
+
+            async def send_much() -> None:
+                nonlocal sent
+                for _ in range(3000):
+                    await one.send(b"x")
+                    sent += 1
+
+            sending = asyncio.create_task(send_much())
+            await until(lambda: sent >= 1023)
+            assert not await one.changed(timeout_s=0.05) or sent == 1023
+            while not sending.done():
+                while other.receive_nowait() is not None:
+                    pass
+                await other.send(b"go on")
+                await asyncio.sleep(0.001)
+            assert sent == 3000
+
+    run(test)
+
+
+def test_after_close_nothing_comes_and_nothing_goes() -> None:
+    async def test() -> None:
+        async with people(("a", "b")) as nodes:
+            one, other = await begin(nodes)
+            await other.close()
+            await one.send(b"are you there?")
+            talks = nodes[1]._talks()
+            await until(lambda: talks.host.counts.get("closed", 0) > 0)
+            with pytest.raises(ClosedError):
+                await other.send(b"no")
+            with pytest.raises(ClosedError):
+                await other.receive()
+            with pytest.raises(ConversationTimeoutError):
+                await nodes[1].accept_conversation(timeout_s=0.05)
+
+    run(test)
+
+
+def test_who_waits_is_woken_when_the_node_closes() -> None:
+    async def test() -> None:
+        async with people(("a", "b")) as nodes:
+            one, _ = await begin(nodes)
+            receiving = asyncio.create_task(one.receive())
+            accepting = asyncio.create_task(nodes[0].accept_conversation())
+            await asyncio.sleep(0)
+            await nodes[0].close()
+            for waiting in (receiving, accepting):
+                with pytest.raises(ClosedError):
+                    await waiting
+
+    run(test)
+
+
+def test_mistakes_are_told() -> None:
+    async def test() -> None:
+        async with people(("a", "b")) as nodes:
+            with pytest.raises(UsageError, match="somebody"):
+                await nodes[0].open_conversation({})
+            with pytest.raises(UsageError, match="takes part anyway"):
+                await nodes[0].open_conversation({"a": nodes[0].address})
+            one, _ = await begin(nodes)
+            with pytest.raises(UsageError, match="the participants are a, b"):
+                one.mask_out("x")
+            with pytest.raises(MessageTooLargeError):
+                await one.send(bytes(64 * 1024 * 1024 + 1))
+
+    run(test)
+
+
+def test_groups_and_conversations_share_a_socket() -> None:
+    async def test() -> None:
+        async with people(("a", "b")) as nodes:
+            members = {node.process.name: node.address for node in nodes}
+            groups = [await node.join("g", members=members) for node in nodes]
+            one, other = await begin(nodes)
+            await groups[0].send(b"in the group")
+            await one.send(b"in the conversation")
+            assert (await other.receive(timeout_s=5))[1] == b"in the conversation"
+            async for event in groups[1]:
+                if isinstance(event, antiphon.Message):
+                    assert event.payload == b"in the group"
+                    break
+
+    run(test)
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_participant_comes_back(again: bool) -> None:
+    """From a checkpoint it receives again what came since; from the beginning, everything, and says nothing twice."""
+
+    async def test() -> None:
+        async with people(("a", "b", "c")) as nodes:
+            talks = await begin(nodes, keep=True)
+            a, b, c = talks
+            await b.send(b"b1")
+            assert (await a.receive(timeout_s=5))[1] == b"b1"
+            checkpoint = b.checkpoint()
+            await a.send(b"a2")
+            assert (await b.receive(timeout_s=5))[1] == b"a2"
+            await b.send(b"b2")
+            while (await c.receive(timeout_s=5))[1] != b"b2":
+                pass
+            address = nodes[1].address
+            await nodes[1].close()
+            await c.send(b"meanwhile")
+            async with Node("b", address=address, incarnation=2) as back:
+                b = await back.restart_conversation(checkpoint, again=again, timeout_s=10)
+                assert b.recovery is not None
+                assert b.recovery.complete
+                got = []
+                if again:
+                    got.append((await b.receive(timeout_s=5))[1])
+                    handle = await b.send(b"b1")
+                    assert handle.mid() == (1, 1)
+                got.append((await b.receive(timeout_s=5))[1])
+                handle = await b.send(b"b2")
+                assert handle.mid() == (1, 2)
+                got.append((await b.receive(timeout_s=5))[1])
+                assert got == [*([b"first"] if again else []), b"a2", b"meanwhile"]
+                assert (await b.send(b"b3")).mid() == (1, 3)
+                assert a.restarted() == ["b"]
+                assert a.restarted() == []
+                while (await a.receive(timeout_s=5))[1] != b"b3":
+                    pass
+
+    run(test)
+
+
+def test_a_part_of_the_history_is_better_than_none_and_is_told() -> None:
+    async def test() -> None:
+        async with people(("a", "b", "c")) as nodes:
+            talks = await begin(nodes, keep=True)
+            await talks[1].send(b"b1")
+            assert (await talks[0].receive(timeout_s=5))[1] == b"b1"
+            checkpoint = talks[1].checkpoint()
+            address = nodes[1].address
+            await nodes[1].close()
+            await nodes[2].close()
+            async with Node("b", address=address, incarnation=2) as back:
+                talk = await back.restart_conversation(checkpoint, timeout_s=0.3)
+                assert talk.recovery is not None
+                assert not talk.recovery.complete
+                assert talk.recovery.silent == [2]
+                assert talk.recovery.lacking == []
+                assert [leaf.mid() for leaf in talk.leaves()] == [(1, 1)]
+
+    run(test)
