@@ -16,7 +16,6 @@ from antiphon.parts.membership import messages
 from antiphon.parts.membership.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
 from antiphon.parts.packet import ACKS, ASK, FRAGMENT, ORDERED
 from antiphon.stacks.conversation.wire import ADD, payload_start, payload_start_after
-from antiphon.stacks.conversation.wire import ASK as RETRANSMIT
 from antiphon.stacks.registry import CONVERSATION, VECTOR
 from antiphon.stacks.vector.timestamp import FOREIGN, FULL, KEEP, SPARSE, TOKEN
 
@@ -60,7 +59,6 @@ _KINDS: Final = {
 _GRAPH_KINDS: Final = {
     STATUS: "packet: status",
     REQUEST: "packet: request to resend",
-    RETRANSMIT: "packet: request for context",
 }
 _MEMBERSHIP: Final = {flags: f"membership: {name}" for flags, name in MEMBERSHIP_PACKETS.items()}
 _KIND: Final = 7
@@ -138,8 +136,6 @@ class Coverage:
             self._data(packet, flags, is_for_one)
         elif kind == ADD:
             self._node(packet, is_for_one)
-        elif kind == RETRANSMIT:
-            self.count(_GRAPH_KINDS[kind])
         else:
             self.count(_KINDS[kind])
             if kind == STATUS and flags & ASK:

@@ -162,7 +162,7 @@ class Script:
             "format": FORMAT,
             "run": self.run,
             "seed": self.seed,
-            "stack": self.stack,
+            **({} if self.stack == VECTOR.name else {"stack": self.stack}),
             "policy": self.policy,
             "names": self.names,
             "groups": [group.document() for group in self.groups],

@@ -99,6 +99,7 @@ class Image:
 
     __slots__ = (
         "_answered",
+        "_answers_due_ns",
         "_conversation",
         "_due_ns",
         "_held",
@@ -159,6 +160,8 @@ class Image:
         self._wishes: dict[int, Wish] = {}
         """By rank: what this participant is known to have."""
         self._due_ns = NEVER
+        self._answers_due_ns: dict[int, int] = {}
+        """By whom was asked, EVERYBODY too: until when the answer is waited for."""
         self._ignored = 0
         """Bits of those that are not listened to."""
         self.lives = [0] * participants
@@ -453,6 +456,8 @@ class Image:
             self._due_ns = min(self._due_ns, held.at_ns)
         for wish in self._wishes.values():
             self._due_ns = min(self._due_ns, wish.at_ns)
+        if self._due_ns != NEVER:  # many are due one shortly after the other: they are gone through together
+            self._due_ns = max(self._due_ns, now_ns + self._options.gap_delay_ns // 2)
 
     def _pursue(self, held: Held, now_ns: int) -> None:
         """It is time to ask for what a held message lacks."""
@@ -464,7 +469,13 @@ class Image:
         if held.tries >= ASK_SENDER + ASK_EVERYBODY:
             self._give_up(held.mid())
             return
-        self._ask(held.via if held.tries < ASK_SENDER else EVERYBODY, held.mid())
+        whom = held.via if held.tries < ASK_SENDER else EVERYBODY
+        answer_due_ns = self._answers_due_ns.get(whom, 0)
+        if now_ns < answer_due_ns:
+            held.at_ns = answer_due_ns  # what was asked for last may be what this one lacks, too
+            return
+        self._answers_due_ns[whom] = now_ns + self._options.resend_interval_ns
+        self._ask(whom, held.mid())
         held.mark = self._recovered
         held.at_ns = now_ns + self._interval_ns(held.tries)
         held.tries += 1
@@ -486,6 +497,7 @@ class Image:
 
     def _hurry(self, now_ns: int) -> None:
         """An answer was taken in whole: there may be more where it came from."""
+        self._answers_due_ns.clear()
         self._answered = 0
         self._due_ns = now_ns
         for held in self._held.values():

@@ -10,14 +10,15 @@ Acknowledgement. What a member sends acknowledges all that it has taken in. If i
 message, once for all that came since its last one: soon where somebody waits for stability, else after a while. Empty
 messages are not acknowledged in turn, or there would be no end to it.
 
-Loss. A message that comes before its context is held, and the context asked for (image.py). That the very last message
+Loss. A message that comes before its context is held, and the context asked for (gaps.py). That the very last message
 was lost nobody can see from what follows it; so whoever waits for stability tells the others what it has, again and
 again, and so does, at times, whoever is idle. Who has sent more than that sends it again; who has less asks.
 
 A paused application takes nothing in, so nothing of that is acknowledged, and the windows of all senders close.
 
 Deviations: the status packets just named, where the paper has the application resend (3.2.2); numbers instead of
-opaque ids; many messages of one level share a node.
+opaque ids, so that just what is missing can be asked for, where 3.2.1 asks for all between the leaves and a message;
+nothing is given up before the view ends; many messages of one level share a node.
 """
 
 from collections import deque
@@ -35,6 +36,7 @@ from antiphon.parts.membership.session import Session
 from antiphon.parts.message_graph import GraphError, GraphView, Mid, Node
 from antiphon.parts.pending import PendingQueue
 from antiphon.stacks.conversation.batch import BATCH_OVERHEAD, Batch, decode_batch, encode_batch
+from antiphon.stacks.conversation.gaps import Gaps
 from antiphon.stacks.conversation.graph_end import GraphEnd, numbers_max
 from antiphon.stacks.conversation.image import EVERYBODY, Image
 from antiphon.stacks.conversation.limits import Limits
@@ -42,11 +44,9 @@ from antiphon.stacks.conversation.ordering import Ordering
 from antiphon.stacks.conversation.wire import (
     ADD,
     ADD_OVERHEAD,
-    ASK,
     MID_SIZE,
     Added,
     decode_add,
-    decode_ask,
     encode_add,
     payload_start,
     section,
@@ -83,6 +83,7 @@ class ConversationSession(Session):
         "_acked_at_ns",
         "_data_seen",
         "_free_at",
+        "_gaps",
         "_graph",
         "_group",
         "_group_id",
@@ -129,6 +130,7 @@ class ConversationSession(Session):
             limits=_limits(members, options),
         )
         self._graph = self._image.graph
+        self._gaps = Gaps(self._image, me, options)
         self.cut = GraphEnd(self._graph, me, options)
         super().__init__(view, tag, self.cut)
         self._seen = GraphView(self._graph)
@@ -179,14 +181,14 @@ class ConversationSession(Session):
             self._receive_add(decode_add(data, flags, len(self.view.members)), sender, effects, now_ns)
         elif kind == STATUS:
             self._receive_status(data, sender, now_ns)
-        elif kind in (ASK, REQUEST):
-            self._answer(kind, sender, data, now_ns)
+        elif kind == REQUEST:
+            self._answer(data, sender)
         else:
             raise MalformedError("kind")
 
     def answer_late(self, kind: int, sender: int, data: bytes, effects: Effects, now_ns: int) -> None:
-        if kind in (ASK, REQUEST):
-            self._answer(kind, sender, data, now_ns)
+        if kind == REQUEST:
+            self._answer(data, sender)
             self.collect(effects)
 
     def _receive_add(self, added: Added, via: int, effects: Effects, now_ns: int) -> None:
@@ -202,6 +204,7 @@ class ConversationSession(Session):
             return
         duplicates = self._image.counts.get("duplicate", 0)
         self._outstanding.extend(self._image.receive(added, via, now_ns))
+        self._gaps.learn(added.predecessors, via, now_ns)
         is_new = self._image.counts.get("duplicate", 0) == duplicates
         if batch is not None and is_new and self._options.record_receives:
             self._report_receive(added, batch, effects)
@@ -250,21 +253,13 @@ class ConversationSession(Session):
                 raise MalformedError("number")
         if self.cut.frozen:
             return
-        last = self._graph.last
-        news = [(rank, count) for rank, count in enumerate(counts) if count > last[rank]]
-        if news:
-            self._image.learn_leaves(via, news, now_ns)
-        for number in range(counts[self._me] + 1, min(last[self._me], counts[self._me] + _ANSWER_MAX) + 1):
+        self._gaps.learn(list(enumerate(counts)), via, now_ns)
+        last = self._graph.last[self._me]
+        for number in range(counts[self._me] + 1, min(last, counts[self._me] + _ANSWER_MAX) + 1):
             self._send_again((self._me, number), via)
 
-    def _answer(self, kind: int, sender: int, data: bytes, now_ns: int) -> None:
-        if kind == ASK:
-            wanted, leaves = decode_ask(data, len(self.view.members))
-            for rank, number in leaves:
-                if not self.cut.exists(rank, number):
-                    raise MalformedError("number")
-            self._image.receive_ask(wanted, leaves, sender, now_ns)
-            return
+    def _answer(self, data: bytes, sender: int) -> None:
+        """Somebody lacks these."""
         room = _ANSWER_MAX
         for rank, first, last in self._decode_request(data):
             for number in range(first, min(last, first + room - 1) + 1):
@@ -386,26 +381,30 @@ class ConversationSession(Session):
     def deadline_ns(self) -> int:
         deadline_ns = min(self._status_at_ns, self.cut.ask_at_ns)
         if not self.cut.frozen:
-            deadline_ns = min(deadline_ns, self._ack_at_ns, self._image.deadline_ns())
+            deadline_ns = min(deadline_ns, self._ack_at_ns, self._gaps.ask_at_ns)
         return deadline_ns
 
     def tick(self, effects: Effects, now_ns: int) -> None:
         if self.cut.frozen:
             if self.cut.ask_at_ns <= now_ns:
                 self._ask_for_cut(now_ns)
-        elif self._image.deadline_ns() <= now_ns:
-            self._image.tick(now_ns)
+        elif self._gaps.ask_at_ns <= now_ns:
+            for whom, missing in self._gaps.ask(now_ns).items():
+                self._ask(whom, missing)
 
     def _ask_for_cut(self, now_ns: int) -> None:
-        missing = self.cut.missing()[:_RANGES_MAX]
+        missing = self.cut.missing()
         if not missing:
             self.cut.ask_at_ns = NEVER
             return
         source = self.cut.whom_to_ask(now_ns)
         if source >= 0:
-            self._image.count("asked")
-            parts = [_RANGE.pack(rank, first, last) for rank, first, last in missing]
-            self._image.out.append((source, seal(REQUEST, self._group_id, self.tag, self._me, 0, 0, parts)))
+            self._ask(source, missing)
+
+    def _ask(self, whom: int, missing: list[tuple[int, int, int]]) -> None:
+        self._image.count("asked")
+        parts = [_RANGE.pack(rank, first, last) for rank, first, last in missing[:_RANGES_MAX]]
+        self._image.out.append((whom, seal(REQUEST, self._group_id, self.tag, self._me, 0, 0, parts)))
 
     def collect(self, effects: Effects) -> None:
         out = self._image.out
