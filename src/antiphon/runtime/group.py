@@ -26,6 +26,8 @@ NO_VIEW: Final = View(0, ())
 
 log: Final = logging.getLogger("antiphon")
 
+_TO_ALL: Final = {order: Way(LEVELS[order]) for order in LEVELS_OFFERED}
+
 
 class Group:
     """This process's membership of one group; made by `Node.join`.
@@ -65,7 +67,7 @@ class Group:
         self._unsettled = 0
         self._entered = asyncio.Event()
         self._over = asyncio.Event()
-        self._outbox = Outbox(self._offer, driver.soon)
+        self._outbox = Outbox(self._offer, driver.afterwards)
         self._stream = Stream(
             name,
             messages_max=queue_messages_max,
@@ -253,7 +255,7 @@ class Group:
         if order not in LEVELS_OFFERED:
             raise LevelNotOfferedError(order, self.stack, LEVELS_OFFERED, ())
         if to is None:
-            return Way(LEVELS[order])
+            return _TO_ALL[order]
         if LEVELS[order] != CAUSAL:
             raise UsageError(f"what goes to one member alone goes in causal order, not {order!r}")
         if self.view.rank(to) < 0:
