@@ -87,8 +87,9 @@ class Members(Crew):
         own_domains: bool = False,
         histories: str | None = None,
         multicast: str | None = None,
+        uvloop: bool = False,
     ) -> None:
-        super().__init__(MEMBER, [f"p{rank}" for rank in range(1, members + 1)])
+        super().__init__([*MEMBER, "uvloop"] if uvloop else MEMBER, [f"p{rank}" for rank in range(1, members + 1)])
         self._groups = groups
         self._own_domains = own_domains
         self._histories = histories

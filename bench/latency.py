@@ -3,10 +3,11 @@
     python -m bench.latency             the tables; from the project's root
     python -m bench.latency --json      one JSON document
 
-Round trip: one member multicasts, the two others answer by multicasts of their own, and it waits for both: with
-readers, with listeners, and with listeners over IP multicast. The echo sends to two processes over asyncio's plain
-datagram endpoints, whose protocols answer, and waits for both. All in turn, BLOCK rounds each: the ratios are of one
-repeat, and the value is their median over the repeats.
+Round trip: one member multicasts, the two others answer, and it waits for both. They answer by multicasts of their
+own: with readers, with listeners, with listeners over IP multicast, and with listeners on uvloop instead of asyncio's
+event loop; or, with listeners on either, by messages to the asker alone. The echo sends to two processes over
+asyncio's plain datagram endpoints, whose protocols answer, and waits for both. All in turn, BLOCK rounds each: the
+ratios are of one repeat, and the value is their median over the repeats.
 
 One way: the time of the call travels in the message (all processes of one machine share one monotonic clock), and is
 compared when the application of another member is handed it. Idle: every member sends IDLE_RATE messages a second.
@@ -47,6 +48,9 @@ UNIT: Final = "microseconds"
 READERS: Final = "antiphon"
 LISTENERS: Final = "antiphon, listeners"
 MULTICAST: Final = "antiphon, listeners, multicast"
+UVLOOP: Final = "antiphon, listeners, uvloop"
+TO_ASKER: Final = "antiphon, listeners, to the asker"
+TO_ASKER_UVLOOP: Final = "antiphon, listeners, to the asker, uvloop"
 MULTICAST_ADDRESS: Final = "239.255.74.1:7401"
 
 Times = dict[str, list[float]]
@@ -71,11 +75,14 @@ def name(percent: float) -> str:
 
 async def round_trips(rounds: int) -> Times:
     """One repeat: new processes, both systems in turn."""
-    times_ns: dict[str, list[int]] = {READERS: [], LISTENERS: [], MULTICAST: [], "echo": []}
+    times_ns: dict[str, list[int]] = {}
     async with (
         Members(MEMBERS) as members,
         Members(MEMBERS) as listeners,
         Members(MEMBERS, multicast=MULTICAST_ADDRESS) as multicasters,
+        Members(MEMBERS, uvloop=True) as listeners_uvloop,
+        Members(MEMBERS) as private,
+        Members(MEMBERS, uvloop=True) as private_uvloop,
         Crew(ECHO, [f"e{rank}" for rank in range(1, MEMBERS + 1)]) as echoes,
     ):
         serving = await together(echoes.one(rank, "serve", wire="udp") for rank in range(1, MEMBERS))
@@ -84,17 +91,23 @@ async def round_trips(rounds: int) -> Times:
             await members.one(rank, "answer", all="causal")
             await listeners.one(rank, "answer_listening")
             await multicasters.one(rank, "answer_listening")
+            await listeners_uvloop.one(rank, "answer_listening")
+            await private.one(rank, "answer_listening", private=True)
+            await private_uvloop.one(rank, "answer_listening", private=True)
         for number in range(-(-rounds // BLOCK) + 1):
             question: dict[str, Any] = {"count": BLOCK, "size": SIZE, "order": "causal", "answers": MEMBERS - 1}
-            asked = await members.one(0, "ask", **question)
-            heard = await listeners.one(0, "ask_listening", **question)
-            spread = await multicasters.one(0, "ask_listening", **question)
-            echoed = await echoes.one(0, "ask", wire="udp", ports=ports, count=BLOCK, size=SIZE, successive=False)
-            if number:  # the first is for warming up
-                times_ns[READERS] += asked["times_ns"]
-                times_ns[LISTENERS] += heard["times_ns"]
-                times_ns[MULTICAST] += spread["times_ns"]
-                times_ns["echo"] += echoed["times_ns"]
+            done = {
+                READERS: await members.one(0, "ask", **question),
+                LISTENERS: await listeners.one(0, "ask_listening", **question),
+                MULTICAST: await multicasters.one(0, "ask_listening", **question),
+                UVLOOP: await listeners_uvloop.one(0, "ask_listening", **question),
+                TO_ASKER: await private.one(0, "ask_listening", **question),
+                TO_ASKER_UVLOOP: await private_uvloop.one(0, "ask_listening", **question),
+                "echo": await echoes.one(0, "ask", wire="udp", ports=ports, count=BLOCK, size=SIZE, successive=False),
+            }
+            for system, answered in done.items():
+                if number:  # the first is for warming up
+                    times_ns.setdefault(system, []).extend(answered["times_ns"])
     return {system: [time_ns / 1000 for time_ns in taken] for system, taken in times_ns.items()}
 
 
@@ -104,7 +117,7 @@ def round_trip_results(repeats: list[Times]) -> list[Result]:
     for percent in PERCENTILES:
         of = {system: [percentile(times[system], percent) for times in repeats] for system in repeats[0]}
         rows = [("asyncio udp echo", of["echo"], UNIT)]
-        for system in (READERS, LISTENERS, MULTICAST):
+        for system in [system for system in of if system != "echo"]:
             ratios = [ours / echo for ours, echo in zip(of[system], of["echo"], strict=True)]
             rows += [(system, of[system], UNIT), (f"{system} / echo", ratios, "ratio")]
         for system, values, unit in rows:

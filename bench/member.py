@@ -5,9 +5,11 @@ each sender in each group checked for gaps. A job that finds something wrong end
 """
 
 import asyncio
+import importlib
 import os
 import resource
 import struct
+import sys
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -300,13 +302,14 @@ class Member:
         return {"times_ns": times_ns}
 
     async def do_answer_listening(self, job: Object) -> None:
-        """Answer what is asked from now on, to all, by a listener."""
+        """Answer what is asked from now on, by a listener: to all, or, if `private`, to whoever asks."""
         await self._stop_reading()
         [group] = self._groups
+        private = job.get("private", False)
 
         def answer(event: BatchEvent) -> None:
             if isinstance(event, Batch) and event.payloads[0][:1] == ASK:
-                group.send_now(ANSWER)
+                group.send_now(ANSWER, to=event.sender if private else None)
 
         group.listen(answer)
 
@@ -356,4 +359,6 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    factory = importlib.import_module("uvloop").new_event_loop if "uvloop" in sys.argv else None
+    with asyncio.Runner(loop_factory=factory) as runner:
+        runner.run(main())

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from antiphon.kernel.codec import unseal
 from antiphon.kernel.errors import MalformedError
 from antiphon.parts.packet import (
+    LONG_BYTES,
     Acks,
     DataPacket,
     data_number,
@@ -53,6 +54,18 @@ def test_data_round_trip(number: int, message: int, order: bytes, ack: Acks | No
     assert packet.messages() == payloads
     assert same_acks(packet.acks, ack)
     assert packet.fragment_total == 0
+
+
+@pytest.mark.parametrize("lengths", [[5], [LONG_BYTES], [LONG_BYTES, LONG_BYTES - 1], [0, 2 * LONG_BYTES, 7]])
+def test_a_packet_whose_messages_were_taken_can_be_sent_again(lengths: list[int]) -> None:
+    payloads = [bytes([number]) * length for number, length in enumerate(lengths)]
+    data = encode_data(1, 2, 3, 2, 7, 4, 9, b"order", Acks(0, [1, 2], [0, 1]), payloads)
+    packet = opened(data)
+    taken = packet.take_messages()
+    assert taken == payloads
+    taken.clear()  # it is the application's
+    assert packet.copy() == data
+    assert (not packet.data) == (sum(lengths) >= LONG_BYTES * len(lengths))
 
 
 @given(numbers, st.binary(max_size=40), acks | st.none(), st.binary(max_size=300), st.integers(0, 9))

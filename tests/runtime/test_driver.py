@@ -6,7 +6,7 @@ from typing import Any
 from antiphon.engine import Engine
 from antiphon.kernel.effects import NEVER, Accepted, Effects, Ended, Installed, Sent, Stalled, Suspected, Transmit
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Join, Receive, Tick
+from antiphon.kernel.inputs import Join, Receive, Send, Tick
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.clock import Clock
@@ -109,6 +109,54 @@ def test_a_send_is_recorded_before_it_leaves() -> None:
         driver.receive([b""])
         assert notes.notes[:3] == ["start", "view", "install"]
         assert notes.notes[3:] == ["accept", "record", f"transmit to {[BOBS]}", f"transmit to {[BOBS]}"]
+
+    run(test)
+
+
+def test_unrecorded_what_is_sent_leaves_first_and_what_answers_a_packet_last() -> None:
+    async def test() -> None:
+        notes = Notes()
+        view = View(1, (ALICE, BOB))
+        installed = Effects()
+        installed.events = [Installed("g", view, view.members)]
+        script = [installed]
+        for _ in range(2):
+            script.append(Effects())
+            script[-1].transmits = [Transmit("g", None, [b"all"])]
+            script[-1].events = [Accepted("g", 1)]
+        driver = Driver(ALICE, Script(*script), Clock(), None)  # type: ignore[arg-type]
+        driver.transport = notes
+        driver.join(Join(group="g", view=view), notes, {ALICE: ("127.0.0.1", 8), BOB: BOBS})
+        driver.step(Send(group="g", payloads=[b"x"], level=2))
+        driver.receive([b""])
+        transmitted = f"transmit to {[BOBS]}"
+        assert notes.notes == ["install", transmitted, "accept", "accept", transmitted]
+
+    run(test)
+
+
+def test_what_follows_a_step_may_step_itself() -> None:
+    async def test() -> None:
+        notes = Notes()
+        engine = Script()
+        driver = make(engine, notes)
+        called: list[str] = []
+
+        def call(name: str) -> None:
+            called.append(name)
+            driver.receive([b""])
+
+        def step(input: object, now_ns: int) -> Effects:
+            if not called:
+                assert driver.afterwards(lambda: call("first"))
+                assert driver.afterwards(lambda: call("second"))
+            return Script.step(engine, input, now_ns)
+
+        engine.step = step  # type: ignore[method-assign]
+        assert not driver.afterwards(lambda: call("never"))
+        driver.receive([b""])
+        assert called == ["first", "second"]
+        assert len(engine.inputs) == 3
 
     run(test)
 

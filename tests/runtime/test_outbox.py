@@ -13,8 +13,9 @@ from tests.runtime.cluster import run
 CAUSAL = Way(2)
 
 
-def at_once(call: Callable[[], None]) -> None:
-    call()
+def at_once(call: Callable[[], None]) -> bool:
+    """No step is being carried out."""
+    return False
 
 
 class Sink:
@@ -32,6 +33,31 @@ class Sink:
         while self.unblocks:
             self.unblocks.pop().unblock()
         return count
+
+
+def test_what_is_sent_within_a_step_goes_when_it_is_done_in_one_offer() -> None:
+    async def test() -> None:
+        calls: list[Callable[[], None]] = []
+
+        def afterwards(call: Callable[[], None]) -> bool:
+            calls.append(call)
+            return True
+
+        sink = Sink(100)
+        outbox = Outbox(sink.offer, afterwards)
+        for _ in range(2):  # step by step, in one turn of the loop
+            outbox.put([b"1"], CAUSAL)
+            outbox.put([b"2"], CAUSAL)
+            assert not sink.offers
+            [call] = calls
+            calls.clear()
+            call()
+            assert sink.offers == [(CAUSAL, [b"1", b"2"])]
+            sink.offers.clear()
+        await asyncio.sleep(0)
+        assert not sink.offers
+
+    run(test)
 
 
 def test_the_first_goes_at_once_and_the_rest_of_its_turn_in_one_offer_per_run() -> None:

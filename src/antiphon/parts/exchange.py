@@ -214,7 +214,7 @@ class Exchange:
         if stream == self.me:
             return self.outgoing.copies.get(number)
         packet = self.incoming[stream].copy_of(number)
-        return None if packet is None else packet.data
+        return None if packet is None else packet.copy()
 
     def _check_acks(self, acks: Acks) -> None:
         if acks.first + len(acks.received) > self._members:

@@ -45,7 +45,17 @@ RANGES_MAX: Final = 32
 DATA_OVERHEAD: Final = HEADER_SIZE + _DATA_SIZE
 FRAGMENT_OVERHEAD: Final = DATA_OVERHEAD + _FRAGMENT_SIZE
 LENGTH_SIZE: Final = 2
+LONG_BYTES: Final = 4096
+"""Messages of this length on average are worth keeping in place of the packet that brought them."""
 STATUS_OVERHEAD: Final = HEADER_SIZE + _STATUS_SIZE + _ACKS_SIZE
+
+
+_RANKS: Final[list[Struct]] = [Struct(f"<{count}Q{count}H") for count in range(32)]
+"""Made once for the usual sizes of groups: to make one takes longer than to use it."""
+
+
+def _ranks(count: int) -> Struct:
+    return _RANKS[count] if count < len(_RANKS) else Struct(f"<{count}Q{count}H")
 
 
 def acks_size(members: int) -> int:
@@ -66,7 +76,7 @@ class Acks:
 
     def encode(self) -> bytes:
         count = len(self.received)
-        return _ACKS.pack(self.first, count) + Struct(f"<{count}Q{count}H").pack(*self.received, *self.lags)
+        return _ACKS.pack(self.first, count) + _ranks(count).pack(*self.received, *self.lags)
 
 
 def _decode_acks(data: bytes, position: int) -> tuple[Acks, int]:
@@ -76,15 +86,18 @@ def _decode_acks(data: bytes, position: int) -> tuple[Acks, int]:
     position += _ACKS_SIZE
     if len(data) < position + ACK_SIZE * count:
         raise MalformedError("length")
-    numbers: list[int] = list(Struct(f"<{count}Q{count}H").unpack_from(data, position))
+    numbers: list[int] = list(_ranks(count).unpack_from(data, position))
     return Acks(first, numbers[:count], numbers[count:]), position + ACK_SIZE * count
 
 
 @final
 class DataPacket:
-    """A received (or own) data packet. `data` is its bytes as they were sent, for whoever asks for a resend."""
+    """A received data packet. `data` is its bytes as they were sent; once long messages were cut out of them, these
+    are kept instead, and `copy` puts them together again for whoever asks for a resend."""
 
     __slots__ = (
+        "_head",
+        "_messages",
         "acks",
         "body",
         "count",
@@ -119,6 +132,21 @@ class DataPacket:
         self.fragment_total = 0
         self.body = 0
         self.delivered = False
+        self._head = b""
+        self._messages: list[bytes] = []
+
+    def take_messages(self) -> list[bytes]:
+        """The payloads, once. Where they are long, the packet holds on to them and lets its bytes go."""
+        messages = self.messages()
+        if self.payload_bytes() >= LONG_BYTES * self.count:
+            self._head = self.data[: self.body + LENGTH_SIZE * self.count]
+            self._messages = messages.copy()
+            self.data = b""
+        return messages
+
+    def copy(self) -> bytes:
+        """The bytes as they were sent."""
+        return self.data or self._head + b"".join(self._messages)
 
     def messages(self) -> list[bytes]:
         """The payloads. Lengths were checked on arrival."""

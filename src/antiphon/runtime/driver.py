@@ -37,11 +37,12 @@ from antiphon.kernel.effects import (
     Sent,
     Stalled,
     Suspected,
+    Transmit,
     Writable,
 )
 from antiphon.kernel.errors import ClosedError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Input, Join, Leave, Receive, Tick
+from antiphon.kernel.inputs import Input, Join, Leave, Receive, Send, Tick
 from antiphon.kernel.policies import PRIMARY
 from antiphon.parts.membership.group import Mark
 from antiphon.runtime.address import SocketAddress
@@ -56,6 +57,8 @@ from antiphon.runtime.transport import Transport
 log: Final = logging.getLogger("antiphon")
 
 FIRST_VIEW: Final = 1
+_ABOUT_NO_GROUP: Final = (Receive, Tick, Join)
+"""Inputs that the engine takes whatever has become of a group."""
 NextLife = Callable[[], tuple[ProcessId, Engine, HistoryTap | None]]
 """Makes what the next incarnation of a process consists of."""
 
@@ -209,23 +212,26 @@ class Driver:
         try:
             while self._followers and not self._stopped:
                 following = self._followers.popleft()
-                if not isinstance(following, Receive | Tick | Join) and following.group in self._silenced:
+                if not isinstance(following, _ABOUT_NO_GROUP) and following.group in self._silenced:
                     continue
                 now_ns = self.clock.now_ns()
-                self._carry_out(self.engine.step(following, now_ns), now_ns)
+                effects = self.engine.step(following, now_ns)
+                if self.tap is None and isinstance(following, Send):
+                    self._send_first(effects)
+                self._carry_out(effects, now_ns)
         except Exception as error:
             self.fail(error)
         finally:
             self._stepping = False
-        for _ in range(len(self._afterwards)):
+        while self._afterwards:  # what is called may step, and come here itself
             self._afterwards.popleft()()
 
-    def soon(self, call: Callable[[], None]) -> None:
-        """Call this at once, or as soon as the step that is being carried out is done."""
+    def afterwards(self, call: Callable[[], None]) -> bool:
+        """Call this as soon as the step that is being carried out is done; false, and it is not called, if there is
+        none."""
         if self._stepping:
             self._afterwards.append(call)
-        else:
-            call()
+        return self._stepping
 
     def follow(self, input: Input) -> None:
         """Have `input` put in as soon as the step that is being carried out is done."""
@@ -270,11 +276,15 @@ class Driver:
                     ClosedError(f"{self.process} left group {group!r}, or was excluded, before all had what it flushes")
                 )
 
-    def _carry_out(self, effects: Effects, now_ns: int) -> None:
-        if self.tap is None and Installed not in map(type, effects.events):
-            # Nothing has to be on record, and nobody's address changes: what is on its way need not wait for the rest.
-            self._transmit(effects)
+    def _send_first(self, effects: Effects) -> None:
+        """What the application sends goes to the others before it comes back to itself. Nothing has to be on record
+        here, and unless a view is installed, nobody's address changes. What answers a packet, acks for the most part,
+        can wait until the application has what that packet brought."""
+        if Installed not in map(type, effects.events):
+            self._transmit(effects.transmits)
             effects.transmits = []
+
+    def _carry_out(self, effects: Effects, now_ns: int) -> None:
         ended: list[str] = []
         for event in effects.events:
             if event.group in self._silenced or event.group in ended:
@@ -282,7 +292,8 @@ class Driver:
             if isinstance(event, Ended):
                 ended += self._members if self._can_return(event) else (event.group,)
             self._hand_over(event, now_ns)
-        self._transmit(effects)
+        if effects.transmits:
+            self._transmit(effects.transmits)
         for group in ended:
             self.silence(group)
         self._arm(effects.deadline_ns, now_ns)
@@ -293,10 +304,10 @@ class Driver:
             if not flush.done.done() and self.engine.is_stable(flush.marks, flush.k):
                 flush.done.set_result(None)
 
-    def _transmit(self, effects: Effects) -> None:
+    def _transmit(self, transmits: list[Transmit]) -> None:
         transport = self.transport
         assert transport is not None
-        for transmit in effects.transmits:
+        for transmit in transmits:
             if transmit.group not in self._silenced:
                 book = self._books[transmit.group]
                 transport.send(transmit.packets, book.find(transmit.destination, transmit.address))

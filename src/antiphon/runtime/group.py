@@ -28,6 +28,8 @@ NO_VIEW: Final = View(0, ())
 
 log: Final = logging.getLogger("antiphon")
 
+_TO_ALL: Final = {order: Way(LEVELS[order]) for order in LEVELS_OFFERED}
+
 
 class Group:
     """This process's membership of one group; made by `Node.join`.
@@ -68,7 +70,7 @@ class Group:
         self._unsettled = 0
         self._entered = asyncio.Event()
         self._over = asyncio.Event()
-        self._outbox = Outbox(self._offer, driver.soon)
+        self._outbox = Outbox(self._offer, driver.afterwards)
         self._stream = Stream(
             name,
             messages_max=queue_messages_max,
@@ -255,7 +257,7 @@ class Group:
             raise UsageError(f"there is no order {order!r}; choose one of {', '.join(LEVEL_NAMES)}")
         self._offered.check_level(order)
         if to is None:
-            return Way(LEVELS[order])
+            return _TO_ALL[order]
         if not self._offered.private:
             raise UsageError(f"stack {self.stack!r} sends every message to all members; leave `to` out")
         if LEVELS[order] != CAUSAL:

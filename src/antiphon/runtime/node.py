@@ -42,6 +42,7 @@ from antiphon.runtime.driver import FIRST_VIEW, Driver
 from antiphon.runtime.errors import JoinError
 from antiphon.runtime.faulty import FaultyTransport
 from antiphon.runtime.group import NO_VIEW, Group
+from antiphon.runtime.memory import keep_memory
 from antiphon.runtime.multicast import MulticastTransport, check_multicast
 from antiphon.runtime.naming import check_name, parse_process
 from antiphon.runtime.tap import HistoryTap, record
@@ -131,6 +132,7 @@ class Node:
         self._family, address = await resolve(self._address, socket.AF_UNSPEC)
         if self._takes_local_options and is_loopback(address):
             self._options = Options.local()
+        keep_memory()
         sock = bind(self._family, address)
         self._address = join_address(sock.getsockname())
         try:

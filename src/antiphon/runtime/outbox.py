@@ -2,7 +2,8 @@
 
 The first message of a turn of the event loop goes into the engine at once. Whatever else is sent in that turn follows
 in one step, as one burst, which travels under as few headers as it fits: nothing waits when there is little to send,
-and packets are full when there is much. A sender waits when the outbox is full, and the outbox stays full while the
+and packets are full when there is much. What is sent while a step is being carried out, by a listener for one, goes in
+when that step is done, as one burst too. A sender waits when the outbox is full, and the outbox stays full while the
 engine's own queue is: so the network's pace reaches the application. What is in the outbox is accepted and leaves in
 the order it came.
 """
@@ -57,21 +58,21 @@ class Run:
 
 Offer = Callable[[list[bytes], Way], int]
 """Offers payloads, to go one way, to the engine, which takes so many of them from the front."""
-Soon = Callable[[Callable[[], None]], None]
-"""Calls something at once, or, if the engine is in the middle of a step, when that is done."""
+Afterwards = Callable[[Callable[[], None]], bool]
+"""If the engine is in the middle of a step: calls something when that is done. Else false, and nothing is called."""
 
 
 @final
 class Outbox:
     """Runs of payloads, each to go one way, first in first out."""
 
-    def __init__(self, offer: Offer, soon: Soon) -> None:
+    def __init__(self, offer: Offer, afterwards: Afterwards) -> None:
         self.messages = 0
         self._taken = 0
         """How many messages the engine has taken since the start."""
         self._bytes = 0
         self._offer = offer
-        self._soon = soon
+        self._afterwards = afterwards
         self._loop = asyncio.get_running_loop()
         self._runs: deque[Run] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
@@ -144,8 +145,9 @@ class Outbox:
     def _schedule(self) -> None:
         if not self._scheduled and self._runs:
             self._scheduled = True
-            self._loop.call_soon(self._end_turn)
-            self._soon(self._flush)
+            if not self._afterwards(self._end_turn):
+                self._loop.call_soon(self._end_turn)
+                self._flush()
 
     def _end_turn(self) -> None:
         self._scheduled = False

@@ -333,9 +333,8 @@ class Delivery:
             if assembly.is_open() and packet.level != RELIABLE:
                 assembly.clear()
                 self.spoiled += 1
-            self._hand_over(
-                sender, packet.first_message, packet.level, packet.messages(), packet.payload_bytes(), effects
-            )
+            size = packet.payload_bytes()
+            self._hand_over(sender, packet.first_message, packet.level, packet.take_messages(), size, effects)
         elif not assembly.add(packet.first_message, packet.fragment_index, packet.fragment_total, packet.fragment()):
             self.spoiled += 1
         elif assembly.complete():

@@ -37,6 +37,14 @@ _GROUP: Final = Struct("<QQH")
 _GROUP_SIZE: Final = 18
 
 
+_COUNTS: Final[list[Struct]] = [Struct(f"<{count}Q") for count in range(32)]
+"""Made once for the usual sizes of groups: to make one takes longer than to use it."""
+
+
+def _counts(members: int) -> Struct:
+    return _COUNTS[members] if members < len(_COUNTS) else Struct(f"<{members}Q")
+
+
 @final
 class Placement:
     """What a packet says about the total order: runs of packets (rank, first, count), and who orders from here on."""
@@ -91,7 +99,7 @@ def encode_vector(changed: list[tuple[int, int]], vector: list[int]) -> tuple[in
         for rank, count in changed:
             parts.append(_ENTRY.pack(rank, count))
         return SPARSE, b"".join(parts)
-    return FULL, Struct(f"<{members}Q").pack(*vector)
+    return FULL, _counts(members).pack(*vector)
 
 
 def encode(vector: tuple[int, bytes], token: Placement | None, foreign: list[ForeignTime]) -> bytes:
@@ -128,7 +136,7 @@ class OrderSection:
         if bits & ~(SPARSE | FULL | TOKEN | FOREIGN):
             raise MalformedError("timestamp")
         if bits & FULL:
-            counts = self._take(Struct(f"<{members}Q"))
+            counts = self._take(_counts(members))
             for rank in range(members):
                 self.vector.append((rank, counts[rank]))
         elif bits & SPARSE:
