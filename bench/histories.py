@@ -54,7 +54,7 @@ from bench.history_rows import (
     make_rows,
     write_to,
 )
-from bench.planting import Epoch, Planter, Replay
+from bench.planting import FORGOTTEN_MAX, Epoch, Planter, Replay
 
 ROUND_NS: Final = 100_000
 CHUNK_ROUNDS: Final = 4096
@@ -291,7 +291,7 @@ class Generator:
         length = len(senders)
         level = np.array([levels[place % len(levels)] for place in range(length)])
         code = np.array([member.code for member in senders])
-        count = np.full(length, max(3, self._shape.burst_max))
+        count = np.full(length, max(FORGOTTEN_MAX, self._shape.burst_max) if levels is LAST_LEVELS else 2)
         return self._bursts(np.full(length, last), code, np.full(length, group), count, level, private=0)
 
     def _burst(self, round: int, sender: int, group: int, count: int, level: int) -> Rows:

@@ -8,10 +8,13 @@ machine that others use too they tell more than the clock.
 
 import os
 import threading
+import time
 from pathlib import Path
 from typing import Final
 
 INTERVAL_S: Final = 0.25
+REST: Final = 20
+"""A look at many gigabytes takes its time, and stops who is looked at: so many times as long it is left alone."""
 KIB: Final = 1024
 
 
@@ -39,13 +42,16 @@ class MemoryWatch:
         return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
 
     def _watch(self) -> None:
-        while not self._ended.wait(INTERVAL_S):
+        took_s = 0.0
+        while not self._ended.wait(max(INTERVAL_S, REST * took_s)):
+            began_s = time.perf_counter()
             processes = family(self._process)
             for process in processes:
                 self._ticks[process] = max(self._ticks.get(process, 0), _ticks_of(process))
             found = [_memory_of(process) for process in processes]
             self.resident_bytes = max(self.resident_bytes, sum(resident for resident, _ in found))
             self.proportional_bytes = max(self.proportional_bytes, sum(share for _, share in found))
+            took_s = time.perf_counter() - began_s
 
 
 def family(process: int) -> list[int]:

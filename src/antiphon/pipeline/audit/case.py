@@ -97,7 +97,6 @@ class Case:
     """Per row: whether its sender's log is open."""
     end: Ints = field(init=False)
     """Per row: the end of what was, or may have been, sent; not above `rows.start` if nothing of it was."""
-    _coverage: dict[int, Coverage] = field(init=False, default_factory=dict)
     _missing: dict[int, Ints] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -148,12 +147,6 @@ class Case:
         coverage = Coverage(start, end, self.rows.index[rows], waited_for, known.others)
         found = coverage.missing_after(np.concatenate(([BEFORE_ALL], self.rows.index[rows])))
         return np.where(found == NEVER, following, found)
-
-    def coverage(self, place: int) -> Coverage:
-        """When the process had delivered what it is owed of a key."""
-        if place not in self._coverage:
-            self._coverage[place] = self.cover(place, self.order.owed(self.process, place))
-        return self._coverage[place]
 
     def cover(self, place: int, wanted: Spans) -> Coverage:
         """When the process had delivered certain numbers of a key."""

@@ -30,6 +30,6 @@ def count(case: Case) -> RowCounts:
 def witness(case: Case, row: int) -> Witness:
     """The lowest number that the row should have waited for."""
     place, start, index = int(case.place[row]), int(case.rows.start[row]), int(case.rows.index[row])
-    missing = case.coverage(place).lowest_missing(index, start - 1)
+    missing = case.cover(place, case.order.owed(case.process, place)).lowest_missing(index, start - 1)
     assert missing is not None
     return Witness(start, [(place, missing)])

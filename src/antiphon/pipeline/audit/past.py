@@ -198,14 +198,11 @@ def _raise_block(past: Past, source: int, first: int) -> bool:
     before = counts[sources.runs[source][first - 1]] if first else np.zeros_like(lines[0])
     raised = lines.copy()
     np.maximum(raised[0], before, out=raised[0])
-    for other in range(lines.shape[1]):
-        known = lines[:, other]
-        named = known > np.concatenate((before[other : other + 1], known[:-1]))  # else the line before tells as much
-        if other == source:
-            named = known > sources.begin[runs]
-        at = named.nonzero()[0]
-        if len(at):
-            raised[at] = np.maximum(raised[at], counts[sources.run_of(other, known[at])])
+    named = lines > np.concatenate((before[np.newaxis], lines[:-1]))  # else the line before tells as much
+    named[:, source] = lines[:, source] > sources.begin[runs]
+    for other in named.any(axis=0).nonzero()[0].tolist():
+        at = named[:, other].nonzero()[0]
+        raised[at] = np.maximum(raised[at], counts[sources.run_of(other, lines[at, other])])
     np.maximum.accumulate(raised, axis=0, out=raised)
     if (raised == lines).all():
         return False
