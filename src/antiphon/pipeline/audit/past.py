@@ -200,8 +200,8 @@ def _raise_block(past: Past, source: int, first: int) -> bool:
     np.maximum(raised[0], before, out=raised[0])
     named = lines > np.concatenate((before[np.newaxis], lines[:-1]))  # else the line before tells as much
     named[:, source] = lines[:, source] > sources.begin[runs]
-    for other in named.any(axis=0).nonzero()[0].tolist():
-        at = named[:, other].nonzero()[0]
+    for other in np.flatnonzero(named.any(axis=0)).tolist():
+        at = np.flatnonzero(named[:, other])
         raised[at] = np.maximum(raised[at], counts[sources.run_of(other, lines[at, other])])
     np.maximum.accumulate(raised, axis=0, out=raised)
     if (raised == lines).all():
