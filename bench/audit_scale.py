@@ -35,7 +35,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     made.add_argument("--processes", type=int, default=8)
     made.add_argument("--groups", type=int, default=3)
     made.add_argument("--views", type=int, default=24, help="how many times views change")
-    made.add_argument("--runs", type=int, default=100, help="runs of the history that both auditors take")
+    made.add_argument("--runs", type=int, default=50, help="runs of the history that both auditors take")
     made.add_argument("--compare", type=int, default=0, help="events of that history; 0: no comparison")
     made.add_argument("--plant", type=parse_plant, default={}, metavar="A=N,B=M")
     return made.parse_args(words)
