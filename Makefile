@@ -2,7 +2,7 @@
 # A C compiler and Java are used where they are found and done without where they are not.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check format clean campaign crowds conversations twin mutants fuzz networks views measure bench peers latency paper stall recording scaling streams cluster planted audit-scale seeds
+.PHONY: help setup compile demo test check format clean campaign crowds conversations twin mutants fuzz networks views measure bench peers latency paper stall recording scaling streams cluster planted audit-scale needle seeds
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -36,6 +36,7 @@ help:
 	@echo 'make seeds    antiphon campaign over 2,000 seeds on Spark, with a page'
 	@echo 'make planted  10,000 histories with planted violations, through both auditors'
 	@echo 'make audit-scale 1, 10 and 100 million events through the audit'
+	@echo 'make needle   one violation among 10 million events, found and explained'
 	@echo 'make clean    remove what was built, but not .venv'
 	@echo
 	@echo 'PYTHON=python3.12 chooses the Python that .venv is made with; ANTIPHON_PURE=1 does without compiled files.'
@@ -124,9 +125,13 @@ latency paper stall recording scaling: setup
 
 planted: setup
 	$(BIN)/python -m tests.pipeline.planted --histories 10000 --jobs $(shell nproc)
+	$(BIN)/python -m tests.pipeline.planted --first 10000 --histories 300 --jobs $(shell nproc) --spark 100
 
 audit-scale: setup
 	$(BIN)/python -m bench.audit_scale --events 1000000,10000000,100000000 --compare 10000000 --out bench/results
+
+needle: setup
+	$(BIN)/python -m bench.audit_scale --events 10000000 --plant causal=1
 
 seeds: setup
 	$(BIN)/antiphon campaign --seeds 0:2000

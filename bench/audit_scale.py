@@ -35,7 +35,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     made.add_argument("--processes", type=int, default=8)
     made.add_argument("--groups", type=int, default=3)
     made.add_argument("--views", type=int, default=24, help="how many times views change")
-    made.add_argument("--runs", type=int, default=100, help="runs of the history that both auditors take")
+    made.add_argument("--runs", type=int, default=50, help="runs of the history that both auditors take")
     made.add_argument("--compare", type=int, default=0, help="events of that history; 0: no comparison")
     made.add_argument("--plant", type=parse_plant, default={}, metavar="A=N,B=M")
     return made.parse_args(words)
@@ -68,12 +68,13 @@ def audited(directory: Path, made: Made, *words: str) -> dict[str, Any]:
         raise IncompleteError(f"the audit read {found['events']} events in {found['rows']} rows of {made}")
     found["resident_gb"] = round(memory.resident_bytes / GIGABYTE, 2)
     found["proportional_gb"] = round(memory.proportional_bytes / GIGABYTE, 2)
+    found["processor_s"] = round(memory.processor_s, 1)
     return found
 
 
 def result(system: str, arguments: argparse.Namespace, found: Mapping[str, Any]) -> Result:
     more = {name: found[name] for name in ("events", "rows", "runs", "start_s", "audit_s", "steps_s")}
-    more |= {name: found[name] for name in ("resident_gb", "proportional_gb", "verdict")}
+    more |= {name: found[name] for name in ("resident_gb", "proportional_gb", "processor_s", "verdict")}
     examples = {name: facts["example"] for name, facts in found["guarantees"].items() if facts["example"]}
     return Result(
         system=system,
@@ -97,6 +98,7 @@ def audit_made(arguments: argparse.Namespace, events: int, runs: int, *, compare
         if compare:
             results.append(result("plain Python", arguments, audited(Path(place), made, "--reference")))
             progress(line(results[-1]))
+            results[0].more["times_plain"] = round(results[0].value / results[1].value, 1)
     return results
 
 
@@ -104,7 +106,7 @@ def line(found: Result) -> str:
     more = found.more
     return (
         f"{found.system}: {found.workload} in {more['audit_s']} s, {found.value:,.0f} events per second, "
-        f"{more['proportional_gb']} GB; {more['steps_s']}"
+        f"{more['proportional_gb']} GB, {more['processor_s']} s of processors; {more['steps_s']}"
     )
 
 
@@ -117,14 +119,19 @@ async def measure(arguments: argparse.Namespace) -> Report:
     rows = [
         [
             f"{found.system}, {found.workload}",
-            *(found.more[name] for name in ("rows", "audit_s")),
+            *(found.more[name] for name in ("rows", "audit_s", "processor_s")),
             found.value,
             *(found.more[name] for name in ("resident_gb", "proportional_gb")),
         ]
         for found in results
     ]
-    head = ["", "rows", "seconds", "events/s", "GB resident", "GB, shared counted once"]
+    head = ["", "rows", "seconds", "of processors", "events/s", "GB resident", "GB, shared counted once"]
     told = [f"{name}: {text}" for found in results for name, text in found.more.get("examples", {}).items()]
+    told += [
+        f"{found.workload}: {found.more['times_plain']} times as fast as plain Python"
+        for found in results
+        if "times_plain" in found.more
+    ]
     return Report("audit_scale", results, "\n".join([table(head, rows), *told]))
 
 

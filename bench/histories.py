@@ -45,13 +45,16 @@ from bench.history_rows import (
     STOP,
     VIEW,
     Ints,
+    Keep,
     LogWriter,
     Rows,
+    Segment,
     Words,
     join,
     make_rows,
+    write_to,
 )
-from bench.planting import Epoch, Planter, Replay
+from bench.planting import FORGOTTEN_MAX, Epoch, Planter, Replay
 
 ROUND_NS: Final = 100_000
 CHUNK_ROUNDS: Final = 4096
@@ -122,8 +125,8 @@ class Member:
 class Generator:
     """One run."""
 
-    def __init__(self, directory: Path, run: str, shape: Shape, random: np.random.Generator, planter: Planter) -> None:
-        self._directory = directory
+    def __init__(self, keep: Keep, run: str, shape: Shape, random: np.random.Generator, planter: Planter) -> None:
+        self._keep = keep
         self._run = run
         self._shape = shape
         self._random = random
@@ -152,18 +155,17 @@ class Generator:
         self._round = 0
 
     def run(self) -> Made:
-        """Write the whole run."""
+        """Make the whole run."""
         shape = self._shape
-        self._directory.mkdir(parents=True, exist_ok=True)
         self._begin()
         for place in range(shape.views + 1):
             left = shape.events - sum(writer.events for writer in self._writers)
             length = round(left / (shape.views + 1 - place) / self._events_per_round())
             self._run_epoch(place, max(length, EPOCH_ROUNDS_MIN))
         self._end()
+        made = Made(planted=self._planter.counted())
         for writer in self._writers:
             writer.close()
-        made = Made(planted=self._planter.counted())
         made.rows = sum(writer.rows for writer in self._writers)
         made.events = sum(writer.events for writer in self._writers)
         return made
@@ -222,7 +224,7 @@ class Generator:
 
     def _make_member(self, name: str, incarnation: int) -> Member:
         code = self._words.senders.place((name, incarnation))
-        writer = LogWriter(self._directory, self._run, name, incarnation, self._words)
+        writer = LogWriter(self._keep, self._run, name, incarnation, self._words)
         member = Member(name, incarnation, code, writer, set())
         self._writers.append(writer)
         self._alive.append(member)
@@ -289,7 +291,7 @@ class Generator:
         length = len(senders)
         level = np.array([levels[place % len(levels)] for place in range(length)])
         code = np.array([member.code for member in senders])
-        count = np.full(length, max(3, self._shape.burst_max))
+        count = np.full(length, max(FORGOTTEN_MAX, self._shape.burst_max) if levels is LAST_LEVELS else 2)
         return self._bursts(np.full(length, last), code, np.full(length, group), count, level, private=0)
 
     def _burst(self, round: int, sender: int, group: int, count: int, level: int) -> Rows:
@@ -381,7 +383,7 @@ class Generator:
 
     def _due(self, member: Member, atoms: Rows, shared: npt.NDArray[np.float64]) -> Rows:
         """What a member delivers of the atoms, each with its time: behind its lag, in an order of its own."""
-        mine = np.isin(atoms.group, list(member.groups))
+        mine = np.array([group in member.groups for group in self._groups])[atoms.group]
         to_me = self._words.lists.place((member.process,))
         mine &= (atoms.destinations == NONE) | (atoms.destinations == to_me)
         rows, order = atoms.take(mine), shared[mine]
@@ -491,8 +493,21 @@ def generate(
     directory: Path, shape: Shape, *, run: str = "r", seed: int = 0, plant: Mapping[str, int] | None = None
 ) -> Made:
     """Write one run into a directory; `plant`: how many violations of which guarantee."""
+    return _generator(write_to(directory), shape, run, seed, plant).run()
+
+
+def generate_segments(
+    shape: Shape, *, run: str = "r", seed: int = 0, plant: Mapping[str, int] | None = None
+) -> tuple[Made, list[Segment]]:
+    """The same run, as the segments that would go into files, log by log."""
+    segments: list[Segment] = []
+    made = _generator(segments.append, shape, run, seed, plant).run()
+    return made, sorted(segments, key=lambda segment: segment[:3])
+
+
+def _generator(keep: Keep, shape: Shape, run: str, seed: int, plant: Mapping[str, int] | None) -> Generator:
     random = np.random.default_rng(seed)
-    return Generator(directory, run, shape, random, Planter(plant or {}, random)).run()
+    return Generator(keep, run, shape, random, Planter(plant or {}, random))
 
 
 def parse_plant(text: str) -> dict[str, int]:

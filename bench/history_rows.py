@@ -1,14 +1,14 @@
 """Rows of a generated history as columns, and the files that they go to: as a recorder would write them, but fast.
 
 `Rows` are some rows of one log, in order; names, labels and lists of members are places in a `Vocabulary`. A
-`LogWriter` takes them piece by piece, numbers them, and writes a segment whenever SEGMENT_ROWS are together: so memory
-is bounded by one segment per log, however long the history is.
+`LogWriter` takes them piece by piece, numbers them, and gives away a segment whenever SEGMENT_ROWS are together: so
+memory is bounded by one segment per log, however long the history is. `write_to` makes files of the segments.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -31,43 +31,67 @@ PRIVATE: Final = 3
 """The `part` of a delivery that is one member's alone."""
 
 
-@dataclass
-class Rows:
-    """One entry per row in each column; NONE stands for null."""
+class _Column:
+    """One column of `Rows`."""
 
-    kind: Ints
-    time_ns: Ints
-    group: Ints
-    view: Ints
-    members: Ints
-    sender: Ints
-    number: Ints
-    count: Ints
-    level: Ints
-    label: Ints
-    destinations: Ints
-    round: Ints
+    def __init__(self, place: int) -> None:
+        self._place = place
+
+    def __get__(self, rows: "Rows", _: type["Rows"]) -> Ints:
+        column: Ints = rows.cells[self._place]
+        return column
+
+    def __set__(self, rows: "Rows", values: npt.ArrayLike) -> None:
+        rows.cells[self._place] = values
+
+
+COLUMNS: Final = (
+    *("kind", "time_ns", "group", "view", "members", "sender", "number", "count", "level", "label", "destinations"),
+    *("round", "part"),
+)
+_PLACES: Final = {name: place for place, name in enumerate(COLUMNS)}
+
+
+class Rows:
+    """One entry per row in each column; NONE stands for null. All columns are one array, so that many go at once."""
+
+    kind = _Column(_PLACES["kind"])
+    time_ns = _Column(_PLACES["time_ns"])
+    group = _Column(_PLACES["group"])
+    view = _Column(_PLACES["view"])
+    members = _Column(_PLACES["members"])
+    sender = _Column(_PLACES["sender"])
+    number = _Column(_PLACES["number"])
+    count = _Column(_PLACES["count"])
+    level = _Column(_PLACES["level"])
+    label = _Column(_PLACES["label"])
+    destinations = _Column(_PLACES["destinations"])
+    round = _Column(_PLACES["round"])
     """In which round a delivered message was sent; not written."""
-    part: Ints
+    part = _Column(_PLACES["part"])
     """0 for a whole burst, 1 and 2 for its halves where it is delivered in two; not written."""
 
+    def __init__(self, cells: Ints) -> None:
+        self.cells = cells
+
     def __len__(self) -> int:
-        return len(self.kind)
+        return self.cells.shape[1]
 
     def take(self, order: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> "Rows":
-        return Rows(*(getattr(self, field.name)[order] for field in fields(self)))
-
-
-COLUMNS: Final = tuple(field.name for field in fields(Rows))
+        """A copy of some rows: by their places, or those that are chosen."""
+        return Rows(self.cells.take(order.nonzero()[0] if order.dtype == bool else order, axis=1))
 
 
 def make_rows(length: int, **columns: npt.ArrayLike) -> Rows:
     """Rows of which some columns are set; a single value stands for all rows."""
-    return Rows(*(np.broadcast_to(np.asarray(columns.get(name, NONE), np.int64), (length,)).copy() for name in COLUMNS))
+    cells = np.full((len(COLUMNS), length), NONE, np.int64)
+    for name, values in columns.items():
+        cells[_PLACES[name]] = values
+    return Rows(cells)
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    return Rows(*(np.concatenate([getattr(part, name) for part in parts]) for name in COLUMNS))
+    return Rows(np.concatenate([part.cells for part in parts], axis=1))
 
 
 class Vocabulary:
@@ -98,11 +122,36 @@ class Words:
         return cls(Vocabulary(), Vocabulary(), Vocabulary(), Vocabulary())
 
 
-class LogWriter:
-    """The log of one process incarnation, on its way to files."""
+class Segment(NamedTuple):
+    """Some rows of the log of one process incarnation, and which of its segments they are."""
 
-    def __init__(self, directory: Path, run: str, process: str, incarnation: int, words: Words) -> None:
-        self._directory = directory
+    process: str
+    incarnation: int
+    place: int
+    table: pa.Table
+
+
+Keep = Callable[[Segment], None]
+"""What becomes of a segment."""
+
+
+def write_to(directory: Path) -> Keep:
+    """Segments become files, as a recorder names them."""
+    directory.mkdir(parents=True, exist_ok=True)
+
+    def write(segment: Segment) -> None:
+        file = segment_file(directory, segment.process, segment.incarnation, segment.place)
+        rows = len(segment.table)
+        pq.write_table(segment.table, file, compression="zstd", row_group_size=rows, store_schema=False)
+
+    return write
+
+
+class LogWriter:
+    """The log of one process incarnation, on its way to segments."""
+
+    def __init__(self, keep: Keep, run: str, process: str, incarnation: int, words: Words) -> None:
+        self._keep = keep
         self._run = run
         self._process = process
         self._incarnation = incarnation
@@ -131,8 +180,7 @@ class LogWriter:
         self._waiting, self._waiting_rows = [], 0
 
     def _write(self, rows: Rows) -> None:
-        file = segment_file(self._directory, self._process, self._incarnation, self._segment)
-        pq.write_table(self._table(rows), file, compression="zstd", row_group_size=len(rows), store_schema=False)
+        self._keep(Segment(self._process, self._incarnation, self._segment, self._table(rows)))
         self._segment += 1
         self.rows += len(rows)
 

@@ -1,14 +1,20 @@
-"""How much memory a program takes, with all that it starts: looked at several times a second.
+"""How much memory a program takes, and how long it keeps processors busy, with all that it starts.
 
-Two sums over its processes, at their highest: resident memory, in which what processes share counts for each, and the
-proportional share, in which it counts once. Files that are mapped count in both as far as they are in memory.
+It is looked at several times a second. Two sums of memory over its processes, at their highest: resident memory, in
+which what processes share counts for each, and the proportional share, in which it counts once. Files that are mapped
+count in both as far as they are in memory. Processor seconds are those of every process when it was last seen: on a
+machine that others use too they tell more than the clock.
 """
 
+import os
 import threading
+import time
 from pathlib import Path
 from typing import Final
 
 INTERVAL_S: Final = 0.25
+REST: Final = 20
+"""A look at many gigabytes takes its time, and stops who is looked at: so many times as long it is left alone."""
 KIB: Final = 1024
 
 
@@ -21,6 +27,7 @@ class MemoryWatch:
         self._thread = threading.Thread(target=self._watch, daemon=True)
         self.resident_bytes = 0
         self.proportional_bytes = 0
+        self._ticks: dict[int, int] = {}
 
     def __enter__(self) -> "MemoryWatch":
         self._thread.start()
@@ -30,11 +37,21 @@ class MemoryWatch:
         self._ended.set()
         self._thread.join()
 
+    @property
+    def processor_s(self) -> float:
+        return sum(self._ticks.values()) / os.sysconf("SC_CLK_TCK")
+
     def _watch(self) -> None:
-        while not self._ended.wait(INTERVAL_S):
-            found = [_memory_of(process) for process in family(self._process)]
+        took_s = 0.0
+        while not self._ended.wait(max(INTERVAL_S, REST * took_s)):
+            began_s = time.perf_counter()
+            processes = family(self._process)
+            for process in processes:
+                self._ticks[process] = max(self._ticks.get(process, 0), _ticks_of(process))
+            found = [_memory_of(process) for process in processes]
             self.resident_bytes = max(self.resident_bytes, sum(resident for resident, _ in found))
             self.proportional_bytes = max(self.proportional_bytes, sum(share for _, share in found))
+            took_s = time.perf_counter() - began_s
 
 
 def family(process: int) -> list[int]:
@@ -61,3 +78,12 @@ def _memory_of(process: int) -> tuple[int, int]:
         return 0, 0
     sizes = {line.split(":")[0]: int(line.split()[1]) * KIB for line in lines[1:] if line.endswith("kB")}
     return sizes.get("Rss", 0), sizes.get("Pss", 0)
+
+
+def _ticks_of(process: int) -> int:
+    """How long a process has kept processors busy, in ticks of the clock."""
+    try:
+        after_name = (Path("/proc") / str(process) / "stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return int(after_name[11]) + int(after_name[12])

@@ -211,7 +211,9 @@ class Planter:
         fit &= (rows.round[two] == rows.round[one] + 1) & (rows.sender[two] != rows.sender[one])
         fit &= (rows.level[one] < AT_AGREED) & (rows.level[two] >= AT_CAUSAL) & prompt[rows.sender[two]]
         for group, audience in self._epoch.audiences.items():
-            fit &= (rows.group[one] != group) | np.isin(rows.sender[two], list(audience))
+            listening = np.zeros(len(prompt), bool)
+            listening[[code for code in audience if code < len(prompt)]] = True
+            fit &= (rows.group[one] != group) | listening[rows.sender[two]]
         fit &= ~self._used_rounds(member, rows)[two]
         place = self._choose(member, rows, np.append(fit, False))
         if place is None:
@@ -292,7 +294,7 @@ class Planter:
         self._late[member, self._epoch.group] = rows.take(places)
         for count in rows.count[places].tolist():
             self._plant(VIEW_SYNCHRONY, {VIEW_SYNCHRONY: count, VIEW_SENDING: count})
-        return rows.take(~np.isin(np.arange(len(rows)), places))
+        return rows.take(np.delete(np.arange(len(rows)), places))
 
     def _hold_behind(self, member: int, rows: Rows) -> Rows:
         """group_broadcast: what others delivered before the barrier, a member delivers behind it."""
@@ -322,8 +324,10 @@ class Planter:
         return int(places[self._random.integers(len(places))]) if len(places) else None
 
     def _used_rounds(self, member: int, rows: Rows) -> npt.NDArray[np.bool_]:
-        used = [number for owner, number in self._used if owner == member]
-        result: npt.NDArray[np.bool_] = np.isin(rows.round, used)
+        result = np.zeros(len(rows), bool)
+        for owner, number in self._used:
+            if owner == member:
+                result |= rows.round == number
         return result
 
     def _use(self, member: int, rows: Rows, place: int) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from antiphon.history.reader import History
+from antiphon.history.reader import History, rows_of_table
 from antiphon.history.schema import SCHEMA
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline import reference
@@ -14,7 +14,7 @@ from antiphon.pipeline.promises import CHECKED
 from antiphon.pipeline.result import BROKEN, KEPT
 from bench import audit_scale, histories
 from bench.figures import IncompleteError
-from bench.histories import Shape, generate, parse_plant
+from bench.histories import Shape, generate, generate_segments, parse_plant
 from bench.history_rows import SEGMENT_ROWS
 from bench.memory import MemoryWatch, family
 from bench.planting import NoRoomError
@@ -60,6 +60,13 @@ def test_files_are_as_a_recorder_writes_them(tmp_path: Path) -> None:
     assert max(pq.read_metadata(each).row_group(0).num_rows for each in tmp_path.iterdir()) <= SEGMENT_ROWS
 
 
+def test_segments_are_what_would_go_into_files(tmp_path: Path) -> None:
+    written = generate(tmp_path, SMALL, seed=3, plant={"causal": 1})
+    made, segments = generate_segments(SMALL, seed=3, plant={"causal": 1})
+    rows = [row for segment in segments for row in rows_of_table(segment.table.cast(SCHEMA))]
+    assert (made, rows) == (written, History.open(tmp_path).read_rows())
+
+
 def test_too_much_for_too_short_a_history_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NoRoomError, match=r"no room to plant .* of primary"):
         generate(tmp_path, SMALL, plant={"primary": 100})
@@ -81,6 +88,7 @@ def test_an_audit_is_measured_and_checked(tmp_path: Path) -> None:
     found = audit_scale.audited(tmp_path, made, "--reference")
     assert found["events"] == made.events
     assert 0 < found["proportional_gb"] <= found["resident_gb"] < 2
+    assert found["processor_s"] > 0.2
     made.planted["causal"] += 1
     with pytest.raises(IncompleteError, match="was planted"):
         audit_scale.audited(tmp_path, made, "--reference")

@@ -44,7 +44,11 @@ def pieces_of(rows: Sequence[Row], piece_rows: int) -> list[Piece]:
 
 def count(rows: Sequence[Row], *, piece_rows: int, promise: Sequence[str] | None = None) -> Counts:
     """What the Spark auditor would count."""
-    pieces = pieces_of(rows, piece_rows)
+    return count_pieces(pieces_of(rows, piece_rows), promise)
+
+
+def count_pieces(pieces: Sequence[Piece], promise: Sequence[str] | None = None) -> Counts:
+    """The same, of a history that has been cut up."""
 
     def summaries(places: Iterable[int], limits: Limits) -> list[Summary]:
         batches = [summarise(pieces[place], place, limits.get(pieces[place].run, {})) for place in places]

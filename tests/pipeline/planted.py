@@ -10,67 +10,98 @@ With `--spark`, so many histories at a time also go through Spark, as the runs o
 
 import argparse
 import json
-import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
-from antiphon.history.reader import History
+from antiphon.history.reader import LOG_COLUMNS, History, rows_of_table
+from antiphon.history.schema import SCHEMA
 from antiphon.pipeline import reference
+from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.promises import CHECKED
-from bench.histories import Made, Shape, generate
+from bench.histories import Made, Shape, generate_segments
+from bench.history_rows import Segment, write_to
 from bench.planting import NoRoomError
-from tests.pipeline.inprocess import count
+from tests.pipeline.inprocess import count_pieces
 
 EACH_MAX = 5
-EVENTS = (1500, 3000, 6000)
+EVENTS = (1800, 3600, 7200)
 """How long a history is; a longer one where there is no room for all that is planted."""
 PIECE_ROWS = (300, 1000, 100_000)
+THROUGH_FILES = 10
+"""Of so many histories, one goes through files before it is audited; on Spark all do."""
 
 
-def plant(seed: int, directory: Path) -> Made:
+def make(seed: int) -> tuple[Made, list[Segment]]:
     """The history of a seed."""
     random = np.random.default_rng(seed)
     wanted = {guarantee: int(random.integers(0, EACH_MAX + 1)) for guarantee in CHECKED} if seed % 10 else {}
-    processes, groups = int(random.integers(5, 8)), int(random.integers(1, 4))
+    processes, groups = int(random.integers(4, 7)), int(random.integers(1, 4))
     for events in EVENTS:
         shape = Shape(
             events=events,
             processes=processes,
             groups=groups,
-            views=13,
-            single=0.3,
+            views=8,
+            single=0.4,
             burst_max=3,
-            levels=(0.1, 0.3, 0.3, 0.2, 0.1),
+            lag_max=2,
+            levels=(0.1, 0.25, 0.3, 0.25, 0.1),
         )
         with suppress(NoRoomError):
-            return generate(directory, shape, run=f"seed-{seed}", seed=seed, plant=wanted)
-        shutil.rmtree(directory)
+            return generate_segments(shape, run=f"seed-{seed}", seed=seed, plant=wanted)
     raise AssertionError(f"there is no room for the violations of seed {seed}")
+
+
+def plant(seed: int, directory: Path) -> Made:
+    """The same, written into a directory."""
+    made, segments = make(seed)
+    write = write_to(directory)
+    for segment in segments:
+        write(segment)
+    return made
+
+
+def logs_of(seed: int) -> tuple[Made, list[pa.Table]]:
+    """The same as tables, one a log, as a reader finds them."""
+    if seed % THROUGH_FILES == 1:
+        with tempfile.TemporaryDirectory(prefix="antiphon-planted-") as place:
+            return plant(seed, Path(place)), list(History.open(place).tables())
+    made, segments = make(seed)
+    return made, [segment.table.cast(SCHEMA) for segment in segments]
+
+
+def cut(logs: Iterable[pa.Table], piece_rows: int) -> list[Piece]:
+    """Each log in pieces of so many rows."""
+    pieces = []
+    for log in logs:
+        run, process, incarnation = (log[name][0].as_py() for name in LOG_COLUMNS)
+        for first in range(0, len(log), piece_rows):
+            pieces.append(Piece(run, f"{process}/{incarnation}", log.slice(first, piece_rows)))
+    return pieces
 
 
 def check(seed: int) -> tuple[int, Counter[str], str | None]:
     """The events of a seed's history, what was planted, and what is wrong with what was counted."""
-    with tempfile.TemporaryDirectory(prefix="antiphon-planted-") as place:
-        made = plant(seed, Path(place) / "history")
-        rows = History.open(place).read_rows()
+    made, logs = logs_of(seed)
     found = {
         finding.guarantee: (finding.violations, finding.unknown, finding.checked)
-        for finding in reference.audit(rows).findings
+        for finding in reference.audit([row for log in logs for row in rows_of_table(log)]).findings
     }
     planted = {guarantee: made.planted[guarantee] for guarantee in CHECKED}
     if {guarantee: violations for guarantee, (violations, _, _) in found.items()} != planted:
         return made.events, made.planted, f"seed {seed}: {planted} was planted, the reference counts {found}"
     if any(unknown for _, unknown, _ in found.values()):
         return made.events, made.planted, f"seed {seed}: nothing is left open, the reference counts {found}"
-    counted = count(rows, piece_rows=PIECE_ROWS[seed % len(PIECE_ROWS)])
+    counted = count_pieces(cut(logs, PIECE_ROWS[seed % len(PIECE_ROWS)]))
     if counted != found:
         return made.events, made.planted, f"seed {seed}: the reference counts {found}, the vectorised one {counted}"
     return made.events, made.planted, None
@@ -109,13 +140,15 @@ def main() -> int:
     with ProcessPoolExecutor(options.jobs) as pool:
         for done, (own_events, own_planted, problem) in enumerate(pool.map(check, seeds, chunksize=10), start=1):
             events, planted = events + own_events, planted + own_planted
-            wrong += [problem] if problem is not None else []
-            if done % 500 == 0:
+            if problem is not None:
+                wrong.append(problem)
+                print(problem, file=sys.stderr, flush=True)
+            if done % 100 == 0:
                 print(f"{done} histories, {len(wrong)} wrong", file=sys.stderr, flush=True)
     if options.spark:
-        wrong += check_on_spark(seeds, options.spark)
-    for problem in wrong[:20]:
-        print(problem, file=sys.stderr)
+        for problem in check_on_spark(seeds, options.spark):
+            wrong.append(problem)
+            print(problem, file=sys.stderr, flush=True)
     elapsed_s = round(time.perf_counter() - started_s, 1)
     summary = {"histories": len(seeds), "events": events, "violations": dict(planted), "wrong": len(wrong)}
     print(json.dumps(summary | {"elapsed_s": elapsed_s}))

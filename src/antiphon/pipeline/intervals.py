@@ -31,7 +31,7 @@ class Spans(NamedTuple):
         """Which of the numbers are in the set."""
         if not len(self.starts):
             return np.zeros(len(numbers), bool)
-        place = np.searchsorted(self.starts, numbers, "right") - 1
+        place = self.starts.searchsorted(numbers, "right") - 1
         return (place >= 0) & (numbers < self.ends[place])
 
 
@@ -44,23 +44,24 @@ def span(start: int, end: int) -> Spans:
 
 def union(*sets: tuple[Ints, Ints]) -> Spans:
     """The union of intervals in any order."""
-    sets = tuple(part for part in sets if len(part[0]))
-    if not sets:
+    parts = [part for part in sets if len(part[0])]
+    if not parts:
         return EMPTY
-    if len(sets) == 1:
-        if isinstance(sets[0], Spans):
-            return sets[0]
-        starts, ends = sets[0]
-    elif all(len(part[0]) == 1 and part[0][0] == sets[0][0][0] for part in sets):  # single ones that begin alike
-        return Spans(sets[0][0], np.array([max(part[1][0] for part in sets)]))
+    if len(parts) == 1:
+        if isinstance(parts[0], Spans):
+            return parts[0]
+        starts, ends = parts[0]
     else:
-        starts = np.concatenate([starts for starts, _ in sets])
-        ends = np.concatenate([ends for _, ends in sets])
+        lowest = parts[0][0][0]
+        if all(len(part[0]) == 1 and part[0][0] == lowest for part in parts):  # single ones that begin alike
+            return Spans(parts[0][0], np.array([max(part[1][0] for part in parts)]))
+        starts = np.concatenate([part[0] for part in parts])
+        ends = np.concatenate([part[1] for part in parts])
     if len(starts) < 2:
         return Spans(starts, ends)
     if (starts[1:] == ends[:-1]).all():  # each goes on where the one before ends
         return Spans(starts[:1], ends[-1:])
-    order = np.argsort(starts, kind="stable")
+    order = starts.argsort(kind="stable")
     starts, reach = starts[order], np.maximum.accumulate(ends[order])
     first = np.concatenate(([True], starts[1:] > reach[:-1]))
     last = np.concatenate((first[1:], [True]))
@@ -69,26 +70,33 @@ def union(*sets: tuple[Ints, Ints]) -> Spans:
 
 def clip(spans: Spans, low: int, high: int) -> Spans:
     """The numbers in [low, high)."""
-    first, end = int(np.searchsorted(spans.ends, low, "right")), int(np.searchsorted(spans.starts, high, "left"))
+    first, end = int(spans.ends.searchsorted(low, "right")), int(spans.starts.searchsorted(high, "left"))
     if first >= end or low >= high:
         return EMPTY
     return Spans(np.maximum(spans.starts[first:end], low), np.minimum(spans.ends[first:end], high))
 
 
 def intersection(one: Spans, other: Spans) -> Spans:
+    if _are_apart(one, other):
+        return EMPTY
     bounds = _bounds(one, other)
     return _chosen(bounds, one.holds(bounds) & other.holds(bounds))
 
 
 def difference(one: Spans, other: Spans) -> Spans:
-    if not len(one.starts) or not len(other.starts):
+    if _are_apart(one, other):
         return one
-    if one.ends[-1] <= other.starts[0] or other.ends[-1] <= one.starts[0]:
-        return one
-    if len(other.starts) == 1 and other.starts[0] <= one.starts[0] and one.ends[-1] <= other.ends[0]:
-        return EMPTY
+    if len(other.starts) == 1 and other.starts[0] <= one.starts[0]:  # it takes away a beginning, or all
+        return clip(one, int(other.ends[0]), int(one.ends[-1]))
     bounds = _bounds(one, other)
     return _chosen(bounds, one.holds(bounds) & ~other.holds(bounds))
+
+
+def _are_apart(one: Spans, other: Spans) -> bool:
+    """Whether all of one set lies before all of the other, or one is empty."""
+    if not len(one.starts) or not len(other.starts):
+        return True
+    return bool(one.ends[-1] <= other.starts[0] or other.ends[-1] <= one.starts[0])
 
 
 def _bounds(*sets: Spans) -> Ints:
@@ -127,13 +135,13 @@ class Coverage:
         """For each number, the position by which every wanted number up to it had been delivered."""
         if not len(self._first):
             return np.full(len(numbers), ALREADY)
-        place = np.searchsorted(self._bounds, numbers, "right") - 1
+        place = self._bounds.searchsorted(numbers, "right") - 1
         reached = self._reached[np.clip(place, 0, len(self._reached) - 1)]
         return np.where(place >= 0, reached, ALREADY)
 
     def missing_after(self, positions: Ints) -> Ints:
         """For each position, the lowest wanted number that had not been delivered there, or NEVER."""
-        place = np.searchsorted(self._reached, positions, "right")
+        place = self._reached.searchsorted(positions, "right")
         return np.append(self._bounds[: len(self._reached)], NEVER)[place]
 
     def lowest_missing(self, position: int, number: int) -> int | None:
@@ -162,8 +170,8 @@ def first_positions(bounds: Ints, starts: Ints, ends: Ints, positions: Ints) -> 
     Each interval is written down as two overlapping stretches of 2^k pieces; then each stretch is handed down to
     its two halves, longest first. So even n intervals that cover each other n times over cost n log n.
     """
-    low = np.searchsorted(bounds, starts)
-    length = np.searchsorted(bounds, ends) - low
+    low = bounds.searchsorted(starts)
+    length = bounds.searchsorted(ends) - low
     pieces = max(len(bounds) - 1, 0)
     scale = np.frexp(length.astype(np.float64))[1] - 1
     result = np.full(pieces, NEVER)

@@ -7,6 +7,7 @@ that the caller asks for by name is refused.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 from antiphon.history.errors import UnusableHistoryError
@@ -62,7 +63,15 @@ class Promises:
         """Whether any group of the run is held to the guarantee."""
         if self.every is not None:
             return guarantee in self.every
-        return any(guarantee in ids for (owner, _), ids in self.by_group.items() if owner == run)
+        return guarantee in self._by_run.get(run, ())
+
+    @cached_property
+    def _by_run(self) -> Mapping[str, frozenset[str]]:
+        """What any group of a run is held to."""
+        result: dict[str, frozenset[str]] = {}
+        for (run, _), ids in self.by_group.items():
+            result[run] = result.get(run, frozenset()) | ids
+        return result
 
     def all(self) -> tuple[str, ...]:
         """Every guarantee that some group is held to, in the order of GUARANTEES."""

@@ -8,7 +8,7 @@ Where order is kept, most questions are answered by one number per row: the lowe
 still owed behind it (`missing`). It takes little to find where a key was delivered without gaps.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -97,7 +97,6 @@ class Case:
     """Per row: whether its sender's log is open."""
     end: Ints = field(init=False)
     """Per row: the end of what was, or may have been, sent; not above `rows.start` if nothing of it was."""
-    _coverage: dict[int, Coverage] = field(init=False, default_factory=dict)
     _missing: dict[int, Ints] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -133,25 +132,21 @@ class Case:
 
     def _find_missing(self, place: int) -> Ints:
         rows, owed, known = self.rows_of(place), self.order.owed(self.process, place), self.known(place)
+        if not len(owed.starts):
+            return np.full(len(rows) + 1, NEVER)
         start, end = self.rows.start[rows], self.rows.end[rows]
         top = max(known.top, int(end.max(initial=1)))
         waited_for = clip(owed, known.below, top)
         rest = clip(owed, top, ENDLESS)
         following = int(rest.starts[0]) if len(rest.starts) else NEVER
-        in_order = np.append(known.below, end)
+        in_order = np.concatenate(([known.below], end))
         whole = not len(known.others.starts) and _is_one(waited_for, known.below, top)
-        if whole and np.array_equal(in_order[:-1], start):
+        if whole and (in_order[:-1] == start).all():
             in_order[-1] = following
             return in_order
         coverage = Coverage(start, end, self.rows.index[rows], waited_for, known.others)
-        found = coverage.missing_after(np.append(BEFORE_ALL, self.rows.index[rows]))
+        found = coverage.missing_after(np.concatenate(([BEFORE_ALL], self.rows.index[rows])))
         return np.where(found == NEVER, following, found)
-
-    def coverage(self, place: int) -> Coverage:
-        """When the process had delivered what it is owed of a key."""
-        if place not in self._coverage:
-            self._coverage[place] = self.cover(place, self.order.owed(self.process, place))
-        return self._coverage[place]
 
     def cover(self, place: int, wanted: Spans) -> Coverage:
         """When the process had delivered certain numbers of a key."""
@@ -207,16 +202,19 @@ class Case:
         latency_ns = np.maximum(self.rows.time_ns[row] - self.order.time_ns[run], 0)
         return row, latency_ns, segments.end[known] - segments.start[known]
 
-    def presence(self) -> Iterator[tuple[int, Ints, Sequence[Presence], Ints]]:
+    @cached_property
+    def presence(self) -> list[tuple[int, Ints, Sequence[Presence], Ints]]:
         """For each key: its place among the rows' keys, its rows, and the presences with, per row, which one it is in.
 
         A row in no view has -1.
         """
+        result = []
         for place, (group, _) in enumerate(self.rows.keys):
             rows = self.rows.of_key(place)
             presences = self.presences.get(group, ())
             begins = np.array([presence.begin for presence in presences], np.int64)
-            yield place, rows, presences, np.searchsorted(begins, self.rows.index[rows]) - 1
+            result.append((place, rows, presences, begins.searchsorted(self.rows.index[rows]) - 1))
+        return result
 
 
 def _is_one(spans: Spans, start: int, end: int) -> bool:

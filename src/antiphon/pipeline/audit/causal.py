@@ -14,7 +14,7 @@ from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness
 from antiphon.pipeline.audit.order import NO_ROW
 from antiphon.pipeline.audit.past import Counts
 from antiphon.pipeline.audit.rows import CAUSAL_RANK
-from antiphon.pipeline.intervals import NEVER, Coverage, Ints, Mask, difference, intersection
+from antiphon.pipeline.intervals import NEVER, Ints, Mask, Spans, difference, intersection
 
 
 def count(case: Case) -> RowCounts:
@@ -38,8 +38,10 @@ def witness(case: Case, row: int) -> Witness:
     if circular[segment]:
         return Witness(number, [(int(case.place[row]), number)])
     lacking: dict[int, int] = {}
-    for place, coverage, needed in _demands(case, segments, range(len(case.order.keys))):
-        missing = coverage.highest_missing(index, int(needed[segment]))
+    for place, wanted, needed in _demands(case, segments, range(len(case.order.keys))):
+        if not needed[segment]:
+            continue
+        missing = case.cover(place, wanted).highest_missing(index, int(needed[segment]))
         if missing is not None:
             lacking[place] = max(missing, lacking.get(place, 0))
     return Witness(number, list(lacking.items()))
@@ -54,9 +56,9 @@ def _late(case: Case, segments: Segments) -> Mask:
     for place in range(len(order.keys)):
         if place not in order.lost:
             late |= _too_early(case, segments, key, place, known[:, order.past.sources.of_key[place]])
-    for _, coverage, needed in _demands(case, segments, order.lost):
+    for place, wanted, needed in _demands(case, segments, order.lost):
         if needed.any():
-            late |= coverage.position(needed) > at
+            late |= case.cover(place, wanted).position(needed) > at
     return late
 
 
@@ -76,8 +78,8 @@ def _too_early(case: Case, segments: Segments, key: Ints, place: int, known: Cou
     return early
 
 
-def _demands(case: Case, segments: Segments, places: Iterable[int]) -> Iterator[tuple[int, Coverage, Ints]]:
-    """For some keys: when the process had delivered what, and up to which number each segment needs it, or 0."""
+def _demands(case: Case, segments: Segments, places: Iterable[int]) -> Iterator[tuple[int, Spans, Ints]]:
+    """For some keys: which numbers count, and up to which one each segment needs them, or 0."""
     order, run = case.order, segments.run
     at = case.rows.index[segments.row]
     for place in places:
@@ -85,17 +87,16 @@ def _demands(case: Case, segments: Segments, places: Iterable[int]) -> Iterator[
         held = ~case.left_by(place, at)
         # Of its own key, everything below the row: the numbers within the row come in order.
         below = np.where(held, np.where(own, case.rows.start[segments.row] - 1, order.past.numbers(run, place)), 0)
-        lost = order.lost.get(place)
+        lost, owed = order.lost.get(place), order.owed(case.process, place)
         if lost is None:
-            yield place, case.coverage(place), below
+            yield place, owed, below
             continue
-        owed = order.owed(case.process, place)
-        yield place, case.coverage(place), np.where(own, below, 0)
-        yield place, case.cover(place, difference(owed, lost.spans)), np.where(own, 0, below)
-        yield place, case.cover(place, intersection(owed, lost.spans)), np.where(held, lost.sent_before[run], 0)
+        yield place, owed, np.where(own, below, 0)
+        yield place, difference(owed, lost.spans), np.where(own, 0, below)
+        yield place, intersection(owed, lost.spans), np.where(held, lost.sent_before[run], 0)
         for spans, teller, index in lost.told:
             needed = np.where(held & (order.told[teller, run] > index), int(spans.ends[-1]) - 1, 0)
-            yield place, case.cover(place, intersection(owed, spans)), needed
+            yield place, intersection(owed, spans), needed
 
 
 def _circular_end(case: Case, segments: Segments) -> Ints:

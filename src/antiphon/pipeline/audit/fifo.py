@@ -16,9 +16,10 @@ def count(case: Case) -> RowCounts:
     violated = np.zeros(len(held), bool)
     unknown = np.zeros(len(held), bool)
     for place in np.unique(case.place[held]).tolist():
-        own = np.flatnonzero(held & (case.place == place))
+        of_key = case.rows_of(place)
+        chosen = held[of_key]
+        own, behind = of_key[chosen], case.missing(place)[1:][chosen]
         at = rows.index[own]
-        behind = case.missing(place)[np.searchsorted(case.rows_of(place), own, "right")]
         violated[own] = (behind < rows.start[own]) & ~case.left_by(place, at)
         if case.order.open_keys[place]:
             unknown[own] = ~violated[own] & (case.off_record(place).position(rows.start[own] - 1) > at)
@@ -29,6 +30,6 @@ def count(case: Case) -> RowCounts:
 def witness(case: Case, row: int) -> Witness:
     """The lowest number that the row should have waited for."""
     place, start, index = int(case.place[row]), int(case.rows.start[row]), int(case.rows.index[row])
-    missing = case.coverage(place).lowest_missing(index, start - 1)
+    missing = case.cover(place, case.order.owed(case.process, place)).lowest_missing(index, start - 1)
     assert missing is not None
     return Witness(start, [(place, missing)])

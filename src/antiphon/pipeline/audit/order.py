@@ -81,7 +81,7 @@ class Order:
     def run_of(self, place: int, numbers: Ints) -> Ints:
         """The send run that holds each number of a key; the numbers must have been sent."""
         first, end = int(self.first_run[place]), int(self.first_run[place + 1])
-        found: Ints = first + np.searchsorted(self.start[first:end], numbers, "right") - 1
+        found: Ints = first + self.start[first:end].searchsorted(numbers, "right") - 1
         return found
 
     def owed(self, process: str, place: int) -> Spans:

@@ -63,7 +63,7 @@ class Sources:
     def run_of(self, source: int, counts: Counts) -> Ints:
         """The send run of the last of so many messages of a source; at least one each."""
         runs = self.runs[source]
-        found: Ints = runs[np.searchsorted(self.begin[runs], counts) - 1]
+        found: Ints = runs[self.begin[runs].searchsorted(counts) - 1]
         return found
 
     def counts(self, place: int, numbers: Ints) -> Ints:
@@ -72,7 +72,7 @@ class Sources:
         first, end = self._on_record(place)
         if self._lonely[self.of_key[place]] or first == end:
             return numbers
-        run = first + np.maximum(np.searchsorted(self.start[first:end], numbers, "right") - 1, 0)
+        run = first + np.maximum(self.start[first:end].searchsorted(numbers, "right") - 1, 0)
         result: Ints = np.where(numbers > 0, self.begin[run] + numbers - self.start[run] + 1, 0)
         return result
 
@@ -83,7 +83,7 @@ class Sources:
         if self._lonely[self.of_key[place]] or first == end:
             lowest: Ints = np.minimum(counts, self.sent[place])
             return lowest
-        run = np.maximum(np.searchsorted(self.begin[first:end], counts) - 1, 0)
+        run = np.maximum(self.begin[first:end].searchsorted(counts) - 1, 0)
         following = np.append(self.start[first + 1 : end], self.sent[place] + 1)[run]
         inside = np.minimum(self.start[first + run] + counts - self.begin[first + run], following) - 1
         return np.where(counts > self.begin[first], inside, 0)
@@ -198,16 +198,13 @@ def _raise_block(past: Past, source: int, first: int) -> bool:
     before = counts[sources.runs[source][first - 1]] if first else np.zeros_like(lines[0])
     raised = lines.copy()
     np.maximum(raised[0], before, out=raised[0])
-    for other in range(lines.shape[1]):
-        known = lines[:, other]
-        named = known > np.append(before[other], known[:-1])  # else the line before tells as much
-        if other == source:
-            named = known > sources.begin[runs]
-        at = np.flatnonzero(named)
-        if len(at):
-            raised[at] = np.maximum(raised[at], counts[sources.run_of(other, known[at])])
+    named = lines > np.concatenate((before[np.newaxis], lines[:-1]))  # else the line before tells as much
+    named[:, source] = lines[:, source] > sources.begin[runs]
+    for other in np.flatnonzero(named.any(axis=0)).tolist():
+        at = np.flatnonzero(named[:, other])
+        raised[at] = np.maximum(raised[at], counts[sources.run_of(other, lines[at, other])])
     np.maximum.accumulate(raised, axis=0, out=raised)
-    if np.array_equal(raised, lines):
+    if (raised == lines).all():
         return False
     counts[runs] = raised
     return True

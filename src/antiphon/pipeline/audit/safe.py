@@ -43,13 +43,12 @@ def count(group: str, stays: GroupStays, order: Order, logs: Mapping[str, LogFac
 
 def _delivered_in(group: str, stays: GroupStays, sendings: Sendings) -> dict[str, dict[int, Spans]]:
     """By sender and view: what anybody delivered there as safe."""
-    result: dict[str, dict[int, Spans]] = defaultdict(dict)
+    parts: dict[str, dict[int, list[Spans]]] = defaultdict(lambda: defaultdict(list))
     for own in stays.values():
         for stay in own:
             for sender, spans in stay.safe.items():
-                existing = sendings.existing((group, sender), spans)
-                result[sender][stay.view] = union(result[sender].get(stay.view, EMPTY), existing)
-    return result
+                parts[sender][stay.view].append(sendings.existing((group, sender), spans))
+    return {sender: {view: union(*spans) for view, spans in by_view.items()} for sender, by_view in parts.items()}
 
 
 def _members(stays: GroupStays) -> dict[int, set[str]]:

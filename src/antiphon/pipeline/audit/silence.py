@@ -11,7 +11,7 @@ from antiphon.pipeline.audit.case import Case, RowCounts, Witness
 def count(case: Case) -> RowCounts:
     messages = np.maximum(case.end - case.rows.start, 0)
     dropped = np.zeros(len(messages), bool)
-    for place, rows, presences, which in case.presence():
+    for place, rows, presences, which in case.presence:
         sender = case.rows.keys[place][1]
         dropped[rows] = np.array([*(sender in presence.dropped for presence in presences), False])[which]
     return RowCounts(np.where(dropped, messages, 0), np.zeros_like(messages), messages)

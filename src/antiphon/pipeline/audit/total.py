@@ -175,7 +175,7 @@ def _takes_part(case: Case, group: str) -> Mask:
     mask = rows.of_group(group) & (case.end > rows.start)
     completed = rows.index < case.completed_ends.get(group, 0)
     mask &= (rows.level == SAFE_RANK) | ((rows.level == AGREED_RANK) & completed)
-    for _, own, _, which in case.presence():
+    for _, own, _, which in case.presence:
         mask[own] &= which >= 0
     result: Mask = mask
     return result

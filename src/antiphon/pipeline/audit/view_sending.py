@@ -36,7 +36,7 @@ def _elsewhere(case: Case, segments: Segments) -> Mask:
     """Which segments are on record as sent to all of another view."""
     sent_in = case.order.view[segments.run]
     seen = np.full(len(case.place), NO_VIEW)
-    for _, rows, presences, which in case.presence():
+    for _, rows, presences, which in case.presence:
         seen[rows] = np.array([*(presence.view for presence in presences), NO_VIEW])[which]
     here = (seen[segments.row] == sent_in) & (case.rows.view[segments.row] == sent_in)
     elsewhere: Mask = (case.order.index[segments.run] != NO_ROW) & (case.order.narrow[segments.run] < 0) & ~here
