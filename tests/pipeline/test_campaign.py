@@ -66,6 +66,7 @@ class Inverting:
         names = [f"p{number}" for number in range(1, 6)]
         odd = [{"what": "swap", "who": "p2"}] if seed % 2 else []
         return {
+            "seed": seed,
             "names": names,
             "groups": [{"name": "g", "places": names, "founders": names}],
             "domain": {},
@@ -77,7 +78,7 @@ class Inverting:
         names = script["names"]
         members = [f"{name}/1" for name in names]
         count = sum(len(deed["sizes"]) for deed in script["deeds"] if deed["what"] == "say" and "p1" in names)
-        swap = any(deed["what"] == "swap" for deed in script["deeds"]) and count >= 3
+        swap = any(deed["what"] == "swap" for deed in script["deeds"]) and count >= 3 and self.is_met(script)
         logs = []
         for name in names:
             log = MemoryLog(run="toy", process=name, merge=False)
@@ -92,8 +93,19 @@ class Inverting:
             logs.append(log)
         return InvertedRun(logs)
 
+    def is_met(self, script: Script) -> bool:
+        return True
+
     def situations(self) -> tuple[str, ...]:
         return ("some", "none")
+
+
+@dataclass(frozen=True)
+class Racing(Inverting):
+    """The same fault as a race: whether it is met hangs on how many there are, and on chance."""
+
+    def is_met(self, script: Script) -> bool:
+        return bool((script["seed"] + len(script["names"])) % 3 == 0)
 
 
 def summary_of(tally: Tally, kept: Any = (), directory: Path = Path("out")) -> Summary:
@@ -217,6 +229,18 @@ def test_shrinking_finds_the_smallest_run() -> None:
     assert sum(len(deed["sizes"]) for deed in said) == 3
     assert {size for deed in said for size in deed["sizes"]} == {0}
     assert len(shrunk.script["layers"]) == 1
+
+
+def test_shrinking_a_race_tries_other_seeds_of_chance() -> None:
+    """With any process less, or two, this seed does not meet the fault."""
+    racing = Racing()
+    script = racing.script_of(7)
+    shrunk = shrink(racing, script, "fifo")
+    assert shrunk is not None
+    assert len(script["names"]) == 5
+    assert shrunk.script["names"] == ["p1", "p2"]
+    assert judge(racing.run_script(shrunk.script)).broken == ["fifo"]
+    assert shrunk.is_minimal
 
 
 def test_shrinking_stops_at_its_budget_with_what_it_has() -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from antiphon.simulator.crowd_draw import draw_crowd
+from antiphon.simulator.script_run import run_script
 from antiphon.simulator.sieges import draw_siege
 from tests.simulation.crowds import run_crowd
 from tests.simulation.first_crowds import draw_first_crowd
@@ -16,6 +17,17 @@ def test_every_promise_is_kept_while_members_come_and_go(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2000, 2050))
 def test_every_promise_is_kept_under_siege(seed: int) -> None:
     assert run_crowd(seed, draw_siege).problems == ()
+
+
+def test_a_crowd_that_is_held_up_for_good_ends_when_nothing_happens_any_more() -> None:
+    """Some of its four groups have lost their majority, and the others wait for them."""
+    script = draw_crowd(48)
+    run = run_script(script)
+    assert len(run.excused) == len(script.groups) == 4
+    ends = ("stop", "crash")
+    last_ns = max(row.time_ns for log in run.logs for row in log.rows() if row.kind not in ends)
+    silence_ns = script.options.silence_ns_min
+    assert 4 * silence_ns <= run.time_ns - last_ns < 5 * silence_ns
 
 
 # fmt: off

@@ -4,13 +4,16 @@
 about the group, from all of them. `forward` writes the payloads of the members' messages to a spool. If the file DIE is
 not there yet, it makes it and kills everything, itself, Java and all workers, after the sink has committed a batch and
 before Spark can write that down.
+
+Spark gives a source's process ten seconds to report, and no more: a query that ends by that, on a machine that is busy,
+is started again, in the same Spark, from its checkpoint. Any other failure is one.
 """
 
 import os
 import signal
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pyspark.sql import DataFrame
@@ -22,6 +25,10 @@ from antiphon.pipeline.session import make_session
 from antiphon.pipeline.streaming import GroupDataSource, register
 from antiphon.pipeline.streaming.audit import watch
 from antiphon.pipeline.streaming.sink import SpoolStreamWriter
+
+TOO_LATE = "Python worker failed to connect back"
+QUICK_START = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a Java that lives a minute: to compile its code well would take longer than it lives."""
 
 
 class MortalWriter(SpoolStreamWriter):
@@ -52,26 +59,50 @@ class MortalDataSource(GroupDataSource):
 def main(kind: str, journal: str, to: str, checkpoint: str, die: str = "") -> None:
     os.setsid()
     os.environ["QUERY_PROCESS_GROUP"] = str(os.getpid())
+    os.environ["JAVA_TOOL_OPTIONS"] = QUICK_START
     spark = make_session()
     register(spark)
     spark.dataSource.register(MortalDataSource)
     rows = spark.readStream.format("antiphon").option("maxRows", "4000").load(journal.split(",")[0])
     if kind == "collect":
         messages = rows.where("kind = 'message'").select("offset", "sender", "number", "level", "payload", "time")
-        collecting = start(messages, "parquet", to, checkpoint)
-        while collecting.isActive and collecting.lastProgress is None:
-            time.sleep(0.1)  # one after the other: Spark gives a source's process ten seconds to start, and no more
-        start(watch(spark, journal.split(",")), "parquet", f"{to}-findings", f"{checkpoint}-findings")
+        findings = watch(spark, journal.split(","))
+        keep_up(
+            lambda: start(messages, "parquet", to, checkpoint),
+            lambda: start(findings, "parquet", f"{to}-findings", f"{checkpoint}-findings"),
+        )
     else:
         forwarded = rows.where("kind = 'message' AND feed IS NULL").select("payload")
-        start(forwarded, "mortal", to, checkpoint, die=die)
-    print("running", flush=True)
-    spark.streams.awaitAnyTermination()
+        keep_up(lambda: start(forwarded, "mortal", to, checkpoint, die=die))
 
 
 def start(frame: DataFrame, sink: str, to: str, checkpoint: str, **options: str) -> StreamingQuery:
     stream = frame.writeStream.format(sink).option("checkpointLocation", checkpoint).options(**options)
     return stream.trigger(processingTime="200 milliseconds").start(to)
+
+
+def keep_up(*begins: Callable[[], StreamingQuery]) -> None:
+    """Run queries, for ever; they are started one after the other, since each start takes a machine to itself."""
+    queries: list[StreamingQuery] = []
+    for begin in begins:
+        queries.append(begin())
+        while queries[-1].lastProgress is None:
+            look_after(queries, begins)
+    print("running", flush=True)
+    while True:
+        look_after(queries, begins)
+
+
+def look_after(queries: list[StreamingQuery], begins: tuple[Callable[[], StreamingQuery], ...]) -> None:
+    time.sleep(0.1)
+    for place, query in enumerate(queries):
+        if query.isActive:
+            continue
+        error = query.exception()
+        if error is None or TOO_LATE not in str(error):
+            raise SystemExit(f"the query has ended: {error}")
+        print("a worker was late, and its query is started again", flush=True)
+        queries[place] = begins[place]()
 
 
 main(*sys.argv[1:])

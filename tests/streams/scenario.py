@@ -1,11 +1,11 @@
-"""The whole of it with real processes and real kills: `python -m tests.streams.scenario`, about two minutes.
+"""The whole of it with real processes and real kills: `python -m tests.streams.scenario`, some minutes.
 
-Five members under load. Two listeners keep journals. One process runs two queries: one collects the messages of the
-first journal into Parquet, the other watches both journals; it is killed (kill -9, Java and workers with it) and
-started again twice. Another process forwards the messages through a spool and a feeder back to the group; it is killed
-between the sink's commit and Spark's checkpoint, and the feeder is killed when members have rows that it has not
-settled. Then: every message is in the Parquet output once, every member has seen every forwarded row once and in order,
-and there are no findings.
+Five members send from when two listeners, which keep journals, are in the group, until all has been killed. One process
+runs two queries: one collects the messages of the first journal into Parquet, the other watches both journals; it is
+killed (kill -9, Java and workers with it) and started again twice. Another process forwards the messages through a
+spool and a feeder back to the group; it is killed between the sink's commit and Spark's checkpoint, and the feeder is
+killed when members have rows that it has not settled. Then: every message is in the Parquet output once, every member
+has seen every forwarded row once and in order, and there are no findings.
 """
 
 import argparse
@@ -75,6 +75,11 @@ def payloads(directory: Path) -> list[bytes]:
     return found
 
 
+def rows_in(directory: Path) -> int:
+    """How many rows there are in a Parquet sink."""
+    return sum(pq.read_metadata(file).num_rows for file in _committed(directory))
+
+
 def _committed(directory: Path) -> list[Path]:
     metadata = directory / "_spark_metadata"
     names: set[str] = set()
@@ -87,20 +92,26 @@ def _committed(directory: Path) -> list[Path]:
 class Scenario:
     """Where everything lies, and what is running."""
 
-    def __init__(self, place: Path, stack: ExitStack, messages: int, rate: float) -> None:
+    def __init__(self, place: Path, stack: ExitStack, rate: float) -> None:
         self.place = place
         self._stack = stack
-        self.messages = messages
         self.queries: dict[str, tuple[Process, tuple[str, ...]]] = {}
         self.addresses = dict(zip(NAMES, free_addresses(len(NAMES)), strict=True))
         self.members = [
-            self.start("-m", "tests.streams.member", json.dumps(self._settings(name, messages, rate))) for name in NAMES
+            self.start("-m", "tests.streams.member", json.dumps(self._settings(name, rate))) for name in NAMES
         ]
         self.spool = Spool(place / "spool")
 
-    def _settings(self, name: str, messages: int, rate: float) -> dict[str, object]:
-        seen = str(self.place / f"{name}.seen")
-        return {"name": name, "members": self.addresses, "messages": messages, "rate": rate, "seen": seen}
+    def _settings(self, name: str, rate: float) -> dict[str, object]:
+        seen, sent = (str(self.place / f"{name}.{what}") for what in ("seen", "sent"))
+        return {"name": name, "members": self.addresses, "rate": rate, "seen": seen, "sent": sent}
+
+    def tell_members(self) -> None:
+        """First that they shall send, then that it is enough."""
+        for member in self.members:
+            assert member.stdin is not None
+            member.stdin.write(b"\n")
+            member.stdin.flush()
 
     def start(self, *arguments: str) -> Process:
         return self._stack.enter_context(started(self.place, *arguments))
@@ -135,6 +146,16 @@ class Scenario:
         directory = self.place / name
         return JournalReader(directory).end() if (directory / "journal.json").exists() else 0
 
+    def sent(self, name: str) -> int:
+        """How many messages a member has sent in all; -1 while it has not stopped."""
+        path = self.place / f"{name}.sent"
+        return int(path.read_text()) if path.exists() else -1
+
+    def lines_seen(self, name: str) -> int:
+        """Rows that a member has seen, repeated ones too."""
+        path = self.place / f"{name}.seen"
+        return path.read_bytes().count(b"\n") if path.exists() else 0
+
     def seen(self, name: str) -> list[str | None]:
         path = self.place / f"{name}.seen"
         return [json.loads(line)["row"] for line in path.read_text().splitlines()] if path.exists() else []
@@ -152,39 +173,52 @@ def play(scenario: Scenario) -> None:
     ]
     wait = scenario.wait
     wait("journal", lambda: all(scenario.journaled(journal.name) > 0 for journal in journals))
+    scenario.tell_members()
+    say("both listeners are in, and the members begin to send")
     both = ",".join(map(str, journals))
     scenario.query("collect", both, "collected")
+    wait("output", lambda: rows_in(place / "collected") > 0)
     die = place / "died"
     scenario.query("forward", str(journals[0]), "spool", str(die))
     for number in (1, 2):
-        before = len(payloads(place / "collected"))
-        wait("new output", lambda before=before: len(payloads(place / "collected")) > before)  # type: ignore[misc]
+        before = rows_in(place / "collected")
+        wait("new output", lambda before=before: rows_in(place / "collected") > before)  # type: ignore[misc]
         kill(scenario.queries["collect"][0])
-        say(f"collecting query killed, time {number}: {len(payloads(place / 'collected')):,} messages in its output")
+        say(f"collecting query killed, time {number}: {rows_in(place / 'collected'):,} messages in its output")
     wait("kill after a commit", die.exists)
     say(f"forwarding query killed between commit and checkpoint of batch {die.read_text()}")
-    feeder = scenario.antiphon("feed", "--spool", str(scenario.spool.directory))
-    spool = scenario.spool
-    wait("row that is not settled", lambda: len(scenario.seen("anna")) >= spool.position().next, look_s=0.001)
-    kill(feeder)
-    say(f"feeder killed: {len(scenario.seen('anna')):,} rows at a member, {spool.position().next - 1:,} settled")
-    feeder = scenario.antiphon("feed", "--spool", str(scenario.spool.directory))
-    total = len(NAMES) * scenario.messages
-    wait("end of the forwarding", lambda: all(len(scenario.rows_seen(name)) >= total for name in NAMES))
-    wait("end of the collecting", lambda: len(payloads(place / "collected")) >= 2 * total)
+    feeder = _kill_feeder(scenario)
+    scenario.tell_members()
+    wait("end of the sending", lambda: all(scenario.sent(name) >= 0 for name in NAMES))
+    total = sum(scenario.sent(name) for name in NAMES)
+    say(f"the members have sent {total:,} messages, and stop")
+    wait("end of the forwarding", lambda: all(len(scenario.rows_seen(name)) >= total for name in NAMES), look_s=1.0)
     time.sleep(3)  # whatever comes too often would come by now
-    wait("findings", lambda: _watched(place) >= min(scenario.journaled(journal.name) for journal in journals))
+    ends = [scenario.journaled(journal.name) for journal in journals]
+    wait("end of the collecting", lambda: _done(place / "collected-checkpoint") >= ends[0])
+    wait("findings", lambda: _done(place / "collected-checkpoint-findings") >= min(ends))
     for process in (*(query for query, _ in scenario.queries.values()), feeder, *listeners, *scenario.members):
         kill(process)
 
 
-def _watched(place: Path) -> int:
-    """How far the watching query has come in the journal where it is least far."""
-    commits = place / "collected-checkpoint-findings" / "commits"
+def _kill_feeder(scenario: Scenario) -> Process:
+    """Kill it when members have rows that it has not settled; the next one."""
+    arguments = ("feed", "--spool", str(scenario.spool.directory))
+    feeder = scenario.antiphon(*arguments)
+    spool = scenario.spool
+    scenario.wait("row that is not settled", lambda: scenario.lines_seen("anna") >= spool.position().next, look_s=0.001)
+    kill(feeder)
+    say(f"feeder killed: {scenario.lines_seen('anna'):,} rows at a member, {spool.position().next - 1:,} settled")
+    return scenario.antiphon(*arguments)
+
+
+def _done(checkpoint: Path) -> int:
+    """How far a query has come in the journal where it is least far."""
+    commits = checkpoint / "commits"
     done = max((int(file.name) for file in commits.glob("[0-9]*")), default=-1) if commits.exists() else -1
     if done < 0:
         return 0
-    lines = (place / "collected-checkpoint-findings" / "offsets" / str(done)).read_text().splitlines()[2:]
+    lines = (checkpoint / "offsets" / str(done)).read_text().splitlines()[2:]
     return min(int(json.loads(line)["offset"]) for line in lines)
 
 
@@ -192,7 +226,7 @@ def judge(scenario: Scenario) -> list[str]:
     """What is wrong, in sentences; empty if all is well."""
     wrong = []
     place = scenario.place
-    own = [f"{name} {number}".encode() for name in NAMES for number in range(scenario.messages)]
+    own = [f"{name} {number}".encode() for name in NAMES for number in range(scenario.sent(name))]
     reader = JournalReader(place / "journal-1")
     rows = [row for batch in reader.read(0, reader.end()) for row in batch.to_pylist() if row["kind"] == MESSAGE]
     collected = Counter(payloads(place / "collected"))
@@ -220,12 +254,11 @@ def judge(scenario: Scenario) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--messages", type=int, default=4000, help="of each member")
-    parser.add_argument("--rate", type=float, default=100.0, help="messages per second of each member")
+    parser.add_argument("--rate", type=float, default=50.0, help="messages per second of each member")
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
     with tempfile.TemporaryDirectory(prefix="antiphon-streams-") as directory, ExitStack() as stack:
-        scenario = Scenario(Path(directory), stack, arguments.messages, arguments.rate)
+        scenario = Scenario(Path(directory), stack, arguments.rate)
         try:
             play(scenario)
             wrong = judge(scenario)

@@ -52,7 +52,9 @@ _LOOK_NS: Final = 50 * MILLISECOND_NS
 """How often it is looked whether the crowd has come to rest."""
 
 _HOPE_NS: Final = 5_000 * MILLISECOND_NS
-"""How long the groups that are held up by one without a majority are given."""
+"""How long the groups that are held up by one without a majority are given…"""
+_LULL_SILENCES: Final = 4
+"""…or until nothing has happened to anybody for so many times the silence after which a member is doubted."""
 
 NO_VIEW: Final = View(0, ())
 
@@ -172,6 +174,8 @@ class Crowd:
         self._serial = 0
         self._acts: list[Act] = []
         self._plans_left = 0
+        self._stirred_ns = 0
+        """When something last happened to anybody."""
         self._ambushes: list[Ambush] = []
         self._lives: list[Life | None] = [None] * len(names)
         self._incarnations = [0] * len(names)
@@ -246,11 +250,15 @@ class Crowd:
         while self.now_ns < until_ns:
             restless = [group for group in self.groups() if not self.is_at_rest(group)]
             lost = [group for group in restless if self.has_lost_majority(group)]
-            if not self._plans_left and (restless == lost or (self.now_ns >= hope_ns and restless == self.excused())):
+            if not self._plans_left and (restless == lost or (self._is_over(hope_ns) and restless == self.excused())):
                 return
             if lost and hope_ns == until_ns:
                 hope_ns = self.now_ns + _HOPE_NS
             self.run_through(min(self.now_ns + _LOOK_NS, until_ns))
+
+    def _is_over(self, hope_ns: int) -> bool:
+        """Whether those that are held up have been given their time, or nothing happens any more."""
+        return self.now_ns >= min(hope_ns, self._stirred_ns + _LULL_SILENCES * self._options.silence_ns_min)
 
     def groups(self) -> list[str]:
         return [charter.name for charter in self.charters]
@@ -449,6 +457,7 @@ class Crowd:
                 life.phases[group] = phase
 
     def _observe(self, life: Life, event: Event) -> None:
+        self._stirred_ns = self.now_ns
         record(life.log, self.now_ns, event, self.stack, PRIMARY)
         if isinstance(event, Delivered):
             self.delivered[event.level] += len(event.payloads)

@@ -71,10 +71,14 @@ class Membership(Agreement):
 
     def wish_flush(self, now_ns: int) -> None:
         """Ask that this view end, again and again: something waits for it."""
-        if not self._wishing and self.phase == NORMAL:
+        if self.may_wish():
             self._wishing = True
             self._ask_at_ns = min(self._ask_at_ns, now_ns)
             self._want_change(now_ns)
+
+    def may_wish(self) -> bool:
+        """Whether a wish for a flush would be news."""
+        return not self._wishing and self.phase == NORMAL
 
     def begin(self, view: View, end: ViewEnd, effects: Effects, now_ns: int) -> None:
         """The view is installed."""

@@ -3,6 +3,10 @@
 Delta debugging over the parts of the script (cuts.py): whole groups, processes, layers of the network, then single
 deeds and messages. A cut is kept if the run still breaks the promise; halves are tried before quarters, and so on down
 to single parts. All kinds of parts are gone through again until none can be spared, or until so many runs were made.
+
+Many faults are races: take a process out, and the network's dice fall otherwise for all the others. So when no part can
+be spared, all are tried once more, each cut also with a few other seeds of chance: it is kept if it fails with one.
+
 It is deterministic, since a script decides its run; and what is left is a run like any other, which a protocol without
 the fault must get right.
 """
@@ -16,6 +20,8 @@ from antiphon.pipeline.campaign.judge import Judgement, SimulatedRun, judge
 from antiphon.pipeline.result import BROKEN
 
 RUNS_MAX: Final = 500
+OTHER_SEEDS: Final = (1, 2, 3)
+"""What is added to a script's seed, where the cut alone does not fail."""
 
 
 @dataclass(frozen=True)
@@ -38,14 +44,27 @@ class _Search:
         self._verdict = verdict
         self._runs_max = runs_max
         self.runs = 0
+        self.other_seeds: tuple[int, ...] = ()
         self.best: tuple[Script, SimulatedRun, Judgement] | None = None
+
+    @property
+    def seed(self) -> int:
+        """The seed of the best so far."""
+        assert self.best is not None
+        return int(self.best[0]["seed"])
 
     @property
     def is_over(self) -> bool:
         return self.runs >= self._runs_max
 
     def fails(self, script: Script) -> bool:
-        """Whether its run breaks the promise; then it is the best so far."""
+        """Whether its run breaks the promise, with its own seed or another; then it is the best so far."""
+        if self._fails(script):
+            return True
+        seed = script["seed"]
+        return any(not self.is_over and self._fails({**script, "seed": seed + more}) for more in self.other_seeds)
+
+    def _fails(self, script: Script) -> bool:
         self.runs += 1
         run = self._simulator.run_script(script)
         judgement = judge(run)
@@ -62,12 +81,19 @@ def shrink(
     search = _Search(simulator, guarantee, verdict, runs_max)
     if not search.fails(script) or search.best is None:
         return None
+    _reduce_all(search)
+    search.other_seeds = OTHER_SEEDS
+    _reduce_all(search)
+    return Shrunk(*search.best, runs=search.runs, is_minimal=not search.is_over)
+
+
+def _reduce_all(search: _Search) -> None:
+    """Take out parts of all kinds until none can be spared."""
     size = 0
-    while size != size_of(search.best[0]) and not search.is_over:
+    while search.best is not None and size != size_of(search.best[0]) and not search.is_over:
         size = size_of(search.best[0])
         for kind in PARTS:
             _reduce(search, search.best[0], *kind)
-    return Shrunk(*search.best, runs=search.runs, is_minimal=not search.is_over)
 
 
 def _reduce(search: _Search, script: Script, parts_of: PartsOf, with_parts: WithParts) -> None:
@@ -81,6 +107,7 @@ def _reduce(search: _Search, script: Script, parts_of: PartsOf, with_parts: With
             cut = with_parts(script, some)
             if cut is not None and search.fails(cut):
                 kept = some
+                script = {**script, "seed": search.seed}
             else:
                 start += size
         size //= 2

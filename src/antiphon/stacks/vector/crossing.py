@@ -150,6 +150,8 @@ class Crossing:
         self._hold_until_ns = NEVER
         self._rest_until_ns = NEVER
         self.now_ns = 0
+        self._highest_epoch = 0
+        """Of all groups that this process is in."""
         self._left = False
         self.heard_in: set[int] = set()
         """The groups that messages came from since the last change of epoch."""
@@ -201,6 +203,7 @@ class Crossing:
 
     def _block_epochs(self) -> None:
         lowest = min((time.epoch for time in self._times.values()), default=0)
+        self._highest_epoch = max((time.epoch for time in self._times.values()), default=0)
         for time in self._times.values():
             time.blocked = time.epoch > lowest
 
@@ -450,10 +453,9 @@ class Crossing:
         """The epoch that the group should be flushed into; 0 if it may stay as it is."""
         if self.domain.rule != EPOCHS or group not in self._times:
             return 0
-        highest = max(time.epoch for time in self._times.values())
         if sending and not self._is_safe(group):
-            return highest + 1
-        return highest if highest > self._times[group].epoch else 0
+            return self._highest_epoch + 1
+        return self._highest_epoch if self._highest_epoch > self._times[group].epoch else 0
 
     def _is_safe(self, group: int) -> bool:
         if self._left:

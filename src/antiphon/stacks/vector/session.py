@@ -462,6 +462,10 @@ class ViewSession(Session):
             self.exchange.tick(now_ns)
         self._private.tick(now_ns)
 
+    def has_output(self) -> bool:
+        """Whether there is something to collect."""
+        return bool(self.exchange.multicasts or self.exchange.unicasts or self._private.unicasts)
+
     def collect(self, effects: Effects) -> None:
         """What is to be transmitted."""
         exchange = self.exchange

@@ -128,9 +128,19 @@ class VectorStack(GroupMember):
         session = self._view_session
         if self.over or session is None:
             return False
-        if session.waits() or self._pending.has_pending() or self.crossing.domain.rule == EPOCHS:
+        if session.waits() or self._pending.has_pending():
             return True
-        return self._membership is not None and self._membership.decided is not None
+        if self._membership is not None and self._membership.decided is not None:
+            return True
+        return self.crossing.domain.rule == EPOCHS and self._is_behind(session, self._membership)
+
+    def _is_behind(self, session: ViewSession, membership: Membership | None) -> bool:
+        """Whether other groups of the domain have gone on, and this one has yet to do something about it."""
+        end = session.end
+        if session.has_output() or self.crossing.epoch_wanted(self.group_id, False) > end.epoch_wish:
+            return True
+        wants_flush = end.barrier is not None or end.epoch_wish > 0
+        return wants_flush and membership is not None and membership.may_wish()
 
     def nudge(self, effects: Effects, now_ns: int) -> bool:
         """Something happened in another group of the domain; whether that changed anything here."""
