@@ -28,7 +28,7 @@ NO_VIEW: Final = View(0, ())
 
 log: Final = logging.getLogger("antiphon")
 
-_TO_ALL: Final = {order: Way(LEVELS[order]) for order in LEVELS_OFFERED}
+_TO_ALL: Final = {order: Way(level) for order, level in LEVELS.items()}
 
 
 class Group:
