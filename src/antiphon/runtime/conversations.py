@@ -62,6 +62,8 @@ class Checkpoint:
     """Names and addresses, in their order."""
     leaves: tuple[Mid, ...]
     """The view: sender's rank and number of each message that nothing follows there."""
+    unstable: tuple[bytes, ...] = ()
+    """Messages of the view that the others may lack."""
 
 
 class Conversation:
@@ -213,7 +215,9 @@ class Conversation:
     def checkpoint(self) -> Checkpoint:
         """What is needed to come back to this point."""
         addresses = dict(zip(self.participants, self.core.addresses, strict=True))
-        return Checkpoint(self.cid, addresses, tuple(self.core.checkpoint_leaves()))
+        return Checkpoint(
+            self.cid, addresses, tuple(self.core.checkpoint_leaves()), tuple(self.core.checkpoint_sections())
+        )
 
     def statistics(self) -> dict[str, int]:
         """What was dropped, asked for and resent, by reason."""
@@ -338,7 +342,9 @@ class Conversations:
         return self._make(core)
 
     def restart(self, checkpoint: Checkpoint, leaves: Sequence[Mid]) -> Conversation:
-        return self._make(self.host.restart(checkpoint.cid, checkpoint.participants, list(leaves)))
+        return self._make(
+            self.host.restart(checkpoint.cid, checkpoint.participants, list(leaves), list(checkpoint.unstable))
+        )
 
     def _make(self, core: Core) -> Conversation:
         conversation = Conversation(self, core)

@@ -31,6 +31,7 @@ from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN, Join
 from antiphon.kernel.options import Options
+from antiphon.kernel.policies import PRIMARY, STATIC
 from antiphon.runtime.address import SocketAddress, is_loopback, join_address, reachable, resolve, split_address
 from antiphon.runtime.address_book import CONTACTS
 from antiphon.runtime.clock import Clock
@@ -45,7 +46,6 @@ from antiphon.runtime.multicast import MulticastTransport, check_multicast
 from antiphon.runtime.naming import check_name, parse_process
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
-from antiphon.stacks.vector.stack import PRIMARY, STATIC
 
 JOIN_S: Final = 10.0
 FOUND_AFTER_S: Final = 5.0

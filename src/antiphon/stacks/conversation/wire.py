@@ -115,9 +115,19 @@ class Added:
         return (self.sender, self.number)
 
 
+def payload_start(section: bytes) -> int:
+    """Where in a section that begins what the application said."""
+    return payload_start_after(int(_ADD.unpack_from(section)[4]))
+
+
+def payload_start_after(predecessors: int) -> int:
+    """The same for so many predecessors."""
+    return _ADD_SIZE + MID_SIZE * predecessors
+
+
 def payload_of(section: bytes) -> bytes:
     """What the application said."""
-    return section[_ADD_SIZE + MID_SIZE * int(_ADD.unpack_from(section)[4]) :]
+    return section[payload_start(section) :]
 
 
 def form_of(section: bytes) -> int:
