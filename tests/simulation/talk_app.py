@@ -93,8 +93,9 @@ class App:
             self.bodies[node.mid()] = node.body
 
     def _is_safe(self, graph: MessageGraph) -> bool:
-        """Whether all of the next wave is stable, and so not lost if somebody fails."""
-        return all(number <= graph.stable_to[rank] for rank, number in self.in_waves.get(self.waves + 1, []))
+        """Whether all that programs say in the next wave is stable, and so not lost if somebody fails."""
+        said = [mid for mid in self.in_waves.get(self.waves + 1, []) if form_of(self.bodies[mid]) == SAID]
+        return all(number <= graph.stable_to[rank] for rank, number in said)
 
     def waits(self) -> bool:
         """Whether something that a program has said has no place in the order yet."""
