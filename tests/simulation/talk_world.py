@@ -287,7 +287,8 @@ class World:
     def _reconcile(self, process: Process, conversation: Conversation) -> bool:
         """Let those in again that were removed and are back; whether this process is one that was removed."""
         for rank in list(conversation.restarted):
-            if rank in conversation.removal.removed:
+            life = conversation.image.ears.lives[rank]
+            if conversation.removal.removed.get(rank, life) < life:
                 conversation.restarted.remove(rank)
                 conversation.add(rank)
         if not conversation.removal.is_out and not conversation.image.conflict:

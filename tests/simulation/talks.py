@@ -56,6 +56,9 @@ def end_problems(world: World) -> list[str]:
             problems.append(f"{process.name} has {len(process.app.committed)} of {len(world.order)} in their places")
         if conversation.image.held() or conversation.image.conflict:
             problems.append(f"{process.name} holds {conversation.image.held()} messages; {conversation.image.counts}")
+        own = sum(committed.mid[0] == process.rank for committed in process.app.committed)
+        if own != process.app.said:
+            problems.append(f"{process.name} had {process.app.said} things to say, but has said {own}")
         if process.app.state != world.processes[0].app.state:
             problems.append(f"{process.name} is in another state than {world.processes[0].name}")
     return problems

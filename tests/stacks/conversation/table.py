@@ -1,6 +1,7 @@
 """A conversation of a few hosts on a table: packets come at once, unless a way is cut; time passes when it is let."""
 
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.parts.message_graph import Mid
 from antiphon.stacks.conversation.conversation import Conversation
 from antiphon.stacks.conversation.host import ConversationHost
 
@@ -70,12 +71,14 @@ class Table:
     def out(self, *ranks: int) -> list[list[int]]:
         return [sorted(self.talk(rank).removal.removed) for rank in ranks]
 
-    def restart(self, rank: int, life: int) -> Conversation:
-        """A participant comes back from the beginning."""
+    def restart(
+        self, rank: int, life: int, leaves: list[Mid] | None = None, sections: list[bytes] | None = None
+    ) -> Conversation:
+        """A participant comes back from a checkpoint, or from the beginning."""
         cid = self.talk(0).cid
         host = ConversationHost(self.names[rank], Options(), life=life)
         self.hosts[rank] = host
-        talk = host.restart(cid, {name: name for name in self.names}, [])
+        talk = host.restart(cid, {name: name for name in self.names}, leaves or [], sections)
         self.talks[rank] = talk
         return talk
 
@@ -180,3 +183,16 @@ def uncounted_problem() -> str | None:
         if graph.is_masked(3) and graph.last[3] < 2:
             return "masked out at another place than elsewhere"
     return None
+
+
+def unsaved_problem() -> str | None:
+    """What goes wrong if a checkpoint names a message that nobody else has, and does not hold it."""
+    table = Table(3)
+    table.isolate(C)
+    talk = table.talk(C)
+    talk.send(b"to nobody")
+    leaves, sections = talk.checkpoint_leaves(), talk.checkpoint_sections()
+    table.cut = set()
+    back = table.restart(C, 2, leaves, sections)
+    table.wait(1)
+    return "the checkpoint cannot be come back to" if back.is_recovering() else None

@@ -242,7 +242,8 @@ class Conversation:
         said = section(self.me, number, predecessors, payload, self._life, form)
         node = self.image.send(predecessors, said)
         self.view.add(node)
-        self._spoken = number
+        if self._spoken == number - 1:  # else there are things to be said again before it
+            self._spoken = number
         self._take_note(node)
         return node
 
@@ -515,11 +516,12 @@ class Conversation:
         """Say what is to be said about who takes part, and see what is decided."""
         removal = self.removal
         while True:
-            removed, added = removal.newly_removed(), removal.newly_added()
+            removed = removal.newly_removed()
             for rank in removed:
                 self.image.conflict = self.image.conflict or removal.has_diverged(rank, removal.removed[rank])
                 self.mask_out(rank)
                 self.image.ears.close(rank)
+            added = removal.newly_added()
             for rank in added:
                 if rank != self.me:
                     self.mask_in(rank)
