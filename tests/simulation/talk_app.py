@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from antiphon.parts.message_graph import Mid, Node
+from antiphon.parts.message_graph import MessageGraph, Mid, Node
 from antiphon.stacks.conversation.conversation import Conversation
 from antiphon.stacks.conversation.wire import SAID, form_of, life_of, payload_of
 
@@ -36,11 +36,16 @@ class App:
     rank: int
     appetite: int
     """How likely an answer is, of 256."""
+    careful: bool
+    """Take a wave only when all of it is stable: else a participant could act on a message that is lost with it, one of
+    its own, say, and say it again at another place."""
     state: bytes = b""
     waves: int = 0
     """How many were taken."""
     committed: list[Committed] = field(default_factory=list)
     to_say: deque[bytes] = field(default_factory=deque)
+    said: int = 0
+    """How much it has had to say, from its initial state on."""
     scanned: list[int] = field(default_factory=list)
     in_waves: dict[int, list[Mid]] = field(default_factory=dict)
     bodies: dict[Mid, bytes] = field(default_factory=dict)
@@ -49,7 +54,11 @@ class App:
     def begin(self, participants: int) -> None:
         self.scanned = [0] * participants
         for number in range(3 if self.rank == 0 else 1):
-            self.to_say.append(bytes((9, self.rank, number)))
+            self._say(bytes((9, self.rank, number)))
+
+    def _say(self, payload: bytes) -> None:
+        self.to_say.append(payload)
+        self.said += 1
 
     def copy(self) -> "App":
         """For a checkpoint. What was seen and is in no complete wave will be looked at again."""
@@ -68,7 +77,7 @@ class App:
         if conversation.view.outstanding():
             return []
         before = len(self.committed)
-        while self.waves < graph.stable_wave:
+        while self.waves < graph.stable_wave and (not self.careful or self._is_safe(graph)):
             self.waves += 1
             for mid in sorted(self.in_waves.pop(self.waves, [])):
                 body = self.bodies.pop(mid)
@@ -89,6 +98,11 @@ class App:
             self.in_waves.setdefault(node.wave, []).append(node.mid())
             self.bodies[node.mid()] = node.body
 
+    def _is_safe(self, graph: MessageGraph) -> bool:
+        """Whether all that programs say in the next wave is stable, and so not lost if somebody fails."""
+        said = [mid for mid in self.in_waves.get(self.waves + 1, []) if form_of(self.bodies[mid]) == SAID]
+        return all(number <= graph.stable_to[rank] for rank, number in said)
+
     def waits(self) -> bool:
         """Whether something that a program has said has no place in the order yet."""
         return any(form_of(body) == SAID for body in self.bodies.values())
@@ -100,4 +114,4 @@ class App:
         draw = blake2b(self.state + bytes((self.rank,)), digest_size=8).digest()
         if payload[0] and draw[0] < self.appetite:
             size = LONG_BYTES if draw[1] < 10 else 1
-            self.to_say.append(bytes((payload[0] - 1,)) + draw * size)
+            self._say(bytes((payload[0] - 1,)) + draw * size)
