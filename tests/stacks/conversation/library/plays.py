@@ -75,9 +75,11 @@ def play_operations(seed: int, participants: int, steps: int = 40) -> tuple[Stag
         for _ in range(random.choice([1, 1, 1, 6])):
             copies[rank].issue(b"%d" % (offered + 1), random.random() < commuting)
             offered += 1
-        stage.poll(rank)
+        if random.random() < 0.7:  # else it is said when something comes
+            stage.poll(rank)
         if random.random() < 0.6:
             stage.run(random.randrange(4 * MILLISECOND_NS))
+    stage.poll_all()
     stage.rest()
     return stage, copies, offered
 
