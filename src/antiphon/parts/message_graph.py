@@ -1,4 +1,4 @@
-"""The context graph of a conversation, as one host holds it (psync-1989, 2 and 6.2).
+"""The context graph of a conversation, as one host holds it (psync-1989, 2, 3.3 and 6.2).
 
 A message is sent in the *context* of those that its sender had sent or received before. An edge leads from a message to
 another one sent in its context, unless a longer path does: the graph is the transitive reduction of that relation. A
@@ -6,17 +6,29 @@ message comes with its immediate predecessors and is attached when all of them a
 an order of the context, and a sender's messages are attached in the order in which they were sent.
 
 Each node knows how much of every sender lies in its context (`past`). Since a context has no gaps, one number per
-sender tells it all: whether one message precedes another is one comparison. And each knows who has sent something in
-its context (`followed_by`), one bit per participant: that is what stability asks for.
+sender tells it all: whether one message precedes another is one comparison. Who has sent something in the context of a
+message is told by the pasts of everybody's last messages, so stability needs no walk either: of each participant's
+messages, those are stable that even the last of the others to follow has followed.
 
 A participant's view is what it has sent or received of the graph: no gaps either, so one number per sender, and the
 leaves, to which the next message it sends is attached.
 
-Cost: to attach a message takes time in proportion to its immediate predecessors times the participants, whatever the
-size of the graph; all queries about one node take a step per participant at most. Memory: a node for each message that
-has not been freed, with one number per participant; its body until it is stable, unless bodies are to be kept.
+Forgetting. Nobody can name a stable message as an immediate predecessor any more, but for its sender, and that only if
+it is its last: all others have sent something that follows it. So stable messages can be freed, all but the last of
+each participant. Who was masked out when something was freed may still name it. Such a message is refused: that
+participant has to come back by restart.
+
+Cost: to attach a message takes a step per immediate predecessor and participant, whatever the size of the graph, and
+on average over all messages a step per participant for stability; a query about one node takes a step per participant
+at most. Memory: a node for each message that has not been freed, with one number per participant; its body until it is
+stable, unless bodies are to be kept.
+
+Deviations: mids are numbered per sender, so that a gap shows and a context is told by one number per sender; the paper
+leaves the form of its mids open. What was known to be stable when a participant is masked in again stays so: its body
+is gone. The last message of a participant is never freed, since its next one may name it.
 """
 
+from heapq import heapify, heappop, heappush
 from typing import Final, final
 
 PARTICIPANTS_MAX: Final = 1024
@@ -38,7 +50,7 @@ class GraphError(ValueError):
 class Node:
     """One message in the graph."""
 
-    __slots__ = ("body", "followed_by", "number", "past", "predecessors", "sender", "successors", "wave")
+    __slots__ = ("body", "number", "past", "predecessors", "sender", "successors", "wave")
 
     def __init__(
         self, sender: int, number: int, predecessors: list["Node"], past: list[int], wave: int, body: bytes | None
@@ -53,9 +65,8 @@ class Node:
         """How many messages of each participant it was sent in the context of."""
         self.wave = wave
         """The length of the longest path that leads to it; messages of one wave were sent at the same logical time."""
-        self.followed_by = 1 << sender
-        """Bits of those who have sent a message in its context, and of its sender."""
         self.body = body
+        """What it says; None once it is stable, unless bodies are kept."""
 
     def mid(self) -> Mid:
         return (self.sender, self.number)
@@ -73,6 +84,7 @@ class MessageGraph:
     """One host's image of the graph."""
 
     __slots__ = (
+        "_behind",
         "_keep_bodies",
         "_latest",
         "_leaves",
@@ -109,7 +121,11 @@ class MessageGraph:
         self._nodes: list[dict[int, Node]] = [{} for _ in range(participants)]
         self._latest: list[list[int]] = [[0] * participants for _ in range(participants)]
         """The past of each participant's last message."""
-        self._leaves: dict[Mid, Node] = {}
+        self._behind = [participants - 1] * participants
+        """How many others that work have not followed each participant's messages beyond `stable_to`: if none is left,
+        more of them are stable. Zero only if no other works."""
+        self._leaves: dict[int, Node] = {}
+        """By sender: of a participant's messages only the last can be a leaf."""
 
     # ---- building --------------------------------------------------------------------------------------------------
 
@@ -128,21 +144,22 @@ class MessageGraph:
         node = Node(sender, number, found, past, wave, body)
         for predecessor in found:
             predecessor.successors.append(node)
-            self._leaves.pop(predecessor.mid(), None)
-        self._leaves[sender, number] = node
+            if self._leaves.get(predecessor.sender) is predecessor:
+                del self._leaves[predecessor.sender]
+        self._leaves[sender] = node
         self._nodes[sender][number] = node
         self.last[sender] = number
         self.nodes += 1
         self.bodies += 1
         self.body_bytes += len(body)
         self._follow(sender, past)
-        if not self.working & ~node.followed_by:
+        if not self._behind[sender]:
             self._settle(sender)  # nobody else takes part
         return node
 
     def _context(self, sender: int, number: int, predecessors: list[Mid]) -> tuple[list[Node], list[int], int]:
         """The nodes to attach to, and past and wave of a message that is attached to them."""
-        past = [0] * self.participants
+        past: list[int] = []
         found: list[Node] = []
         wave = 0
         for rank, own in predecessors:
@@ -155,9 +172,14 @@ class MessageGraph:
             if node.wave > wave:
                 wave = node.wave
             theirs = node.past
+            if not past:
+                past = theirs.copy()
+                continue
             for place in range(self.participants):
                 if theirs[place] > past[place]:
                     past[place] = theirs[place]
+        if not past:
+            past = [0] * self.participants
         for rank, own in predecessors:
             if past[rank] >= own:
                 raise GraphError(f"message {number} of {sender} names {own} of {rank} beside one that follows it")
@@ -170,31 +192,37 @@ class MessageGraph:
         return found, past, wave + 1
 
     def _follow(self, sender: int, past: list[int]) -> None:
-        """Note that a participant has sent something in the context of these; over all, once per message and sender."""
+        """Note that a participant has sent something in the context of these."""
         before = self._latest[sender]
         self._latest[sender] = past
-        bit = 1 << sender
+        if self.is_masked(sender):
+            return
         for rank in range(self.participants):
-            if past[rank] == before[rank]:
-                continue
-            nodes = self._nodes[rank]
-            for number in range(max(before[rank] + 1, self.first[rank]), past[rank] + 1):
-                nodes[number].followed_by |= bit
-            self._settle(rank)
+            if before[rank] <= self.stable_to[rank] < past[rank] and rank != sender:
+                self._behind[rank] -= 1
+                if not self._behind[rank]:
+                    self._settle(rank)
 
     def _settle(self, rank: int) -> None:
-        """See which messages of a participant have become stable; their bodies are not needed any more (3.3)."""
-        nodes = self._nodes[rank]
-        number = self.stable_to[rank] + 1
-        node = nodes.get(number)
-        while node is not None and not self.working & ~node.followed_by:
-            self.stable_to[rank] = number
-            if node.wave > self.stable_wave:
-                self.stable_wave = node.wave
-            if not self._keep_bodies:
-                self._drop_body(node)
-            number += 1
-            node = nodes.get(number)
+        """See which messages of a participant have become stable, and who holds up the next ones."""
+        lowest = self.last[rank]
+        others = self._working_without(rank)
+        for other in others:
+            lowest = min(lowest, self._latest[other][rank])
+        if lowest > self.stable_to[rank]:
+            nodes = self._nodes[rank]
+            self.stable_wave = max(self.stable_wave, nodes[lowest].wave)
+            if not self._keep_bodies:  # they are not needed any more (3.3)
+                for number in range(self.stable_to[rank] + 1, lowest + 1):
+                    self._drop_body(nodes[number])
+            self.stable_to[rank] = lowest
+        self._behind[rank] = 0
+        for other in others:
+            if self._latest[other][rank] <= self.stable_to[rank]:
+                self._behind[rank] += 1
+
+    def _working_without(self, rank: int) -> list[int]:
+        return [other for other in range(self.participants) if other != rank and self.working >> other & 1]
 
     def _drop_body(self, node: Node) -> None:
         body = node.body
@@ -214,6 +242,8 @@ class MessageGraph:
     def mask_in(self, rank: int) -> None:
         """Wait for a participant again. What was known to be stable stays so."""
         self.working |= 1 << rank
+        for sender in range(self.participants):
+            self._settle(sender)
 
     def is_masked(self, rank: int) -> bool:
         return not self.working >> rank & 1
@@ -228,38 +258,80 @@ class MessageGraph:
         """The messages that nothing follows yet."""
         return list(self._leaves.values())
 
+    def in_order(self) -> list[Node]:
+        """All nodes, wave by wave, those of a wave by sender: one of the orders of the context."""
+        nodes = [node for held in self._nodes for node in held.values()]
+        nodes.sort(key=_place)
+        return nodes
+
     def is_stable(self, node: Node) -> bool:
-        """Whether every other participant that works has sent a message in its context, or had when it was asked."""
+        """Whether every other participant that works has sent a message in its context, or at some time had."""
         return node.number <= self.stable_to[node.sender]
 
     def is_n_stable(self, node: Node, n: int) -> bool:
         """Whether n - 1 participants other than its sender have sent a message in its context (3.2.3)."""
-        return node.followed_by.bit_count() >= n
+        return len(self.followers(node)) >= n - 1
 
-    def between(self, leaves: list[Mid], mid: Mid | None) -> list[Node]:
-        """What somebody lacks who has these leaves and waits for a message, or for all there is; predecessors first."""
+    def followers(self, node: Node) -> list[int]:
+        """Who else has sent a message in the context of this one, masked out or not."""
+        return [rank for rank in range(self.participants) if rank != node.sender and self.has_followed(rank, node)]
+
+    def has_followed(self, rank: int, node: Node) -> bool:
+        """Whether a participant has sent a message in the context of this one."""
+        return self._latest[rank][node.sender] >= node.number
+
+    def between(self, leaves: list[Mid], mid: Mid | None, limit: int, asker: int) -> list[Node]:
+        """What a participant lacks that has these leaves and waits for a message, or for all there is.
+
+        Predecessors first; the first `limit` of it, without those whose bodies are gone. A host that does not have the
+        message itself may still have some of what precedes it: it gives all that it has. Takes time by the limit, not
+        by what is lacking.
+
+        Leaves that are not here do not tell all that the asker has. Then what it has sent or followed comes last: it
+        had that, and if the limit were used up by it, the asker would get no further.
+        """
+        known = self._known(leaves)
+        end = None if mid is None else self._nodes[mid[0]].get(mid[1])
+        wanted = self.last if end is None else end.past
+        if not self.missing(leaves):
+            return self._first(known, wanted, limit)
+        had = [max(one, other) for one, other in zip(known, self._latest[asker], strict=True)]
+        had[asker] = max(had[asker], self.last[asker])
+        lacking = self._first(had, wanted, limit)
+        if len(lacking) < limit:
+            last = [min(one, other) for one, other in zip(had, wanted, strict=True)]
+            lacking += self._first(known, last, limit - len(lacking))
+        return lacking
+
+    def _first(self, after: list[int], up_to: list[int], limit: int) -> list[Node]:
+        """Of these ranges of numbers, one for each participant, the nodes with bodies; the first ones, by wave."""
+        heads: list[tuple[int, int, int]] = []
+        for rank in range(self.participants):
+            number = max(after[rank] + 1, self.first[rank])
+            if not self._keep_bodies:
+                number = max(number, self.stable_to[rank] + 1)
+            if number <= up_to[rank]:
+                heads.append((self._nodes[rank][number].wave, rank, number))
+        heapify(heads)
+        found: list[Node] = []
+        while heads and len(found) < limit:
+            _, rank, number = heappop(heads)
+            found.append(self._nodes[rank][number])
+            if number < up_to[rank]:
+                heappush(heads, (self._nodes[rank][number + 1].wave, rank, number + 1))
+        return found
+
+    def _known(self, leaves: list[Mid]) -> list[int]:
+        """How much of each participant somebody has who has these leaves; less, if some of them are not here."""
         known = [0] * self.participants
         for rank, number in leaves:
-            node = self._nodes[rank].get(number)
-            if node is None:
-                known[rank] = max(known[rank], min(number, self.last[rank]))
-                continue
-            for place in range(self.participants):
-                known[place] = max(known[place], node.past[place])
             known[rank] = max(known[rank], number)
-        wanted = self.last
-        if mid is not None:
-            end = self._nodes[mid[0]].get(mid[1])
-            if end is None:
-                return []
-            wanted = end.past
-        lacking = [
-            nodes[number]
-            for rank, nodes in enumerate(self._nodes)
-            for number in range(max(known[rank] + 1, self.first[rank]), wanted[rank] + 1)
-        ]
-        lacking.sort(key=_wave)
-        return lacking
+            node = self._nodes[rank].get(number)
+            past = self._latest[rank] if number > self.last[rank] else None if node is None else node.past
+            if past is not None:
+                for place in range(self.participants):
+                    known[place] = max(known[place], past[place])
+        return known
 
     # ---- forgetting ------------------------------------------------------------------------------------------------
 
@@ -282,12 +354,33 @@ class MessageGraph:
             freed += self._free_up_to(rank, number - 1)
         return freed
 
+    def trim(self, keep: int) -> int:
+        """Forget the earliest stable messages as long as there are more than `keep` nodes (3.3: the threshold)."""
+        freed = 0
+        while self.nodes > keep:
+            earliest = self._earliest()
+            if earliest is None:
+                break
+            freed += self._free_up_to(earliest.sender, earliest.number)
+        return freed
+
+    def _earliest(self) -> Node | None:
+        """Of the messages that can be freed, one of the lowest wave."""
+        found: Node | None = None
+        for rank in range(self.participants):
+            first = self.first[rank]
+            if first <= self.stable_to[rank] and first < self.last[rank]:
+                node = self._nodes[rank][first]
+                if found is None or node.wave < found.wave:
+                    found = node
+        return found
+
     def _free_up_to(self, rank: int, number: int) -> int:
         nodes = self._nodes[rank]
         first = self.first[rank]
-        last = number
-        if last == self.last[rank]:
-            last -= 1  # the next message of the participant names it, or one that follows it
+        last = min(number, self.last[rank] - 1)  # the next message of the participant may name its last
+        if last < first:
+            return 0
         for own in range(first, last + 1):
             node = nodes.pop(own)
             for successor in node.successors:
@@ -297,38 +390,41 @@ class MessageGraph:
             node.successors.clear()
             node.predecessors.clear()
             self._drop_body(node)
-        if last < first:
-            return 0
         self.first[rank] = last + 1
         self.nodes -= last + 1 - first
         return last + 1 - first
 
 
-def _wave(node: Node) -> int:
-    return node.wave
+def _place(node: Node) -> tuple[int, int]:
+    return (node.wave, node.sender)
 
 
 @final
 class GraphView:
     """What one participant has sent or received of a graph."""
 
-    __slots__ = ("_graph", "_leaves", "count", "received")
+    __slots__ = ("_graph", "_latest", "_leaves", "count", "received")
 
     def __init__(self, graph: MessageGraph) -> None:
         self._graph = graph
-        self._leaves: dict[Mid, Node] = {}
+        self._leaves: dict[int, Node] = {}
+        self._latest: list[Node | None] = [None] * graph.participants
+        """The last message of each participant that is in the view."""
         self.received = [0] * graph.participants
         """How many messages of each participant are in the view."""
         self.count = 0
 
     def add(self, node: Node) -> None:
         """The participant sends or receives a message; all before it must be in the view."""
+        past = node.past
         for rank in range(self._graph.participants):
-            assert node.past[rank] <= self.received[rank] or rank == node.sender
+            assert past[rank] <= self.received[rank]
         assert node.number == self.received[node.sender] + 1
-        for predecessor in node.predecessors:
-            self._leaves.pop(predecessor.mid(), None)
-        self._leaves[node.sender, node.number] = node
+        for leaf in self.leaves():  # not by the node's predecessors: some may have been freed meanwhile
+            if leaf.precedes(node):
+                del self._leaves[leaf.sender]
+        self._leaves[node.sender] = node
+        self._latest[node.sender] = node
         self.received[node.sender] = node.number
         self.count += 1
 
@@ -359,3 +455,16 @@ class GraphView:
     def precedes(self, one: Node, other: Node) -> bool:
         """Whether the view holds a path from one message to the other."""
         return self.holds(other) and one.precedes(other)
+
+    def is_stable(self, node: Node) -> bool:
+        """Whether the view holds a message in the context of this one from every other participant that works.
+
+        The graph may know more: it also has what has arrived and was not received. Who goes by the view alone, as the
+        waves of 4.2 do, must ask here: if one message of a wave is stable in the view, the view holds the whole wave.
+        """
+        for rank in range(self._graph.participants):
+            if rank != node.sender and not self._graph.is_masked(rank):
+                latest = self._latest[rank]
+                if latest is None or not node.precedes(latest):
+                    return False
+        return True

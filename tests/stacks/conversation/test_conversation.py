@@ -55,7 +55,7 @@ def test_waves_come_in_one_order_everywhere(seed: int) -> None:
     orders = []
     for host in net.hosts:
         waves = Waves(host.image.graph)
-        for node in host.image.graph.between([], None):
+        for node in host.image.graph.in_order():
             waves.add(node)
         orders.append([node.mid() for node in waves.take()])
     assert all(order == orders[0] for order in orders)

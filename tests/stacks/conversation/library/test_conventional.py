@@ -89,7 +89,7 @@ def test_stop_and_wait_makes_a_line() -> None:
     stage.poll(0)
     stage.rest()
     graph = stage.hosts[0].image.graph
-    nodes = graph.between([], None)
+    nodes = graph.in_order()
     assert len(nodes) == 40  # each message and its acknowledgement
     assert all(len(node.successors) <= 1 and len(node.predecessors) <= 1 for node in nodes)
     assert [node.wave for node in nodes] == list(range(1, 41))
@@ -180,7 +180,7 @@ def test_requests_and_replies_are_all_there_is() -> None:
         shop.ask(b"q%d" % number, 1)
         stage.rest()
     assert stage.hosts[0].image.graph.last == [6, 6]
-    assert [node.wave for node in stage.hosts[0].image.graph.between([], None)] == list(range(1, 13))
+    assert [node.wave for node in stage.hosts[0].image.graph.in_order()] == list(range(1, 13))
 
 
 def test_servers_see_each_others_replies() -> None:

@@ -214,8 +214,9 @@ class Talker:
         if not self._patience.is_exhausted() or not self._unstable:
             return []
         graph = self.conversation.image.graph
-        missing = graph.working & ~self._unstable[0].followed_by
-        return [rank for rank in range(graph.participants) if missing >> rank & 1]
+        oldest = self._unstable[0]
+        answered = {oldest.sender, *graph.followers(oldest)}
+        return [rank for rank in range(graph.participants) if rank not in answered and not graph.is_masked(rank)]
 
     def deadline_ns(self) -> int:
         return min(self._ack_at_ns, self._patience.deadline_ns())
