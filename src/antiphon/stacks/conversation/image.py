@@ -12,13 +12,8 @@ would bring back the whole graph, once for each path.
 Who asks also tells its leaves. If they are news here, what leads to them is asked for in turn; so two hosts that have
 drifted apart find each other again by one question.
 
-A participant that is masked out is not heard any more, but for messages that somebody else's message, which is held
-here, was sent in the context of (3.2.4).
-
-What a host sends it has attached. But if it has failed and come back since, it may have lost that, and its sender may
-give the number again (recovery.py). So each packet with a message tells the life of whoever sends it: it is taken only
-if that is the life in which the host is known to be, or if somebody's held message needs the message. Each message also
-tells the life of its sender. Two messages of one number and two lives are a conflict: whoever sees it was left behind.
+Whom it listens to: ears.py. Each message tells the life of its sender. Two messages of one number and two lives are a
+conflict: whoever sees it was left behind.
 
 Limits, each with what happens there (3.3): limits.py. An answer to a request has ANSWER_MAX messages at most; who lacks
 more asks again.
@@ -27,17 +22,17 @@ more asks again.
 from collections import deque
 from typing import Final, final
 
+from antiphon.kernel.codec import HEADER_SIZE
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 from antiphon.parts.message_graph import GraphError, MessageGraph, Mid, Node
 from antiphon.stacks.conversation.blast import BURST, parts_of, step_for
+from antiphon.stacks.conversation.ears import Ears
 from antiphon.stacks.conversation.limits import Limits
 from antiphon.stacks.conversation.wire import (
-    ADD_OVERHEAD,
     ANSWER,
     HEARD,
     KEPT,
-    LIFE_MASK,
     RESENT,
     Added,
     Restarted,
@@ -82,7 +77,7 @@ class Held:
 
 @final
 class Wish:
-    """Messages that are known to exist, because somebody named them as its leaves."""
+    """Messages that are known to exist, because somebody named them as its leaves; none: it is not known which."""
 
     __slots__ = ("at_ns", "goal", "mark", "tries")
 
@@ -103,7 +98,6 @@ class Image:
         "_due_ns",
         "_held",
         "_held_bytes",
-        "_ignored",
         "_kept",
         "_life",
         "_life_marks",
@@ -121,10 +115,9 @@ class Image:
         "_wishes",
         "conflict",
         "counts",
+        "ears",
         "graph",
-        "lives",
         "out",
-        "strangers",
     )
 
     def __init__(
@@ -146,7 +139,7 @@ class Image:
         self._me = me
         self._life = life
         self._start = start
-        """Who takes part, as the first message tells it."""
+        """Who takes part, as the first message tells it; nothing where everybody knows."""
         self._kept = keep_bodies
         self._options = options
         self._limits = limits or Limits()
@@ -159,12 +152,7 @@ class Image:
         self._wishes: dict[int, Wish] = {}
         """By rank: what this participant is known to have."""
         self._due_ns = NEVER
-        self._ignored = 0
-        """Bits of those that are not listened to."""
-        self.lives = [0] * participants
-        """The latest life of each participant that was heard of."""
-        self.strangers = 0
-        """Bits of those of whom it is not known, here, in which life they are: what they send is not taken."""
+        self.ears = Ears(participants)
         self._life_marks: list[list[tuple[int, int]]] = [[] for _ in range(participants)]
         """By rank: from which number on its attached messages are of which life."""
         self._sizes: list[deque[tuple[int, int]]] = [deque() for _ in range(participants)]
@@ -181,7 +169,7 @@ class Image:
         self.counts: dict[str, int] = {}
         """How often a message was dropped, by reason, and what was asked for and resent."""
 
-    def _count(self, what: str) -> None:
+    def count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
 
     # ---- sending ---------------------------------------------------------------------------------------------------
@@ -206,11 +194,11 @@ class Image:
 
     def _resend_to(self, rank: int, node: Node, flags: int = ANSWER) -> None:
         if node.body is not None:
-            self._count("resent")
+            self.count("resent")
             self._emit(rank, node, node.body, flags)
 
     def _emit(self, rank: int, node: Node, section: bytes, flags: int) -> None:
-        if node.sender == 0 and node.number == 1:
+        if self._start and node.sender == 0 and node.number == 1:
             flags |= KEPT if self._kept else 0
             packet = encode_start(self._conversation, self._tag, self._me, self._start, section, flags, self._life)
             self.out.append((rank, packet))
@@ -228,7 +216,7 @@ class Image:
 
     def fits(self, section: bytes, before: int = 0) -> bool:
         """Whether a message goes into one packet, with so many bytes before it."""
-        return ADD_OVERHEAD + before + len(section) <= self._options.packet_bytes_max
+        return HEADER_SIZE + before + len(section) <= self._options.packet_bytes_max
 
     def unstable_bytes(self, rank: int) -> int:
         """Bytes of a participant's messages that are not stable."""
@@ -250,8 +238,7 @@ class Image:
         marks = self._life_marks[node.sender]
         if not marks or marks[-1][1] != life:
             marks.append((node.number, life))
-        if life > self.lives[node.sender]:
-            self.lives[node.sender] = life
+        self.ears.learn_life(node.sender, life)
 
     # ---- receiving -------------------------------------------------------------------------------------------------
 
@@ -262,17 +249,17 @@ class Image:
             self._receive_again(added, via)
             return []
         if mid in self._held:
-            self._count("duplicate")
+            self.count("duplicate")
             return []
-        if (self.ignores(added.sender) or not self.is_trusted(via, via_life)) and not self._is_needed(mid):
-            self._count("masked")
+        if not self.ears.hears(added.sender, added.number, via, via_life) and not self._is_needed(mid):
+            self.count("masked")
             return []
         missing = self.graph.missing(added.predecessors)
         if missing:
             self._hold(added, via, via_life, missing, now_ns)
             return []
         if not self.has_room(added.sender, 2):  # its sender may know of more that is stable
-            self._count("overflow")
+            self.count("overflow")
             if via not in self._wishes:  # what would make room may have been lost
                 self._wish(via, [mid], now_ns + self._options.resend_interval_ns)
             return []
@@ -287,9 +274,9 @@ class Image:
         return mid[1] <= self.graph.last[mid[0]] or mid in self._held
 
     def _receive_again(self, added: Added, via: int) -> None:
-        self._count("duplicate")
+        self.count("duplicate")
         if added.life != self._life_at(added.mid()):
-            self._count("conflict")
+            self.count("conflict")
             if added.life > self._life_at(added.mid()):
                 self.conflict = True
         elif added.resent:
@@ -315,7 +302,7 @@ class Image:
     def _hold(self, added: Added, via: int, via_life: int, missing: list[Mid], now_ns: int) -> None:
         size = len(added.section)
         if len(self._held) >= self._limits.held_max or self._held_bytes + size > self._limits.held_bytes_max:
-            self._count("overflow")
+            self.count("overflow")
             return
         held = Held(added, via, via_life, len(set(missing)), now_ns + self._options.gap_delay_ns)
         self._held[held.mid()] = held
@@ -331,7 +318,7 @@ class Image:
             following = ready.pop()
             node = self._attach_one(following)
             if node is None:
-                self._count("contradiction")
+                self.count("contradiction")
                 self._give_up_behind(following.mid())
                 continue
             attached.append(node)
@@ -360,11 +347,12 @@ class Image:
         del self._held[held.mid()]
         self._held_bytes -= len(held.added.section)
 
-    def restore(self, added: Added) -> Node | None:
-        """A message out of the host's own storage; None if it does not follow what is here."""
-        if added.number <= self.graph.last[added.sender] or self.graph.missing(added.predecessors):
-            return None
-        return self._attach_one(added)
+    def restore(self, added: Added) -> list[Node]:
+        """A message out of the host's own storage; which nodes were attached: none if it follows what is not here."""
+        attached: list[Node] = []
+        if not self.has(added.mid()) and not self.graph.missing(added.predecessors):
+            self._attach(added, attached)
+        return attached
 
     # ---- asking for what is missing --------------------------------------------------------------------------------
 
@@ -377,8 +365,13 @@ class Image:
     def learn_leaves(self, via: int, leaves: list[Mid], now_ns: int) -> None:
         """A participant has these; whatever is missing here is asked for."""
         missing = self.graph.missing(leaves)
-        if missing and via not in self._wishes and not self._ignored >> via & 1:
+        if missing and via not in self._wishes and not self.ears.ignores(via):
             self._wish(via, missing, now_ns + self._options.gap_delay_ns)
+
+    def lacks(self, via: int, now_ns: int) -> None:
+        """Somebody has messages that are not here: they may be on the way, else they are asked for, once."""
+        if via not in self._wishes:
+            self._wish(via, [], now_ns + self._options.gap_delay_ns)
 
     def receive_ask_parts(self, slicing: Slicing, ranges: list[tuple[int, int]], via: int) -> None:
         """Somebody lacks slices of a message."""
@@ -394,8 +387,8 @@ class Image:
 
         Whether that is news. `is_whole`: whether this host can answer; one that is back itself may not yet.
         """
-        if life < self.lives[via]:
-            self._count("stale")
+        if life < self.ears.lives[via]:
+            self.count("stale")
             return False
         news = self.learn_life(via, life)
         leaves = self.graph.leaves() if is_whole else []
@@ -407,26 +400,18 @@ class Image:
         return news
 
     def learn_life(self, rank: int, life: int) -> bool:
-        """A participant is in this life; whether that is news. What it sent in a former one is not taken any more."""
-        if life <= self.lives[rank]:
-            return False
-        self.lives[rank] = life
-        self._drop_ignored()
-        return True
-
-    def is_trusted(self, rank: int, life: int) -> bool:
-        """Whether a packet from a participant, with so much of its life, is from the life in which it is known to be:
-        what it sends in that has been attached there."""
-        if self.strangers >> rank & 1:
-            return False
-        return not self.lives[rank] or life == self.lives[rank] & LIFE_MASK
+        """A participant is in this life; whether that is news."""
+        news = self.ears.learn_life(rank, life)
+        if news:
+            self._drop_ignored()
+        return news
 
     def ask_everybody(self) -> None:
         """Ask all for whatever follows what is here; they also learn what is here."""
         self._ask(EVERYBODY, None)
 
     def _ask(self, rank: int, wanted: Mid | None) -> None:
-        self._count("asked")
+        self.count("asked")
         self._answered = 0
         leaves = [leaf.mid() for leaf in self.graph.leaves()]
         self.out.append((rank, encode_ask(self._conversation, self._tag, self._me, wanted, leaves)))
@@ -470,6 +455,10 @@ class Image:
         held.tries += 1
 
     def _pursue_wish(self, rank: int, wish: Wish, now_ns: int) -> None:
+        if not wish.goal:
+            del self._wishes[rank]
+            self._ask(rank, None)
+            return
         wish.goal = self.graph.missing(wish.goal)
         if wish.mark != self._recovered and wish.tries:
             wish.tries = 1
@@ -502,7 +491,7 @@ class Image:
             held = self._held.get(doomed.pop())
             if held is None:
                 continue
-            self._count("given_up")
+            self.count("given_up")
             self._drop(held)
             for predecessor in held.added.predecessors:
                 waiting = self._waiting.get(predecessor)
@@ -526,22 +515,16 @@ class Image:
     def mask_in(self, rank: int) -> None:
         """Wait for a participant again, and listen to it."""
         self.graph.mask_in(rank)
-        self.listen(rank)
+        self.ears.listen(rank)
 
     def ignore(self, rank: int) -> None:
-        """Listen to a participant no more, but for what others' messages need; stability still waits for it."""
-        self._ignored |= 1 << rank
+        """Listen to a participant no more; stability still waits for it."""
+        self.ears.ignore(rank)
         self._drop_ignored()
-
-    def listen(self, rank: int) -> None:
-        self._ignored &= ~(1 << rank)
-
-    def ignores(self, rank: int) -> bool:
-        return bool(self._ignored >> rank & 1)
 
     def _is_unwanted(self, held: Held) -> bool:
         """Whether a held message would not be taken if it came now, but for others' sake."""
-        return self.ignores(held.added.sender) or not self.is_trusted(held.via, held.via_life)
+        return not self.ears.hears(held.added.sender, held.added.number, held.via, held.via_life)
 
     def _drop_ignored(self) -> None:
         """Let go of held messages that would not be taken if they came now."""
@@ -552,7 +535,7 @@ class Image:
 
     def _is_needed(self, mid: Mid) -> bool:
         """Whether a held message of somebody who is listened to was sent in the context of this one."""
-        return bool(self._held) and mid[1] <= self._needed()[mid[0]]
+        return bool(self._held) and self.ears.may_need(mid[0], mid[1]) and mid[1] <= self._needed()[mid[0]]
 
     def _needed(self) -> list[int]:
         """Up to which number the messages of each participant are needed by held messages of those listened to.

@@ -18,7 +18,8 @@ RR  retransmission       wanted: rank u16, number u64 (0: none) | leaves u16 | (
 RS  restart              life u32 | own life u32 | leaves u16 | (rank u16, number u64) each
                          The outer layer tells who is back, in which life. Flag HEARD: to whoever is back in this life,
                          by somebody who is back itself and has no answer yet. Flag ANSWER: the same, and the leaves of
-                         the image here. `own life` is that of whoever sends the packet.
+                         the image here. Flag GONE: to one who was removed in this life. `own life` is that of whoever
+                         sends the packet.
 part of an AN            sender u16 | number u64 | life u32 | size u32 | step u32 | index u32 | bytes
                          `step` bytes, from `index` times `step` on, of an AN's fields, which are `size` bytes long
 request for parts        sender u16 | number u64 | life u32 | size u32 | step u32 | ranges u16
@@ -47,6 +48,7 @@ RESENT: Final = 1
 KEPT: Final = 2
 ANSWER: Final = 4
 HEARD: Final = 8
+GONE: Final = 16
 LIFE_MASK: Final = 0xFF
 """So much of the life of whoever sends it is in the outer layer of each packet with a message, as its `level`."""
 
@@ -115,9 +117,19 @@ class Added:
         return (self.sender, self.number)
 
 
+def payload_start(section: bytes) -> int:
+    """Where in a section that begins what the application said."""
+    return payload_start_after(int(_ADD.unpack_from(section)[4]))
+
+
+def payload_start_after(predecessors: int) -> int:
+    """The same for so many predecessors."""
+    return _ADD_SIZE + MID_SIZE * predecessors
+
+
 def payload_of(section: bytes) -> bytes:
     """What the application said."""
-    return section[_ADD_SIZE + MID_SIZE * int(_ADD.unpack_from(section)[4]) :]
+    return section[payload_start(section) :]
 
 
 def form_of(section: bytes) -> int:
@@ -195,7 +207,12 @@ def encode_start(
 
 def decode_start(data: bytes, flags: int) -> tuple[list[ProcessId], list[str], Added]:
     """Who takes part, where they are, and the first message. Raises MalformedError."""
-    position = HEADER_SIZE
+    processes, addresses, position = read_participants(data, HEADER_SIZE)
+    return processes, addresses, decode_add(data, flags, len(processes), position)
+
+
+def read_participants(data: bytes, position: int) -> tuple[list[ProcessId], list[str], int]:
+    """Who takes part, where they are, and where that ends. Raises MalformedError."""
     if len(data) < position + _COUNT_SIZE:
         raise MalformedError("length")
     count = int(_COUNT.unpack_from(data, position)[0])
@@ -222,7 +239,7 @@ def decode_start(data: bytes, flags: int) -> tuple[list[ProcessId], list[str], A
         position = end
     if len(set(processes)) != count:
         raise MalformedError("participants")
-    return processes, addresses, decode_add(data, flags, count, position)
+    return processes, addresses, position
 
 
 def encode_ask(conversation: int, tag: int, via: int, wanted: Mid | None, leaves: list[Mid]) -> bytes:

@@ -1,0 +1,147 @@
+"""Conversations broken on purpose, one rule at a time, and hunted in the simulation of talks.
+
+    ANTIPHON_PURE=1 python -m tests.mutants.conversation_mutants [--seeds 60] [NAME …]
+
+Prints one JSON line per mutant: the seed that caught it and what was seen. Exit code 1 if one got away.
+"""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from antiphon._build import pure_forced
+from antiphon.parts.message_graph import MessageGraph, Mid, Node
+from antiphon.stacks.conversation.blast import Assembly
+from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.stacks.conversation.ears import Ears
+from antiphon.stacks.conversation.image import Held, Image
+from antiphon.stacks.conversation.recovery import Recovery
+from tests.mutants.mutants import Mutant
+from tests.simulation.talk_app import App
+from tests.simulation.talks import run_seed
+
+_make_graph = MessageGraph.__init__
+_working_without = MessageGraph._working_without
+
+
+def _nothing_is_missing(self: MessageGraph, predecessors: list[Mid]) -> list[Mid]:
+    return []
+
+
+def _give_up_at_once(self: Image, held: Held, now_ns: int) -> None:
+    self._give_up(held.mid())
+
+
+def _answers_nothing(self: Image, wanted: Mid | None, leaves: list[Mid], via: int, now_ns: int) -> None:
+    self.learn_leaves(via, leaves, now_ns)
+
+
+def _always(*_: Any) -> bool:
+    return True
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
+def _nobody(*_: Any) -> list[int]:
+    return []
+
+
+def _nothing_to_keep(*_: Any) -> list[bytes]:
+    return []
+
+
+def _newest_first(self: Conversation) -> tuple[Node, bytes] | None:
+    self._outstanding.reverse()
+    got = _receive(self)
+    self._outstanding.reverse()
+    return got
+
+
+_receive = Conversation.receive
+
+
+def _begin_anywhere(self: Recovery, graph: MessageGraph) -> list[int]:
+    return [0] * graph.participants
+
+
+def _begin_at_the_end(self: Recovery, graph: MessageGraph) -> list[int]:
+    return list(graph.last)
+
+
+def _whole_with_one_answer(self: Recovery, graph: MessageGraph) -> bool:
+    return not graph.missing(self.leaves) and not graph.missing(list(self._goal)) and bool(self._goal)
+
+
+def _without_the_last(self: MessageGraph, rank: int) -> list[int]:
+    return _working_without(self, rank)[:-1]
+
+
+def _keep_nothing(self: MessageGraph, participants: int, keep_bodies: bool = False) -> None:
+    _make_graph(self, participants, False)
+
+
+def _in_order_of_arrival(self: Assembly) -> bytes:
+    return b"".join(self.parts.values())
+
+
+def _forget_the_view(self: Conversation) -> list[Mid]:
+    return [leaf.mid() for leaf in self.image.graph.leaves()]
+
+
+SEEN = ("a problem",)
+
+CONVERSATION_MUTANTS: tuple[Mutant, ...] = (
+    Mutant("nothing waits for its predecessors", SEEN, ((MessageGraph, "missing", _nothing_is_missing),)),
+    Mutant("what is missing is never asked for", SEEN, ((Image, "receive_ask", _answers_nothing),)),
+    Mutant("the newest is received first", SEEN, ((Conversation, "receive", _newest_first),)),
+    Mutant("stable without one", SEEN, ((MessageGraph, "_working_without", _without_the_last),)),
+    Mutant("the last message may be lost", SEEN, ((Conversation, "is_settled", _always),)),
+    Mutant("the first message may be lost", SEEN, ((Conversation, "_strangers", _nobody),)),
+    Mutant("slices in order of arrival", SEEN, ((Assembly, "whole", _in_order_of_arrival),)),
+    Mutant("what should be kept is not", SEEN, ((MessageGraph, "__init__", _keep_nothing),)),
+    Mutant("back without everybody's answer", SEEN, ((Recovery, "is_whole", _whole_with_one_answer),)),
+    Mutant("former lives are believed", SEEN, ((Ears, "trusts", _always),)),
+    Mutant("the view begins anew", SEEN, ((Recovery, "seen", _begin_anywhere),)),
+    Mutant("the view begins at the end", SEEN, ((Recovery, "seen", _begin_at_the_end),)),
+    Mutant("nothing is said again in silence", SEEN, ((Conversation, "is_repeating", _never),)),
+    Mutant("a checkpoint of the image", SEEN, ((Conversation, "checkpoint_leaves", _forget_the_view),)),
+    Mutant("a checkpoint without messages", SEEN, ((Conversation, "checkpoint_sections", _nothing_to_keep),)),
+    Mutant("a wave before it is safe", SEEN, ((App, "_is_safe", _always),)),
+)
+
+WHERE = {"a checkpoint without messages": 313, "a wave before it is safe": 378}
+"""Seeds that are known to catch what others seldom do: tried first."""
+
+
+def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
+    """The first seed that catches the mutant."""
+    with mutant.at_large():
+        for seed in (*[WHERE[name] for name in WHERE if name == mutant.name], *range(seeds)):
+            problems = run_seed(seed).problems
+            if problems:
+                return {"mutant": mutant.name, "caught": True, "seed": seed, "seen": problems[0][:200]}
+    return {"mutant": mutant.name, "caught": False, "seeds": seeds}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=60, help="how many seeds a mutant may survive")
+    parser.add_argument("names", nargs="*", help="mutants to hunt; all if none is named")
+    arguments = parser.parse_args()
+    if not pure_forced():
+        print("mutants patch the plain-Python core: set ANTIPHON_PURE=1", file=sys.stderr)
+        return 2
+    escaped = 0
+    for mutant in CONVERSATION_MUTANTS:
+        if not arguments.names or mutant.name in arguments.names:
+            result = hunt(mutant, arguments.seeds)
+            escaped += not result["caught"]
+            print(json.dumps(result), flush=True)
+    return 1 if escaped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
