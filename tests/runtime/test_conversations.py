@@ -68,7 +68,7 @@ def test_a_question_and_its_answer() -> None:
 def test_nobody_calls_in_time() -> None:
     async def test() -> None:
         async with people(("a",)) as (node,):
-            with pytest.raises(ConversationTimeoutError, match="nobody began"):
+            with pytest.raises(ConversationTimeoutError, match="nobody began") as caught:
                 await node.accept_conversation(timeout_s=0.01)
             assert caught.value.timeout_s == 0.01
 
