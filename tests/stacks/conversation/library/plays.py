@@ -84,6 +84,41 @@ def play_operations(seed: int, participants: int, steps: int = 40) -> tuple[Stag
     return stage, copies, offered
 
 
+def removal_problem(seed: int) -> str | None:
+    """What is wrong with the copies of the others when one fails in the middle, and is removed by agreement."""
+    participants = 3 + seed % 3
+    stage = bad_stage(seed, participants)
+    random = Random(seed * 13 + 7)
+    copies = copies_of(stage, Manner(window=random.choice([2, 64]), tries=3))
+    victim = random.randrange(participants)
+    for step in range(40):
+        rank = random.randrange(participants)
+        if step == 20:
+            stage.dead.add(victim)
+        if rank not in stage.dead:
+            copies[rank].issue(b"%d" % (step + 1), random.random() < 0.6)
+            stage.poll(rank)
+        stage.run(random.randrange(3 * MILLISECOND_NS))
+    others = [rank for rank in range(participants) if rank != victim]
+    for rank in random.sample(others, random.choice([1, len(others)])):
+        stage.hosts[rank].remove(victim)
+        stage.flush(rank)
+    for _ in range(600):  # votes that were lost are asked for as anything is
+        stage.run(20 * MILLISECOND_NS)
+        for rank in others:
+            stage.hosts[rank].tick(stage.now_ns)
+            stage.hosts[rank].image.ask_everybody()
+            stage.poll(rank)
+        if not any(copies[rank].operations.waiting() or copies[rank].operations.outstanding() for rank in others):
+            break
+    else:
+        return "the others do not come to rest"
+    first = copies[others[0]]
+    if any(copies[rank].sum != first.sum or copies[rank].seen != first.seen for rank in others):
+        return "the states differ"
+    return None
+
+
 def operations_problem(seed: int) -> str | None:
     """What is wrong at the end of a play with a replicated object."""
     _, copies, offered = play_operations(seed, 2 + seed % 4)

@@ -6,13 +6,18 @@ import pytest
 
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.stacks.conversation.library.talker import Manner
-from tests.stacks.conversation.library.plays import copies_of, operations_problem
+from tests.stacks.conversation.library.plays import copies_of, operations_problem, removal_problem
 from tests.stacks.conversation.library.stage import Stage
 
 
 @pytest.mark.parametrize("seed", range(300))
 def test_all_copies_become_equal(seed: int) -> None:
     assert operations_problem(seed) is None
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_the_others_stay_equal_when_one_fails_and_is_removed(seed: int) -> None:
+    assert removal_problem(seed) is None
 
 
 def test_what_commutes_is_executed_at_once_where_it_is_issued() -> None:

@@ -134,20 +134,20 @@ class Talker:
 
     def begin(self) -> Node | None:
         """Start the conversation, if that is ours to do: what starts it elsewhere comes with its first message."""
-        if self.conversation.me or self.conversation.image.graph.last[0]:
+        if self.conversation.me or self.conversation.view.count:
             return None
-        return self._send(framed(ACK))
+        return self._said(self.conversation.send(framed(ACK), urgent=True))
 
     def send(self, frame: bytes) -> Node:
         """Send a message of the application; ask `has_room` first."""
-        node = self._send(frame)
+        node = self._said(self.conversation.send(frame, urgent=True))
         self._own.append(node)
         self._unstable.append(node)
         self._latest = node
         return node
 
-    def _send(self, frame: bytes) -> Node:
-        node = self.conversation.send(frame, urgent=True)
+    def _said(self, node: Node) -> Node:
+        """Whatever we say acknowledges all that is in the view."""
         self._unanswered = 0
         self._ack_at_ns = NEVER
         return node
@@ -172,10 +172,10 @@ class Talker:
         """After all has been received and sent: acknowledge and repair, if it is time. The ACK, if one was sent."""
         self._repair(now_ns)
         due = urgent or self._unanswered >= self._manner.ack_every or now_ns >= self._ack_at_ns
-        if not self._unanswered or not due:
+        if not self._unanswered or not due or not self.conversation.may_note(urgent=True):
             return None
         self.acks += 1
-        return self._send(framed(ACK))
+        return self._said(self.conversation.note(framed(ACK), urgent=True))
 
     # ---- repairing -------------------------------------------------------------------------------------------------
 
