@@ -17,9 +17,18 @@ from antiphon.stacks.conversation.conversation import Conversation
 from antiphon.stacks.conversation.ears import Ears
 from antiphon.stacks.conversation.image import Held, Image
 from antiphon.stacks.conversation.recovery import Recovery
+from antiphon.stacks.conversation.removal import Removal
 from tests.mutants.mutants import Mutant
 from tests.simulation.talk_app import App
 from tests.simulation.talks import run_seed
+from tests.stacks.conversation.table import (
+    alone_problem,
+    early_problem,
+    hasty_problem,
+    late_problem,
+    minority_problem,
+    uncounted_problem,
+)
 
 _make_graph = MessageGraph.__init__
 _working_without = MessageGraph._working_without
@@ -91,6 +100,13 @@ def _forget_the_view(self: Conversation) -> list[Mid]:
     return [leaf.mid() for leaf in self.image.graph.leaves()]
 
 
+def _whatever_is_here(self: Removal) -> list[int]:
+    self.counted = dict.fromkeys(self.counted, 0)
+    return _newly_removed(self)
+
+
+_newly_removed = Removal.newly_removed
+
 SEEN = ("a problem",)
 
 CONVERSATION_MUTANTS: tuple[Mutant, ...] = (
@@ -109,16 +125,32 @@ CONVERSATION_MUTANTS: tuple[Mutant, ...] = (
     Mutant("nothing is said again in silence", SEEN, ((Conversation, "is_repeating", _never),)),
     Mutant("a checkpoint of the image", SEEN, ((Conversation, "checkpoint_leaves", _forget_the_view),)),
     Mutant("a checkpoint without messages", SEEN, ((Conversation, "checkpoint_sections", _nothing_to_keep),)),
+    Mutant("few remove many", SEEN, ((Removal, "_is_majority", _always),)),
+    Mutant("removed without agreement", SEEN, ((Removal, "_is_decided", _always),)),
+    Mutant("let in and heard at once", SEEN, ((Removal, "may_speak", _always),)),
+    Mutant("what counts is not waited for", SEEN, ((Removal, "newly_removed", _whatever_is_here),)),
     Mutant("a wave before it is safe", SEEN, ((App, "_is_safe", _always),)),
 )
 
 WHERE = {"a checkpoint without messages": 313, "a wave before it is safe": 378}
 """Seeds that are known to catch what others seldom do: tried first."""
+STAGED = {
+    "back without everybody's answer": hasty_problem,
+    "former lives are believed": late_problem,
+    "few remove many": minority_problem,
+    "removed without agreement": alone_problem,
+    "let in and heard at once": early_problem,
+    "what counts is not waited for": uncounted_problem,
+}
+"""What seeds hardly ever come to is put on a table."""
 
 
 def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
     """The first seed that catches the mutant."""
     with mutant.at_large():
+        if mutant.name in STAGED:
+            problem = STAGED[mutant.name]()
+            return {"mutant": mutant.name, "caught": problem is not None, "seed": 0, "seen": problem, "seeds": 0}
         for seed in (*[WHERE[name] for name in WHERE if name == mutant.name], *range(seeds)):
             problems = run_seed(seed).problems
             if problems:

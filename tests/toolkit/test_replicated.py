@@ -156,7 +156,7 @@ def test_an_operation_is_a_plain_function() -> None:
                 """Would not be executed at once."""
 
 
-def test_who_is_gone_can_be_masked_out() -> None:
+def test_who_is_gone_can_be_removed() -> None:
     async def main() -> None:
         async with asyncio.timeout(LIMIT_S), banks(3) as (one, other, gone):
             await settled([one, other, gone])
@@ -166,9 +166,7 @@ def test_who_is_gone_can_be_masked_out() -> None:
             while not one.laggards() or not other.laggards():
                 await (other if one.laggards() else one)._filter.changed()
             assert one.laggards() == other.laggards() == ["p2"]
-            for copy in (one, other):
-                copy.conversation.mask_out("p2")
-                copy._filter.turn()
+            one.conversation.remove("p2")
             assert not await calling
             await settled([one, other])
             assert one.journal == other.journal == [("a", 0)]

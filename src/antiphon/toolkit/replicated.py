@@ -147,7 +147,7 @@ class ReplicatedObject:
         await self._filter.settled(timeout_s)
 
     def laggards(self) -> list[str]:
-        """Who has been silent for so long that the others may have to go on without: see `Conversation.mask_out`."""
+        """Who has been silent for so long that the others may have to go on without: see `Conversation.remove`."""
         return self._filter.laggards()
 
     async def _issue(self, method: OperationMethod[Any, Any, R], payload: bytes) -> R:

@@ -5,85 +5,8 @@ from random import Random
 import pytest
 
 from antiphon.kernel.errors import MalformedError, UsageError
-from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.stacks.conversation.conversation import Conversation
-from antiphon.stacks.conversation.host import ConversationHost
 from antiphon.stacks.conversation.removal import IN, OUT, decode_change, encode_change
-
-
-class Table:
-    """Participants a, b, c… whose packets come at once, unless a way is cut."""
-
-    def __init__(self, count: int) -> None:
-        self.names = "abcdef"[:count]
-        self.hosts = [ConversationHost(name, Options()) for name in self.names]
-        self.cut: set[frozenset[int]] = set()
-        self.now_ns = 0
-        opened = self.hosts[0].active_open({name: name for name in self.names[1:]}, "a", keep=True)
-        opened.send(b"first")
-        self.talks: list[Conversation | None] = [opened, *[None] * (count - 1)]
-        self.flush()
-        self.receive_all()
-        for rank in range(1, count):
-            self.talk(rank).send(b"here")
-            self.flush()
-        self.receive_all()
-
-    def talk(self, rank: int) -> Conversation:
-        talk = self.talks[rank]
-        assert talk is not None
-        return talk
-
-    def flush(self) -> None:
-        """Until nobody has anything to send."""
-        moving = True
-        while moving:
-            moving = False
-            for rank, host in enumerate(self.hosts):
-                talk = self.talks[rank]
-                for outgoing in [] if talk is None else host.flush(talk, self.now_ns):
-                    moving = True
-                    self._deliver(rank, outgoing.addresses, outgoing.packets)
-
-    def _deliver(self, source: int, addresses: list[str], packets: list[bytes]) -> None:
-        for address in addresses:
-            rank = self.names.index(address)
-            if frozenset((source, rank)) not in self.cut:
-                for packet in packets:
-                    self.hosts[rank].take(packet, self.now_ns)
-                if self.talks[rank] is None:
-                    self.talks[rank] = self.hosts[rank].passive_open()
-
-    def wait(self, seconds: float = 3.0) -> None:
-        for _ in range(int(seconds * 100)):
-            self.now_ns += 10 * MILLISECOND_NS
-            for host in self.hosts:
-                host.tick(self.now_ns)
-            self.flush()
-
-    def receive_all(self) -> list[list[bytes]]:
-        got: list[list[bytes]] = []
-        for talk in self.talks:
-            got.append([])
-            while talk is not None and (one := talk.receive()) is not None:
-                got[-1].append(one[1])
-        self.flush()
-        return got
-
-    def isolate(self, rank: int) -> None:
-        self.cut |= {frozenset((rank, other)) for other in range(len(self.names)) if other != rank}
-
-    def out(self, *ranks: int) -> list[list[int]]:
-        return [sorted(self.talk(rank).removal.removed) for rank in ranks]
-
-    def restart(self, rank: int, life: int) -> Conversation:
-        """A participant comes back from the beginning."""
-        cid = self.talk(0).cid
-        host = ConversationHost(self.names[rank], Options(), life=life)
-        self.hosts[rank] = host
-        talk = host.restart(cid, {name: name for name in self.names}, [])
-        self.talks[rank] = talk
-        return talk
+from tests.stacks.conversation.table import Table
 
 
 def test_all_that_run_remove_whom_one_suspects() -> None:

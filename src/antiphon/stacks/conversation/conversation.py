@@ -352,6 +352,7 @@ class Conversation:
         """Come back, with a view that ends in these leaves; without any, from the beginning (5.1, 5.2)."""
         others = [rank for rank in range(len(self.participants)) if rank != self.me]
         self.recovery = Recovery(others, leaves, self._options)
+        self.removal.is_back = True
         self.image.ears.strangers = sum(1 << rank for rank in others)
         self._recover()
 

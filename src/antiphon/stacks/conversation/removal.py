@@ -80,6 +80,7 @@ class Removal:
         "_votes",
         "added",
         "counted",
+        "is_back",
         "is_out",
         "outside",
         "removed",
@@ -108,6 +109,8 @@ class Removal:
         self._said_in: set[tuple[int, int]] = set()
         self.vote_due = False
         self.to_ask_in: list[tuple[int, int]] = []
+        self.is_back = False
+        """This participant has come back by restart."""
         self.outside = False
         """A former life of this participant was removed, and it was not added since."""
         self.is_out = False
@@ -209,13 +212,18 @@ class Removal:
     def _remove(self, rank: int, life: int) -> bool:
         """Whether there is somebody to mask out: not oneself."""
         if rank == self._me:
-            self.is_out = life >= self._life
+            self.is_out = self._is_mine(life)
             self.outside = True
             self._removed_in = life
             return False
         self.removed[rank] = life
         self.suspects[rank] = life
         return True
+
+    def _is_mine(self, life: int) -> bool:
+        """Whether it is this life of this participant that is to be out. Others may not know yet in which one it is, if
+        it has not been back."""
+        return life >= self._life or not self.is_back
 
     def has_diverged(self, rank: int, life: int) -> bool:
         """Whether there are messages of one who is out here that do not count."""
@@ -247,7 +255,7 @@ class Removal:
 
     def notice(self, rank: int, life: int) -> None:
         """Somebody tells this participant that it was removed in this life."""
-        if life >= self._life:
+        if self._is_mine(life):
             self._notices.add(rank)
             if self._is_majority(self._notices):
                 self.is_out = self.outside = True
