@@ -2,7 +2,7 @@
 # A C compiler and Java are used where they are found and done without where they are not.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check format clean campaign crowds conversations twin mutants fuzz networks views measure bench peers latency paper stall recording scaling streams cluster planted audit-scale needle seeds
+.PHONY: help setup compile demo test check format clean campaign crowds conversations twin mutants fuzz networks views measure bench peers latency paper stall recording scaling commuting streams cluster planted audit-scale needle seeds
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -33,6 +33,7 @@ help:
 	@echo 'make stall    memory while a receiver does not read for 30 s'
 	@echo 'make recording what it costs to record a history'
 	@echo 'make scaling  throughput and processor time by members, sizes, orders and groups'
+	@echo 'make commuting a replicated set whose additions commute, beside the same in full agreed order'
 	@echo 'make seeds    antiphon campaign over 2,000 seeds on Spark, with a page'
 	@echo 'make planted  10,000 histories with planted violations, through both auditors'
 	@echo 'make audit-scale 1, 10 and 100 million events through the audit'
@@ -120,7 +121,7 @@ bench: setup
 peers: setup
 	$(BIN)/python -m bench.peers --must --save bench/results/peers.json --plot bench/results/peers.svg
 
-latency paper stall recording scaling: setup
+latency paper stall recording scaling commuting: setup
 	$(BIN)/python -m bench.$@ --out bench/results
 
 planted: setup

@@ -70,7 +70,6 @@ def test_nobody_calls_in_time() -> None:
         async with people(("a",)) as (node,):
             with pytest.raises(ConversationTimeoutError, match="nobody began") as caught:
                 await node.accept_conversation(timeout_s=0.01)
-            assert isinstance(caught.value, TimeoutError)
             assert caught.value.timeout_s == 0.01
 
     run(test)

@@ -26,14 +26,18 @@ class Copy:
         self.sum = 0
         self.seen: list[tuple[int, bytes]] = []
         """The value at each operation that does not commute."""
-        self.executed: list[Mid] = []
+        self.executed: list[tuple[bool, bytes]] = []
+
+    def issue(self, payload: bytes, commutes: bool) -> None:
+        if self.operations.offer(payload, commutes):
+            self.execute(Operation(-1, True, payload))
 
     def poll(self, now_ns: int) -> None:
         for operation in self.operations.poll(now_ns):
             self.execute(operation)
 
     def execute(self, operation: Operation) -> None:
-        self.executed.append(operation.mid())
+        self.executed.append((operation.commutes, operation.payload))
         if operation.commutes:
             self.sum += int(operation.payload)
         else:
@@ -66,16 +70,53 @@ def play_operations(seed: int, participants: int, steps: int = 40) -> tuple[Stag
     copies = copies_of(stage, manner)
     commuting = random.choice([0.0, 0.3, 0.9, 1.0])
     offered = 0
-    for step in range(steps):
+    for _ in range(steps):
         rank = random.randrange(participants)
         for _ in range(random.choice([1, 1, 1, 6])):
-            copies[rank].operations.offer(b"%d" % (step + 1), random.random() < commuting)
+            copies[rank].issue(b"%d" % (offered + 1), random.random() < commuting)
             offered += 1
-        stage.poll(rank)
+        if random.random() < 0.7:  # else it is said when something comes
+            stage.poll(rank)
         if random.random() < 0.6:
             stage.run(random.randrange(4 * MILLISECOND_NS))
+    stage.poll_all()
     stage.rest()
     return stage, copies, offered
+
+
+def removal_problem(seed: int) -> str | None:
+    """What is wrong with the copies of the others when one fails in the middle, and is removed by agreement."""
+    participants = 3 + seed % 3
+    stage = bad_stage(seed, participants)
+    random = Random(seed * 13 + 7)
+    copies = copies_of(stage, Manner(window=random.choice([2, 64]), tries=3))
+    victim = random.randrange(participants)
+    for step in range(40):
+        rank = random.randrange(participants)
+        if step == 20:
+            stage.dead.add(victim)
+        if rank not in stage.dead:
+            copies[rank].issue(b"%d" % (step + 1), random.random() < 0.6)
+            stage.poll(rank)
+        stage.run(random.randrange(3 * MILLISECOND_NS))
+    others = [rank for rank in range(participants) if rank != victim]
+    for rank in random.sample(others, random.choice([1, len(others)])):
+        stage.hosts[rank].remove(victim)
+        stage.flush(rank)
+    for _ in range(600):  # votes that were lost are asked for as anything is
+        stage.run(20 * MILLISECOND_NS)
+        for rank in others:
+            stage.hosts[rank].tick(stage.now_ns)
+            stage.hosts[rank].image.ask_everybody()
+            stage.poll(rank)
+        if not any(copies[rank].operations.waiting() or copies[rank].operations.outstanding() for rank in others):
+            break
+    else:
+        return "the others do not come to rest"
+    first = copies[others[0]]
+    if any(copies[rank].sum != first.sum or copies[rank].seen != first.seen for rank in others):
+        return "the states differ"
+    return None
 
 
 def operations_problem(seed: int) -> str | None:

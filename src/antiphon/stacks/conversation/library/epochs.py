@@ -18,7 +18,9 @@ made the condition hold comes before it, and the missing one follows a b of this
 So every participant executes the same sets in the same order, sorts each set of b alike, and the a of one set commute.
 
 Why it goes on: an operation b that is in all views makes everybody who has said nothing as deep say something, if only
-an ACK (operations.py). Participants that are masked out are not waited for.
+an ACK (operations.py). Participants that are masked out are not waited for. All have to mask alike, and only when they
+have the same messages of the one that is gone: one that came later might belong to an epoch that is over (removal by
+agreement sees to that).
 
 It follows that each participant's own operations are executed in the order in which it issued them.
 
