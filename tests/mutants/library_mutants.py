@@ -1,12 +1,14 @@
 """The library over the context graph broken on purpose; hunted in the plays of tests/stacks/conversation/library."""
 
 from typing import Any
+from unittest.mock import patch
 
 from antiphon.kernel.effects import NEVER
 from antiphon.parts.message_graph import Node
 from antiphon.stacks.conversation.library import epochs
 from antiphon.stacks.conversation.library.epochs import Epochs
 from antiphon.stacks.conversation.library.handshake import Session
+from antiphon.stacks.conversation.library.operations import Operation, Operations
 from antiphon.stacks.conversation.library.talker import Talker
 from antiphon.stacks.conversation.waves import Waves
 from tests.mutants.mutants import Mutant
@@ -113,6 +115,18 @@ def _ended_when_two_have(self: Session) -> bool:
     return self._ends.bit_count() > 1
 
 
+def _poll_receiving_first(self: Operations, now_ns: int) -> list[Operation]:
+    """Says what was executed early in a context that it was not executed in."""
+    while (one := self._talker.receive(now_ns)) is not None:
+        self._see(*one)
+    with patch.object(Epochs, "add_commuting", _commutes_with_everything):
+        self._say_early()
+    return _poll(self, now_ns)
+
+
+_poll = Operations.poll
+
+
 def _as_it_came(_: Node) -> int:
     return 0
 
@@ -123,6 +137,7 @@ LIBRARY_MUTANTS: tuple[Mutant, ...] = (
     Mutant("commuting past what it follows", (OPERATIONS,), ((Epochs, "add_commuting", _commutes_with_everything),)),
     Mutant("depth by own operations alone", (OPERATIONS,), ((Epochs, "_followed", _followed_own_only),)),
     Mutant("epoch in order of arrival", (OPERATIONS,), ((epochs, "_sender", _as_it_came),)),
+    Mutant("early operation said too late", (OPERATIONS,), ((Operations, "poll", _poll_receiving_first),)),
     Mutant("nobody owes an answer to an ordered one", (OPERATIONS,), ((Talker, "settle", _settle_without_acks),)),
     Mutant("message committed when stable", (BROADCAST,), ((Waves, "take", _take_stable_messages),)),
     Mutant("no acknowledgements", (BROADCAST,), ((Talker, "settle", _settle_without_acks),)),

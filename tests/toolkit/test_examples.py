@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -24,13 +24,13 @@ LINES_MAX = 60
 class Program:
     """One process, what is typed into it, and what it prints."""
 
-    def __init__(self, example: str, name: str, port: int, contacts: list[int]) -> None:
+    def __init__(self, example: str, name: str, port: int, contacts: list[int], others: Sequence[str] = ()) -> None:
         self.name = name
         self.port = port
         addresses = [f"127.0.0.1:{each}" for each in (port, *contacts)]
         path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
         self._process = subprocess.Popen(
-            [sys.executable, str(EXAMPLES / example), name, *addresses],
+            [sys.executable, str(EXAMPLES / example), name, *addresses, *others],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -136,6 +136,53 @@ def test_it_survives_kill_9_and_comes_back(
         for program in running.values():
             program.expect(shown[2], ask="")
         assert {running[name].close() for name in list(running)} == {0}
+
+
+@contextmanager
+def talkers(example: str) -> Iterator[list[Program]]:
+    """Three who talk to each other; the first has begun."""
+    ports = free_ports(3)
+    running: list[Program] = []
+    try:
+        for rank in (1, 2):
+            running.append(Program(example, "abc"[rank], ports[rank], []))
+        others = [f"{'abc'[rank]}=127.0.0.1:{ports[rank]}" for rank in (1, 2)]
+        running.insert(0, Program(example, "a", ports[0], [], others))
+        for program in running:
+            program.expect("members a b c")
+        yield running
+    finally:
+        for program in running:
+            program.kill()
+            program.close()
+
+
+def test_all_whiteboards_show_the_same() -> None:
+    with talkers("shared_whiteboard.py") as boards:
+        for board, word in zip(boards, ("one", "two", "three"), strict=True):
+            board.type(word)
+        for board in boards:
+            board.expect('board ["one", "three", "two"]', ask="")
+        boards[1].type("clear")  # it has seen all three
+        boards[1].type("four")
+        for board in boards:
+            board.expect('board ["four"]', ask="")
+        assert [board.close() for board in boards] == [0, 0, 0]
+
+
+def test_all_copies_of_the_bank_have_the_same_balances() -> None:
+    with talkers("replicated_bank.py") as banks:
+        for bank in banks:
+            bank.type("deposit x 10")
+        for bank in banks:
+            bank.expect('balances {"x": 30}', ask="")
+        banks[2].type("withdraw x 25")
+        banks[2].expect("withdrawn")
+        banks[0].type("withdraw x 25")
+        banks[0].expect("refused")
+        for bank in banks:
+            bank.expect('balances {"x": 5}', ask="")
+        assert [bank.close() for bank in banks] == [0, 0, 0]
 
 
 def test_the_examples_are_short() -> None:

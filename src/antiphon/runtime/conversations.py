@@ -213,7 +213,7 @@ class Conversation:
     def checkpoint(self) -> Checkpoint:
         """What is needed to come back to this point."""
         addresses = dict(zip(self.participants, self.core.addresses, strict=True))
-        return Checkpoint(self.cid, addresses, tuple(self.core.mids(self.core.view.leaves())))
+        return Checkpoint(self.cid, addresses, tuple(self.core.checkpoint_leaves()))
 
     def statistics(self) -> dict[str, int]:
         """What was dropped, asked for and resent, by reason."""

@@ -1,19 +1,20 @@
 """Filters over a conversation that runs: what the library of `stacks.conversation` does, with a clock and a network.
 
-    async with replicated_operations(conversation, execute) as operations:      # psync-1989, 4.3
-        await operations.room()
-        operations.machine.offer(b"…", True)
-        operations.turn()
+    async with ordered_broadcast(conversation, handle) as broadcast:            # psync-1989, 4.2
+        await broadcast.room()
+        broadcast.machine.offer(b"…")
+        broadcast.soon()
 
 A filter owns its conversation: nobody else receives from it or sends to it meanwhile. Whenever something has come, and
 at the filter's own deadlines, it takes a *turn*: receives, sends, acknowledges, and hands out what may be handed out,
-by calling `handle` for each. Who has offered something takes a turn, too, so that it need not wait for the next.
+by calling `handle` for each. Who has offered something asks for a turn: `soon`, when all that is ready to run has run,
+so that what several tasks offer goes out together; or `turn`, at once.
 """
 
 import asyncio
 from collections.abc import Callable
 from types import TracebackType
-from typing import Generic, Protocol, Self, TypeVar
+from typing import Final, Generic, Protocol, Self, TypeVar
 
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import ClosedError
@@ -28,6 +29,8 @@ from antiphon.stacks.conversation.library.talker import Manner
 
 T = TypeVar("T")
 MachineT = TypeVar("MachineT", bound="Machine")
+IN_A_ROW_MAX: Final = 512
+"""Operations that one task may have executed at once before others get to run."""
 
 
 class Machine(Protocol):
@@ -58,6 +61,8 @@ class ConversationFilter(Generic[MachineT, T]):
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = NEVER
+        self._is_soon = False
+        self._in_a_row = 0
         self._error: Exception | None = None
 
     async def __aenter__(self) -> Self:
@@ -87,6 +92,29 @@ class ConversationFilter(Generic[MachineT, T]):
             self._handle(one)
         self.conversation.flush()
         self._arm()
+
+    def soon(self) -> None:
+        """Take a turn when all that is ready to run has run."""
+        self._check()
+        if not self._is_soon:
+            self._is_soon = True
+            asyncio.get_running_loop().call_soon(self._turn_now)
+
+    def _turn_now(self) -> None:
+        self._is_soon = False
+        if self._error is None:
+            try:
+                self.turn()
+            except Exception as error:
+                self._fail(error)
+
+    async def give_way(self) -> None:
+        """For whoever offered something that was done at once: a turn soon, and now and then a pause for others."""
+        self.soon()
+        self._in_a_row += 1
+        if self._in_a_row >= IN_A_ROW_MAX:
+            self._in_a_row = 0
+            await asyncio.sleep(0)
 
     async def room(self) -> None:
         """Wait until something may be offered."""
@@ -119,9 +147,13 @@ class ConversationFilter(Generic[MachineT, T]):
             while True:
                 await self.conversation.changed()
                 self.turn()
-        except Exception as error:  # whoever uses the filter next is told
-            self._error = self._error or error
-            self.conversation.wake()
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        """Whoever uses the filter next is told."""
+        self._error = self._error or error
+        self.conversation.wake()
 
     def _arm(self) -> None:
         deadline_ns = self.machine.deadline_ns()

@@ -128,8 +128,8 @@ class ReplicatedObject:
         """Messages that were no operations of this class; they are dropped."""
         self._filter = replicated_operations(conversation, self._execute, manner)
         self._me = conversation.core.me
-        self._calls: deque[asyncio.Future[Any]] = deque()
-        """Our own that were not executed yet: they are executed in the order in which they were issued."""
+        self._calls: tuple[deque[asyncio.Future[Any]], deque[asyncio.Future[Any]]] = (deque(), deque())
+        """Our own that were not executed yet, the ordered and the commuting: each in the order of issue."""
 
     async def __aenter__(self) -> Self:
         await self._filter.__aenter__()
@@ -139,7 +139,7 @@ class ReplicatedObject:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._filter.close()
-        for call in self._calls:
+        for call in (*self._calls[False], *self._calls[True]):
             call.cancel()
 
     async def settled(self, timeout_s: float | None = None) -> None:
@@ -152,28 +152,32 @@ class ReplicatedObject:
 
     async def _issue(self, method: OperationMethod[Any, Any, R], payload: bytes) -> R:
         await self._filter.room()
+        if self._filter.machine.offer(payload, method.commutes):
+            self._filter.soon()
+            result: R = self._apply(payload)  # before anything else is received
+            await self._filter.give_way()
+            return result
         call: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._calls.append(call)
-        self._filter.machine.offer(payload, method.commutes)
-        self._filter.turn()
-        return call.result() if call.done() else await call
+        self._calls[method.commutes].append(call)
+        self._filter.soon()
+        return await call
 
     def _execute(self, operation: Operation) -> None:
-        call = self._calls.popleft() if operation.sender == self._me else None
+        call = self._calls[operation.commutes].popleft() if operation.sender == self._me else None
         try:
-            result = self._apply(operation)
+            result = self._apply(operation.payload)
         except Exception as error:
             if call is None or call.done():
-                log.debug("operation %d of participant %d: %s", operation.number, operation.sender, error)
+                log.debug("an operation of participant %d: %s", operation.sender, error)
             else:
                 call.set_exception(error)
             return
         if call is not None and not call.done():
             call.set_result(result)
 
-    def _apply(self, operation: Operation) -> Any:
+    def _apply(self, payload: bytes) -> Any:
         try:
-            name, values = _CALL.decode(operation.payload)
+            name, values = _CALL.decode(payload)
             method = self.operations[name]
             arguments = method.decode(values)
         except (msgspec.DecodeError, KeyError):

@@ -40,13 +40,14 @@ def parts_of(
     slicing: Slicing,
     ranges: list[tuple[int, int]],
     section: bytes,
-    resent: bool,
+    flags: int,
+    life: int,
 ) -> list[bytes]:
     """The packets of these slices, BURST at most."""
     parts: list[bytes] = []
     for first, last in ranges:
         for index in range(first, min(last + 1, first + BURST - len(parts))):
-            parts.append(encode_part(conversation, tag, via, slicing, index, section, resent))
+            parts.append(encode_part(conversation, tag, via, slicing, index, section, flags, life))
     return parts
 
 
@@ -54,7 +55,7 @@ def parts_of(
 class Assembly:
     """A message of which some slices are here."""
 
-    __slots__ = ("at_ns", "bytes", "first_missing", "parts", "resent", "slicing", "tries", "via")
+    __slots__ = ("at_ns", "bytes", "first_missing", "parts", "slicing", "tries", "via")
 
     def __init__(self, slicing: Slicing) -> None:
         self.slicing = slicing
@@ -62,7 +63,6 @@ class Assembly:
         self.bytes = 0
         self.first_missing = 0
         self.via = 0
-        self.resent = False
         self.at_ns = NEVER
         self.tries = 0
 
@@ -118,7 +118,7 @@ class Blasts:
         self._due_ns = NEVER
         self.given_up = 0
 
-    def take(self, slicing: Slicing, index: int, part: bytes, via: int, resent: bool, now_ns: int) -> bytes | None:
+    def take(self, slicing: Slicing, index: int, part: bytes, via: int, now_ns: int) -> bytes | None:
         """One slice; the whole message, if it was the last one."""
         assembly = self._assemblies.get(slicing.mid)
         if assembly is not None and not assembly.slicing.is_like(slicing):
@@ -138,7 +138,6 @@ class Blasts:
         assembly.bytes += len(part)
         self._bytes += len(part)
         assembly.via = via
-        assembly.resent = assembly.resent or resent
         assembly.tries = 0
         assembly.at_ns = now_ns + self._options.gap_delay_ns
         if len(assembly.parts) == slicing.slices():

@@ -19,6 +19,7 @@ from collections import deque
 from hashlib import blake2b
 from typing import Final, final
 
+from antiphon.kernel.codec import HEADER_SIZE
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId
@@ -33,14 +34,16 @@ from antiphon.stacks.conversation.wire import (
     ANSWER,
     ASK,
     ASK_PARTS,
+    HEARD,
+    NOTED,
     OPENING,
     PART,
     RESENT,
     RESTART,
     SAID,
     START,
-    VOUCH,
     Added,
+    Restarted,
     decode_add,
     decode_ask,
     decode_ask_parts,
@@ -144,7 +147,15 @@ class Conversation:
         self._start_size = len(start)
         self._limits = limits or Limits()
         self.image = Image(
-            cid, self.tag, len(participants), self.me, start, options, keep_bodies=keep_bodies, limits=self._limits
+            cid,
+            self.tag,
+            len(participants),
+            self.me,
+            start,
+            options,
+            keep_bodies=keep_bodies,
+            limits=self._limits,
+            life=life,
         )
         self.view = GraphView(self.image.graph)
         self.restarted: list[int] = []
@@ -180,7 +191,7 @@ class Conversation:
         graph = self.image.graph
         if self.is_recovering():
             return False
-        if self._spoken < graph.last[self.me]:
+        if self.is_repeating():
             return True
         return self.view.received[self.me] == graph.last[self.me] and (urgent or self.image.has_room(self.me))
 
@@ -191,6 +202,16 @@ class Conversation:
     def is_recovering(self) -> bool:
         """Whether this participant is back and its image is not whole yet."""
         return self.recovery is not None and not self.recovery.done
+
+    def is_repeating(self) -> bool:
+        """Whether the application has yet to say again something that it said in a former life."""
+        graph = self.image.graph
+        while self._spoken < graph.last[self.me]:
+            node = graph.node((self.me, self._spoken + 1))
+            if node is None or node.body is None or form_of(node.body) == SAID:
+                return True
+            self._spoken += 1
+        return False
 
     def is_replaying(self) -> bool:
         """Whether the view has not yet reached what this participant said in a former life."""
@@ -206,18 +227,25 @@ class Conversation:
             raise MessageTooLargeError(len(payload), self._limits.message_bytes_max)
         if not self._may_say(urgent):
             raise UsageError(self._why_not())
-        if self._spoken < self.image.graph.last[self.me]:
-            node = self._repeat(payload)
-            if node is not None:
-                return node
-            if not self._may_say(urgent):
-                raise UsageError(self._why_not())
+        if self.is_repeating():
+            return self._repeat(payload)
         predecessors = self._leaf_mids()
         if self.me == 0 and not self.image.graph.last[0]:
             first = section(0, 1, predecessors, payload, self._life)
             if not self.image.fits(first, self._start_size):
                 self.say(b"", OPENING)
         return self.say(payload, SAID)
+
+    def note(self, payload: bytes, *, urgent: bool = False) -> Node:
+        """Send something that a participant that runs again will not say again, like an acknowledgement: what it sends
+        then is compared with what it had sent by `send` alone. Ask `may_note` first."""
+        if not self.may_note(urgent):
+            raise UsageError(self._why_not())
+        return self.say(payload, NOTED)
+
+    def may_note(self, urgent: bool = False) -> bool:
+        """Whether nothing of a former life is left to be received or said again, and there is room."""
+        return self._may_say(urgent) and not self.is_repeating()
 
     def _why_not(self) -> str:
         if self.is_recovering():
@@ -243,19 +271,15 @@ class Conversation:
     def _leaf_mids(self) -> list[Mid]:
         return [leaf.mid() for leaf in self.view.leaves()]
 
-    def _repeat(self, payload: bytes) -> Node | None:
-        """The message that the application sent at this point in its former life; None if it did not come so far."""
-        graph = self.image.graph
-        while self._spoken < graph.last[self.me]:
-            self._spoken += 1
-            node = graph.node((self.me, self._spoken))
-            if node is None or node.body is None:
-                raise UsageError("what this participant said in its former life was forgotten; it cannot be repeated")
-            if form_of(node.body) == SAID:
-                if payload_of(node.body) != payload:
-                    raise ReplayError(node.mid())
-                return node
-        return None
+    def _repeat(self, payload: bytes) -> Node:
+        """The message that the application sent at this point in its former life."""
+        node = self.image.graph.node((self.me, self._spoken + 1))
+        if node is None or node.body is None:
+            raise UsageError("what this participant said in its former life was forgotten; it cannot be repeated")
+        if payload_of(node.body) != payload:
+            raise ReplayError(node.mid())
+        self._spoken += 1
+        return node
 
     def receive(self) -> tuple[Node, bytes] | None:
         """The earliest message that is not in the view yet, and what it says."""
@@ -265,7 +289,7 @@ class Conversation:
             node = self._outstanding.popleft()
             self.view.add(node)
             assert node.body is not None, "what is stable was received here"
-            if node.sender != self.me and form_of(node.body) == SAID:
+            if node.sender != self.me and form_of(node.body) in (SAID, NOTED):
                 payload = payload_of(node.body)
                 self._trim()
                 return node, payload
@@ -282,6 +306,12 @@ class Conversation:
     def free(self, node: Node) -> int:
         """Forget a message and all that precede it, as far as they are stable and received; how many (3.3)."""
         return self.image.graph.free(node) if self.view.holds(node) else 0
+
+    def checkpoint_leaves(self) -> list[Mid]:
+        """What names this point in a checkpoint (5.1)."""
+        if self.is_recovering() or self.is_replaying():
+            raise UsageError("this participant is still on its way back to where it was; take a checkpoint after that")
+        return self._leaf_mids()
 
     def mids(self, nodes: list[Node]) -> list[Mid]:
         """What names these messages in a checkpoint."""
@@ -321,6 +351,7 @@ class Conversation:
         """Come back, with a view that ends in these leaves; without any, from the beginning (5.1, 5.2)."""
         others = [rank for rank in range(len(self.participants)) if rank != self.me]
         self.recovery = Recovery(others, leaves, self._options)
+        self.image.strangers = sum(1 << rank for rank in others)
         self._recover()
 
     def settle_for_less(self) -> None:
@@ -335,6 +366,7 @@ class Conversation:
             self._begin_view(recovery)
 
     def _begin_view(self, recovery: Recovery) -> None:
+        self.image.strangers = 0
         recovery.end(self.image.graph)
         seen = recovery.seen(self.image.graph)
         later: deque[Node] = deque()
@@ -346,15 +378,6 @@ class Conversation:
         self._outstanding = later
         self._spoken = seen[self.me]
         self.image.lives[self.me] = self._life
-        self.image.vouched[self.me] = self.image.graph.last[self.me]
-        self._vouch()
-
-    def _vouch(self) -> None:
-        """Tell all which messages of this participant's former lives count."""
-        if self.recovery is not None and self.recovery.done and self.image.vouched[self.me]:
-            mids = [(self.me, self.image.vouched[self.me])]
-            packet = encode_restart(self.cid, self.tag, self.me, self._life, VOUCH, mids)
-            self.image.out.append((EVERYBODY, packet))
 
     # ---- the network's side ----------------------------------------------------------------------------------------
 
@@ -363,29 +386,30 @@ class Conversation:
         count = len(self.participants)
         if via >= count or via == self.me:
             raise MalformedError("rank")
+        via_life = data[HEADER_SIZE - 1]
         if kind == ADD:
-            self._take_added(decode_add(data, flags, count), via, now_ns)
+            self._take_added(decode_add(data, flags, count), via, now_ns, via_life)
         elif kind == START:
             participants, _, added = decode_start(data, flags)
             if participants != self.participants:
                 raise MalformedError("participants")
-            self._take_added(added, via, now_ns)
+            self._take_added(added, via, now_ns, via_life)
         elif kind == ASK:
             wanted, leaves = decode_ask(data, count)
             self.image.receive_ask(wanted, leaves, via, now_ns)
         elif kind == RESTART:
             self._take_restart(via, flags, data, now_ns)
         elif kind == PART:
-            self._take_part(via, flags, data, now_ns)
+            self._take_part(via, flags, data, now_ns, via_life)
         elif kind == ASK_PARTS:
             slicing, ranges = decode_ask_parts(data, count)
             self.image.receive_ask_parts(slicing, ranges, via)
         else:
             raise MalformedError("kind")
 
-    def _take_added(self, added: Added, via: int, now_ns: int) -> None:
+    def _take_added(self, added: Added, via: int, now_ns: int, via_life: int) -> None:
         self._blasts.forget(added.mid())
-        for node in self.image.receive(added, via, now_ns):
+        for node in self.image.receive(added, via, now_ns, via_life):
             self._outstanding.append(node)
             self._take_note(node)
         self._recover()
@@ -399,31 +423,36 @@ class Conversation:
             self._attached.append(node)
             self._trim()
 
-    def _take_part(self, via: int, flags: int, data: bytes, now_ns: int) -> None:
+    def _take_part(self, via: int, flags: int, data: bytes, now_ns: int, via_life: int) -> None:
         slicing, index, part = decode_part(data, len(self.participants))
-        resent = bool(flags & RESENT)
         if self.image.has(slicing.mid):
-            if resent and index == 0:
+            if flags & RESENT and index == 0:
                 self.image.resend_successors(slicing.mid, via)
             return
-        whole = self._blasts.take(slicing, index, part, via, resent, now_ns)
+        if not self.image.is_trusted(via, via_life):
+            return
+        whole = self._blasts.take(slicing, index, part, via, now_ns)
         if whole is not None:
-            added = read_section(whole, len(self.participants), resent)
+            added = read_section(whole, len(self.participants), flags)
             if added.mid() != slicing.mid or added.life != slicing.life:
                 raise MalformedError("fragment")
-            self._take_added(added, via, now_ns)
+            self._take_added(added, via, now_ns, via_life)
 
     def _take_restart(self, via: int, flags: int, data: bytes, now_ns: int) -> None:
-        life, leaves = decode_restart(data, len(self.participants))
-        if flags & VOUCH:
-            self.image.receive_vouch(via, life, leaves)
-        elif not flags & ANSWER:
-            if self.image.receive_restart(via, life) and via not in self.restarted:
+        said = decode_restart(data, len(self.participants))
+        recovery = self.recovery
+        if not flags & (ANSWER | HEARD):
+            is_whole = recovery is None or recovery.done or recovery.unheard <= {via}
+            if self.image.receive_restart(via, said.life, is_whole) and via not in self.restarted:
                 self.restarted.append(via)
-        elif self.recovery is not None and not self.recovery.done and life == self._life:
-            self.recovery.answer(via, leaves)
-            self.image.learn_leaves(via, leaves, now_ns)
-            self._recover()
+        elif recovery is not None and not recovery.done and said.life == self._life:
+            self.image.learn_life(via, said.own_life)
+            self.image.strangers &= ~(1 << via)
+            recovery.unheard.discard(via)
+            if flags & ANSWER:
+                recovery.answer(via, said.leaves)
+                self.image.learn_leaves(via, said.leaves, now_ns)
+                self._recover()
 
     # ---- who takes part --------------------------------------------------------------------------------------------
 
@@ -467,7 +496,10 @@ class Conversation:
             self.image.out.append((question.rank, packet))
         if self.recovery is not None:
             for rank in self.recovery.tick(now_ns):
-                self.image.out.append((rank, encode_restart(self.cid, self.tag, self.me, self._life, 0, [])))
+                said = Restarted(self._life, self._life, [])
+                self.image.out.append((rank, encode_restart(self.cid, self.tag, self.me, 0, said)))
+            if self.recovery.is_stuck(self.image.graph, now_ns):
+                self.image.ask_everybody()
         if self._probing:
             self._probe(now_ns)
 
@@ -478,7 +510,6 @@ class Conversation:
             self._probe_at_ns = NEVER
             if not self.is_settled():
                 self._probes += 1
-                self._vouch()
                 self.image.ask_everybody()
                 self._probe_at_ns = now_ns + min(first_ns << min(self._probes, 10), PROBE_NS_MAX)
         if now_ns >= self._greet_at_ns:

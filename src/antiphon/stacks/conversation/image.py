@@ -6,16 +6,19 @@ as if it had never come, and so is what waits for it (3.2.3). If it matters, it 
 that waits for held ones alone asks for nothing: they do.
 
 A message that comes twice is dropped. If it was resent, its sender thinks that something was lost: what follows it
-here is sent back (3.2.2). What is sent back is not marked as resent, or each copy of it that is one too many would
-bring copies of all that follows it, and so on, along every path of the graph. A stable message is not resent.
+here is sent back (3.2.2), unless it is stable, and that only: what comes so is not answered in turn, or one message
+would bring back the whole graph, once for each path.
 
 Who asks also tells its leaves. If they are news here, what leads to them is asked for in turn; so two hosts that have
 drifted apart find each other again by one question.
 
 A participant that is masked out is not heard any more, but for messages that somebody else's message, which is held
-here, was sent in the context of (3.2.4). The same holds for what a participant said in a former life, once it has told
-that it is back: it may give the numbers of messages that nobody had received again (recovery.py). Each message tells
-the life of its sender. Two messages of one number and two lives are a conflict: whoever sees it was left behind.
+here, was sent in the context of (3.2.4).
+
+What a host sends it has attached. But if it has failed and come back since, it may have lost that, and its sender may
+give the number again (recovery.py). So each packet with a message tells the life of whoever sends it: it is taken only
+if that is the life in which the host is known to be, or if somebody's held message needs the message. Each message also
+tells the life of its sender. Two messages of one number and two lives are a conflict: whoever sees it was left behind.
 
 Limits, each with what happens there (3.3): limits.py. An answer to a request has ANSWER_MAX messages at most; who lacks
 more asks again.
@@ -32,7 +35,12 @@ from antiphon.stacks.conversation.limits import Limits
 from antiphon.stacks.conversation.wire import (
     ADD_OVERHEAD,
     ANSWER,
+    HEARD,
+    KEPT,
+    LIFE_MASK,
+    RESENT,
     Added,
+    Restarted,
     Slicing,
     encode_add,
     encode_ask,
@@ -53,10 +61,11 @@ EVERYBODY: Final = -1
 class Held:
     """A message that waits for predecessors."""
 
-    __slots__ = ("added", "at_ns", "lacking", "mark", "tries", "via")
+    __slots__ = ("added", "at_ns", "lacking", "mark", "tries", "via", "via_life")
 
-    def __init__(self, added: Added, via: int, lacking: int, at_ns: int) -> None:
+    def __init__(self, added: Added, via: int, via_life: int, lacking: int, at_ns: int) -> None:
         self.added = added
+        self.via_life = via_life
         self.via = via
         """Who sent it to us, and so has all that precedes it."""
         self.lacking = lacking
@@ -96,6 +105,7 @@ class Image:
         "_held_bytes",
         "_ignored",
         "_kept",
+        "_life",
         "_life_marks",
         "_limits",
         "_me",
@@ -114,7 +124,7 @@ class Image:
         "graph",
         "lives",
         "out",
-        "vouched",
+        "strangers",
     )
 
     def __init__(
@@ -128,11 +138,13 @@ class Image:
         *,
         keep_bodies: bool = False,
         limits: Limits | None = None,
+        life: int = 0,
     ) -> None:
         self.graph = MessageGraph(participants, keep_bodies)
         self._conversation = conversation
         self._tag = tag
         self._me = me
+        self._life = life
         self._start = start
         """Who takes part, as the first message tells it."""
         self._kept = keep_bodies
@@ -151,15 +163,15 @@ class Image:
         """Bits of those that are not listened to."""
         self.lives = [0] * participants
         """The latest life of each participant that was heard of."""
-        self.vouched = [0] * participants
-        """Up to which number the messages of a participant's former lives count: it has them itself."""
+        self.strangers = 0
+        """Bits of those of whom it is not known, here, in which life they are: what they send is not taken."""
         self._life_marks: list[list[tuple[int, int]]] = [[] for _ in range(participants)]
         """By rank: from which number on its attached messages are of which life."""
         self._sizes: list[deque[tuple[int, int]]] = [deque() for _ in range(participants)]
         """By rank: number and size of messages that were not stable when last looked at."""
         self._unstable_bytes = [0] * participants
         self._recovered = 0
-        """Messages that were attached after somebody had resent them."""
+        """Messages that were attached because they were asked for."""
         self._answered = 0
         """The same, since something was last asked for."""
         self.conflict = False
@@ -178,13 +190,13 @@ class Image:
         """Attach a message of our own, and send it to all."""
         node = self.graph.attach(self._me, self.graph.last[self._me] + 1, predecessors, section)
         self._note(node, life_of(section), len(section))
-        self._emit(EVERYBODY, node, section, False)
+        self._emit(EVERYBODY, node, section, 0)
         return node
 
     def resend(self, node: Node) -> None:
         """Send a message to all once more, in case it was lost; nothing happens if it is stable (3.2.2)."""
         if not self.graph.is_stable(node):
-            self._resend_to(EVERYBODY, node)
+            self._resend_to(EVERYBODY, node, RESENT)
 
     def resend_first(self, rank: int) -> None:
         """Send the first message of the conversation to a participant that may never have heard of it."""
@@ -192,25 +204,26 @@ class Image:
         if node is not None:
             self._resend_to(rank, node)
 
-    def _resend_to(self, rank: int, node: Node, marked: bool = True) -> None:
+    def _resend_to(self, rank: int, node: Node, flags: int = ANSWER) -> None:
         if node.body is not None:
             self._count("resent")
-            self._emit(rank, node, node.body, marked)
+            self._emit(rank, node, node.body, flags)
 
-    def _emit(self, rank: int, node: Node, section: bytes, resent: bool) -> None:
+    def _emit(self, rank: int, node: Node, section: bytes, flags: int) -> None:
         if node.sender == 0 and node.number == 1:
-            packet = encode_start(self._conversation, self._tag, self._me, self._start, section, resent, self._kept)
+            flags |= KEPT if self._kept else 0
+            packet = encode_start(self._conversation, self._tag, self._me, self._start, section, flags, self._life)
             self.out.append((rank, packet))
         elif self.fits(section):
-            self.out.append((rank, encode_add(self._conversation, self._tag, self._me, section, resent)))
+            self.out.append((rank, encode_add(self._conversation, self._tag, self._me, section, flags, self._life)))
         else:
             slicing = Slicing(node.mid(), life_of(section), len(section), self._step)
-            self._emit_parts(rank, slicing, [(0, min(BURST, slicing.slices()) - 1)], section, resent)
+            self._emit_parts(rank, slicing, [(0, min(BURST, slicing.slices()) - 1)], section, flags)
 
     def _emit_parts(
-        self, rank: int, slicing: Slicing, ranges: list[tuple[int, int]], section: bytes, resent: bool
+        self, rank: int, slicing: Slicing, ranges: list[tuple[int, int]], section: bytes, flags: int
     ) -> None:
-        for part in parts_of(self._conversation, self._tag, self._me, slicing, ranges, section, resent):
+        for part in parts_of(self._conversation, self._tag, self._me, slicing, ranges, section, flags, self._life):
             self.out.append((rank, part))
 
     def fits(self, section: bytes, before: int = 0) -> bool:
@@ -242,7 +255,7 @@ class Image:
 
     # ---- receiving -------------------------------------------------------------------------------------------------
 
-    def receive(self, added: Added, via: int, now_ns: int) -> list[Node]:
+    def receive(self, added: Added, via: int, now_ns: int, via_life: int = 0) -> list[Node]:
         """A message from the network; which nodes were attached, predecessors first."""
         mid = added.mid()
         if added.number <= self.graph.last[added.sender]:
@@ -251,12 +264,12 @@ class Image:
         if mid in self._held:
             self._count("duplicate")
             return []
-        if self._is_ignored(added) and not self._is_needed(mid):
+        if (self.ignores(added.sender) or not self.is_trusted(via, via_life)) and not self._is_needed(mid):
             self._count("masked")
             return []
         missing = self.graph.missing(added.predecessors)
         if missing:
-            self._hold(added, via, missing, now_ns)
+            self._hold(added, via, via_life, missing, now_ns)
             return []
         if not self.has_room(added.sender, 2):  # its sender may know of more that is stable
             self._count("overflow")
@@ -287,7 +300,8 @@ class Image:
         node = self.graph.node(mid)
         if node is not None:
             for successor in node.successors:
-                self._resend_to(rank, successor, False)
+                if not self.graph.is_stable(successor):
+                    self._resend_to(rank, successor)
 
     def _life_at(self, mid: Mid) -> int:
         """In which life a participant sent a message that is attached."""
@@ -298,12 +312,12 @@ class Image:
             life = marked
         return life
 
-    def _hold(self, added: Added, via: int, missing: list[Mid], now_ns: int) -> None:
+    def _hold(self, added: Added, via: int, via_life: int, missing: list[Mid], now_ns: int) -> None:
         size = len(added.section)
         if len(self._held) >= self._limits.held_max or self._held_bytes + size > self._limits.held_bytes_max:
             self._count("overflow")
             return
-        held = Held(added, via, len(set(missing)), now_ns + self._options.gap_delay_ns)
+        held = Held(added, via, via_life, len(set(missing)), now_ns + self._options.gap_delay_ns)
         self._held[held.mid()] = held
         self._held_bytes += size
         for mid in set(missing):
@@ -321,7 +335,7 @@ class Image:
                 self._give_up_behind(following.mid())
                 continue
             attached.append(node)
-            if following.resent:
+            if following.answers:
                 self._recovered += 1
                 self._answered += 1
             for held in self._waiting.pop(node.mid(), ()):
@@ -373,40 +387,39 @@ class Image:
             return
         body = node.body
         if slicing.is_like(Slicing(slicing.mid, life_of(body), len(body), self._step)):
-            self._emit_parts(via, slicing, ranges, body, True)
+            self._emit_parts(via, slicing, ranges, body, ANSWER)
 
-    def receive_restart(self, via: int, life: int) -> bool:
+    def receive_restart(self, via: int, life: int, is_whole: bool) -> bool:
         """A participant is back: it gets the leaves, and asks for what precedes them by itself (5.1).
 
-        Whether that is news. What it said in a former life and nobody has received is not listened to any more.
+        Whether that is news. `is_whole`: whether this host can answer; one that is back itself may not yet.
         """
         if life < self.lives[via]:
             self._count("stale")
             return False
-        news = self._begin_life(via, life)
-        leaves = self.graph.leaves()
+        news = self.learn_life(via, life)
+        leaves = self.graph.leaves() if is_whole else []
+        said = Restarted(life, self._life, [leaf.mid() for leaf in leaves])
+        flags = ANSWER if is_whole else HEARD
+        self.out.append((via, encode_restart(self._conversation, self._tag, self._me, flags, said)))
         for leaf in leaves:
             self._resend_to(via, leaf)
-        mids = [leaf.mid() for leaf in leaves]
-        self.out.append((via, encode_restart(self._conversation, self._tag, self._me, life, ANSWER, mids)))
         return news
 
-    def _begin_life(self, rank: int, life: int) -> bool:
-        """A participant is in this life; whether that is news."""
+    def learn_life(self, rank: int, life: int) -> bool:
+        """A participant is in this life; whether that is news. What it sent in a former one is not taken any more."""
         if life <= self.lives[rank]:
             return False
         self.lives[rank] = life
-        self.vouched[rank] = 0
         self._drop_ignored()
         return True
 
-    def receive_vouch(self, via: int, life: int, mids: list[Mid]) -> None:
-        """A participant that is back tells which messages of its former lives count."""
-        self._begin_life(via, life)
-        if life == self.lives[via]:
-            for rank, number in mids:
-                if rank == via:
-                    self.vouched[via] = max(self.vouched[via], number)
+    def is_trusted(self, rank: int, life: int) -> bool:
+        """Whether a packet from a participant, with so much of its life, is from the life in which it is known to be:
+        what it sends in that has been attached there."""
+        if self.strangers >> rank & 1:
+            return False
+        return not self.lives[rank] or life == self.lives[rank] & LIFE_MASK
 
     def ask_everybody(self) -> None:
         """Ask all for whatever follows what is here; they also learn what is here."""
@@ -526,16 +539,15 @@ class Image:
     def ignores(self, rank: int) -> bool:
         return bool(self._ignored >> rank & 1)
 
-    def _is_ignored(self, added: Added) -> bool:
-        sender = added.sender
-        is_past = added.life < self.lives[sender] and added.number > self.vouched[sender]
-        return is_past or bool(self._ignored >> sender & 1)
+    def _is_unwanted(self, held: Held) -> bool:
+        """Whether a held message would not be taken if it came now, but for others' sake."""
+        return self.ignores(held.added.sender) or not self.is_trusted(held.via, held.via_life)
 
     def _drop_ignored(self) -> None:
         """Let go of held messages that would not be taken if they came now."""
         needed = self._needed()
         for mid, held in list(self._held.items()):
-            if self._is_ignored(held.added) and mid[1] > needed[mid[0]]:
+            if self._is_unwanted(held) and mid[1] > needed[mid[0]]:
                 self._give_up(mid)
 
     def _is_needed(self, mid: Mid) -> bool:
@@ -553,7 +565,7 @@ class Image:
             growing = False
             for held in self._held.values():
                 added = held.added
-                if self._is_ignored(added) and added.number > needed[added.sender]:
+                if self._is_unwanted(held) and added.number > needed[added.sender]:
                     continue
                 for rank, number in added.predecessors:
                     if number > needed[rank]:

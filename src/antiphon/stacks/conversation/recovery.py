@@ -6,13 +6,17 @@ when everybody has answered and all the leaves that were named are here; then th
 leaves of its checkpoint. From there on it receives again what it had received since. Without leaves it begins at the
 very beginning, and runs again from its initial state: what it says again is in the graph already, and is not sent.
 
-Why waiting for everybody is safe. The participant gives the number of a message again if nobody running has that
-message. A host that has answered takes nothing of the former life any more, unless somebody else's message needs it. A
-needed message was attached by somebody before that one answered: so its answer told of it, and its number is not given
-again. Nothing of the former life can therefore turn up later under a number that was given again, but from somebody who
-has not answered. What the participant finds it vouches for, so that it is listened to again. Whoever goes on without
-somebody must have it masked out: if it comes back with such a message, it sees two messages of one number, and knows
-that it was left behind (image.py).
+Why waiting for everybody is safe. The participant gives the number of a message again if none of the answers tells of
+it. Let a host attach a message of the former life after it has answered: from a packet of a host that has it attached,
+in the life in which that host is known to be, or because such a message needs it. Follow it back to the first host that
+attached it. That one did so before it answered, so its answer told of the message, and the number is not given again;
+or it has failed since, and lost it. Then it is back, in a new life, before it could answer, and it answers only when
+everybody has heard of that life: its packets from before are not taken any more (image.py). One who is back itself
+takes nothing from anybody before it knows in which life that one is.
+
+Nothing of the former life can therefore turn up under a number that was given again, but from somebody who has not
+answered. Whoever goes on without such a one must have it masked out: if it comes back with such a message, there are
+two messages of one number, and it knows that it was left behind.
 
 If somebody does not answer, or a leaf of the checkpoint is nowhere to be found, the application may settle for what is
 there: all that leads to the lowest message that is n-stable is, if no more than n - 1 others are down (5.1). The
@@ -33,16 +37,32 @@ from antiphon.parts.message_graph import MessageGraph, Mid
 class Recovery:
     """How far a participant that is back has come."""
 
-    __slots__ = ("_at_ns", "_goal", "_options", "_tries", "awaiting", "complete", "done", "lacking", "leaves", "silent")
+    __slots__ = (
+        "_at_ns",
+        "_goal",
+        "_look_at_ns",
+        "_options",
+        "_tries",
+        "awaiting",
+        "complete",
+        "done",
+        "lacking",
+        "leaves",
+        "silent",
+        "unheard",
+    )
 
     def __init__(self, others: list[int], leaves: list[Mid], options: Options) -> None:
         self._options = options
         self.awaiting = set(others)
         """Ranks of those that have not answered."""
+        self.unheard = set(others)
+        """Ranks of those that are not known to know in which life this participant is."""
         self.leaves = leaves
         """Where the view is to begin; none: at the beginning."""
         self._goal: dict[Mid, None] = {}
         self._at_ns = 0
+        self._look_at_ns = 0
         self._tries = 0
         self.done = False
         self.complete = False
@@ -55,12 +75,14 @@ class Recovery:
     def answer(self, rank: int, leaves: list[Mid]) -> None:
         """A host has told its leaves."""
         self.awaiting.discard(rank)
+        self.unheard.discard(rank)
         for leaf in leaves:
             self._goal[leaf] = None
 
     def forgive(self, rank: int) -> None:
         """Do not wait for a participant."""
         self.awaiting.discard(rank)
+        self.unheard.discard(rank)
 
     def is_whole(self, graph: MessageGraph) -> bool:
         """Whether everybody has answered and everything is here."""
@@ -77,7 +99,7 @@ class Recovery:
         self.complete = not self.silent and not self.lacking
 
     def deadline_ns(self) -> int:
-        return NEVER if self.done or not self.awaiting else self._at_ns
+        return NEVER if self.done else min(self._at_ns, self._look_at_ns)
 
     def tick(self, now_ns: int) -> list[int]:
         """Whom to tell once more that this participant is back."""
@@ -87,6 +109,13 @@ class Recovery:
         self._at_ns = now_ns + min(interval_ns, self._options.heartbeat_interval_ns)
         self._tries += 1
         return sorted(self.awaiting)
+
+    def is_stuck(self, graph: MessageGraph, now_ns: int) -> bool:
+        """Whether to ask everybody for what is still missing: what was given up is wanted all the same."""
+        if self.done or now_ns < self._look_at_ns:
+            return False
+        self._look_at_ns = now_ns + self._options.heartbeat_interval_ns
+        return bool(graph.missing(list(self._goal)) or graph.missing(self.leaves))
 
     def seen(self, graph: MessageGraph) -> list[int]:
         """How many messages of each participant the view begins with."""

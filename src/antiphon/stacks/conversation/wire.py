@@ -5,20 +5,20 @@ that sends the packet.
 
 AN  add node             sender u16 | number u64 | life u32 | form u8 | predecessors u16 | (rank u16, number u64) each
                          | body
-                         Flag RESENT: whoever has it already sends back what follows it. The sender of the message
-                         need not be that of the packet: any host may resend any message that it holds. `life` counts
-                         the lives of the sender; `form` is SAID for what the application says, else it is a message
-                         that the conversation itself needs.
+                         Flag RESENT: whoever has it already sends back what follows it. Flag ANSWER: it was asked for,
+                         or sent back; nothing more is. The sender of the message need not be that of the packet: any
+                         host may resend any message that it holds. `life` counts the lives of the sender; `form` is
+                         SAID for what the application says, else it is a message that the conversation itself needs.
 SC  start conversation   participants u16 | (incarnation u64, name length u16, address length u16, name, address) each
                          | an AN's fields: the first message, of participant 0
                          Flag KEPT: everybody keeps what was said, so that whoever fails can come back.
 RR  retransmission       wanted: rank u16, number u64 (0: none) | leaves u16 | (rank u16, number u64) each
     request              resend what lies between these leaves and the wanted message, exclusive; all that follows the
                          leaves if none is wanted; all there is if there are no leaves
-RS  restart              life u32 | leaves u16 | (rank u16, number u64) each
-                         The outer layer tells who is back, in which life; there are no leaves. Flag ANSWER: to whoever
-                         is back in this life; the leaves of the image here. Flag VOUCH: from whoever is back, when it
-                         has the graph again; its own last message there, up to which what it said before counts.
+RS  restart              life u32 | own life u32 | leaves u16 | (rank u16, number u64) each
+                         The outer layer tells who is back, in which life. Flag HEARD: to whoever is back in this life,
+                         by somebody who is back itself and has no answer yet. Flag ANSWER: the same, and the leaves of
+                         the image here. `own life` is that of whoever sends the packet.
 part of an AN            sender u16 | number u64 | life u32 | size u32 | step u32 | index u32 | bytes
                          `step` bytes, from `index` times `step` on, of an AN's fields, which are `size` bytes long
 request for parts        sender u16 | number u64 | life u32 | size u32 | step u32 | ranges u16
@@ -46,7 +46,9 @@ KINDS: Final = (START, ADD, ASK, RESTART, PART, ASK_PARTS)
 RESENT: Final = 1
 KEPT: Final = 2
 ANSWER: Final = 4
-VOUCH: Final = 8
+HEARD: Final = 8
+LIFE_MASK: Final = 0xFF
+"""So much of the life of whoever sends it is in the outer layer of each packet with a message, as its `level`."""
 
 SAID: Final = 0
 """The application's."""
@@ -54,6 +56,8 @@ OPENING: Final = 1
 """The first message of a conversation whose opener's own first message does not fit beside the participants."""
 REMOVAL: Final = 2
 """About who takes part (removal.py)."""
+NOTED: Final = 3
+"""The application's, but not for it to say again when it runs again: an acknowledgement, say."""
 
 _ADD: Final = Struct("<HQIBH")
 _ADD_SIZE: Final = 17
@@ -64,8 +68,8 @@ _COUNT_SIZE: Final = 2
 _PARTICIPANT: Final = Struct("<QHH")
 _PARTICIPANT_SIZE: Final = 12
 ADDRESS_BYTES_MAX: Final = 200
-_LIFE: Final = Struct("<IH")
-_LIFE_SIZE: Final = 6
+_LIFE: Final = Struct("<IIH")
+_LIFE_SIZE: Final = 10
 _PART: Final = Struct("<HQIIII")
 _PART_SIZE: Final = 26
 _ASK_PARTS: Final = Struct("<HQIIIH")
@@ -83,7 +87,7 @@ class Added:
     """A message as it came: who sent it, its number and its immediate predecessors; `section` is all that was said of
     it, for whoever asks for it again."""
 
-    __slots__ = ("form", "life", "number", "predecessors", "resent", "section", "sender")
+    __slots__ = ("answers", "form", "life", "number", "predecessors", "resent", "section", "sender")
 
     def __init__(
         self,
@@ -94,12 +98,16 @@ class Added:
         resent: bool,
         life: int = 0,
         form: int = SAID,
+        answers: bool = False,
     ) -> None:
         self.section = section
         self.sender = sender
         self.number = number
         self.predecessors = predecessors
         self.resent = resent
+        """The application of whoever sent the packet thinks that something was lost."""
+        self.answers = answers
+        """It was asked for, or may have been missed."""
         self.life = life
         self.form = form
 
@@ -147,9 +155,9 @@ def section(
     return _ADD.pack(sender, number, life, form, len(predecessors)) + _mids(predecessors) + payload
 
 
-def encode_add(conversation: int, tag: int, via: int, section: bytes, resent: bool) -> bytes:
+def encode_add(conversation: int, tag: int, via: int, section: bytes, flags: int, life: int = 0) -> bytes:
     """A message, sent by participant `via`, be it its own or another's."""
-    return seal(ADD, conversation, tag, via, RESENT if resent else 0, 0, [section])
+    return seal(ADD, conversation, tag, via, flags, life & LIFE_MASK, [section])
 
 
 def decode_add(data: bytes, flags: int, participants: int, position: int = HEADER_SIZE) -> Added:
@@ -160,12 +168,13 @@ def decode_add(data: bytes, flags: int, participants: int, position: int = HEADE
     predecessors = _read_mids(data, position + _ADD_SIZE, count, participants)
     if sender >= participants or number == 0:
         raise MalformedError("number")
-    return Added(data[position:], int(sender), int(number), predecessors, bool(flags & RESENT), int(life), int(form))
+    resent, answers = bool(flags & RESENT), bool(flags & ANSWER)
+    return Added(data[position:], int(sender), int(number), predecessors, resent, int(life), int(form), answers)
 
 
-def read_section(said: bytes, participants: int, resent: bool = False) -> Added:
+def read_section(said: bytes, participants: int, flags: int = 0) -> Added:
     """A message, from what is said of it alone. Raises MalformedError."""
-    return decode_add(said, RESENT if resent else 0, participants, 0)
+    return decode_add(said, flags, participants, 0)
 
 
 def participants_section(participants: list[ProcessId], addresses: list[str]) -> bytes:
@@ -178,11 +187,10 @@ def participants_section(participants: list[ProcessId], addresses: list[str]) ->
 
 
 def encode_start(
-    conversation: int, tag: int, via: int, participants: bytes, section: bytes, resent: bool, kept: bool = False
+    conversation: int, tag: int, via: int, participants: bytes, section: bytes, flags: int, life: int = 0
 ) -> bytes:
     """The first message of a conversation."""
-    flags = (RESENT if resent else 0) | (KEPT if kept else 0)
-    return seal(START, conversation, tag, via, flags, 0, [participants, section])
+    return seal(START, conversation, tag, via, flags, life & LIFE_MASK, [participants, section])
 
 
 def decode_start(data: bytes, flags: int) -> tuple[list[ProcessId], list[str], Added]:
@@ -237,20 +245,33 @@ def decode_ask(data: bytes, participants: int) -> tuple[Mid | None, list[Mid]]:
     return (int(rank), int(number)) if number else None, leaves
 
 
-def encode_restart(conversation: int, tag: int, via: int, life: int, flags: int, mids: list[Mid]) -> bytes:
+@final
+class Restarted:
+    """What is said when somebody is back: in which life, the life of whoever says it, and the leaves of its image."""
+
+    __slots__ = ("leaves", "life", "own_life")
+
+    def __init__(self, life: int, own_life: int, leaves: list[Mid]) -> None:
+        self.life = life
+        self.own_life = own_life
+        self.leaves = leaves
+
+
+def encode_restart(conversation: int, tag: int, via: int, flags: int, said: Restarted) -> bytes:
     """Tell everybody that this participant is back, or answer that."""
-    return seal(RESTART, conversation, tag, via, flags, 0, [_LIFE.pack(life, len(mids)), _mids(mids)])
+    head = _LIFE.pack(said.life, said.own_life, len(said.leaves))
+    return seal(RESTART, conversation, tag, via, flags, 0, [head, _mids(said.leaves)])
 
 
-def decode_restart(data: bytes, participants: int) -> tuple[int, list[Mid]]:
-    """The life, and the leaves. Raises MalformedError."""
+def decode_restart(data: bytes, participants: int) -> Restarted:
+    """Raises MalformedError."""
     if len(data) < HEADER_SIZE + _LIFE_SIZE:
         raise MalformedError("length")
-    life, count = _LIFE.unpack_from(data, HEADER_SIZE)
+    life, own_life, count = _LIFE.unpack_from(data, HEADER_SIZE)
     leaves = _read_mids(data, HEADER_SIZE + _LIFE_SIZE, count, participants)
     if len(data) != HEADER_SIZE + _LIFE_SIZE + MID_SIZE * int(count):
         raise MalformedError("length")
-    return int(life), leaves
+    return Restarted(int(life), int(own_life), leaves)
 
 
 @final
@@ -273,13 +294,13 @@ class Slicing:
 
 
 def encode_part(
-    conversation: int, tag: int, via: int, slicing: Slicing, index: int, section: bytes, resent: bool
+    conversation: int, tag: int, via: int, slicing: Slicing, index: int, section: bytes, flags: int, life: int = 0
 ) -> bytes:
     """One slice of a message."""
     start = index * slicing.step
     head = _PART.pack(*slicing.mid, slicing.life, slicing.size, slicing.step, index)
     part = section[start : start + slicing.step]
-    return seal(PART, conversation, tag, via, RESENT if resent else 0, 0, [head, part])
+    return seal(PART, conversation, tag, via, flags, life & LIFE_MASK, [head, part])
 
 
 def decode_part(data: bytes, participants: int) -> tuple[Slicing, int, bytes]:

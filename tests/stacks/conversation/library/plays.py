@@ -26,14 +26,18 @@ class Copy:
         self.sum = 0
         self.seen: list[tuple[int, bytes]] = []
         """The value at each operation that does not commute."""
-        self.executed: list[Mid] = []
+        self.executed: list[tuple[bool, bytes]] = []
+
+    def issue(self, payload: bytes, commutes: bool) -> None:
+        if self.operations.offer(payload, commutes):
+            self.execute(Operation(-1, True, payload))
 
     def poll(self, now_ns: int) -> None:
         for operation in self.operations.poll(now_ns):
             self.execute(operation)
 
     def execute(self, operation: Operation) -> None:
-        self.executed.append(operation.mid())
+        self.executed.append((operation.commutes, operation.payload))
         if operation.commutes:
             self.sum += int(operation.payload)
         else:
@@ -66,14 +70,16 @@ def play_operations(seed: int, participants: int, steps: int = 40) -> tuple[Stag
     copies = copies_of(stage, manner)
     commuting = random.choice([0.0, 0.3, 0.9, 1.0])
     offered = 0
-    for step in range(steps):
+    for _ in range(steps):
         rank = random.randrange(participants)
         for _ in range(random.choice([1, 1, 1, 6])):
-            copies[rank].operations.offer(b"%d" % (step + 1), random.random() < commuting)
+            copies[rank].issue(b"%d" % (offered + 1), random.random() < commuting)
             offered += 1
-        stage.poll(rank)
+        if random.random() < 0.7:  # else it is said when something comes
+            stage.poll(rank)
         if random.random() < 0.6:
             stage.run(random.randrange(4 * MILLISECOND_NS))
+    stage.poll_all()
     stage.rest()
     return stage, copies, offered
 

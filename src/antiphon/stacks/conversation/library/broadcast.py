@@ -3,6 +3,8 @@
 What is in the view is received before anything is sent, so that all that is sent acknowledges it. Messages come out
 when the wave that they are in is complete (waves.py), sorted by sender; acknowledgements are weeded out then. Who has
 nothing to say acknowledges by the quiet rule, and what was lost is made good (talker.py).
+
+What is offered together travels in one message, as far as it fits, and keeps its order (packs.py).
 """
 
 from typing import final
@@ -10,6 +12,7 @@ from typing import final
 from antiphon.parts.message_graph import Mid, Node
 from antiphon.stacks.conversation.conversation import Conversation
 from antiphon.stacks.conversation.library.frames import DATA, framed
+from antiphon.stacks.conversation.library.packs import PackQueue, pack, unpack
 from antiphon.stacks.conversation.library.talker import Manner, Talker
 from antiphon.stacks.conversation.waves import Waves
 
@@ -18,14 +21,15 @@ from antiphon.stacks.conversation.waves import Waves
 class OrderedBroadcast:
     """One participant of an ordered broadcast."""
 
-    __slots__ = ("_forgets", "_payloads", "_talker", "_waves")
+    __slots__ = ("_forgets", "_payloads", "_queue", "_talker", "_waves")
 
     def __init__(self, conversation: Conversation, manner: Manner, *, forgets: bool = False) -> None:
         self._forgets = forgets
         """What is stable and has come out need not be in the graph any longer."""
         self._talker = Talker(conversation, manner)
+        self._queue = PackQueue(manner.queue_max)
         self._waves = Waves(conversation.image.graph)
-        self._payloads: dict[Mid, bytes] = {}
+        self._payloads: dict[Mid, list[bytes]] = {}
         """Of the application's messages that have no place in the order yet."""
 
     def begin(self) -> None:
@@ -35,15 +39,15 @@ class OrderedBroadcast:
             self._waves.add(first)
 
     def may_offer(self) -> bool:
-        return self._talker.may_offer()
+        return self._queue.has_room()
 
     def offer(self, payload: bytes) -> None:
-        """Have a message sent as soon as the window lets it; ask `may_offer` first."""
-        self._talker.offer(framed(DATA, payload))
+        """Have something sent as soon as the window lets it; ask `may_offer` first."""
+        self._queue.put(payload)
 
     def outstanding(self) -> int:
-        """Messages of ours that were not sent yet, or that not everybody has acknowledged."""
-        return self._talker.outstanding()
+        """How much of ours was not sent yet, or not acknowledged by everybody."""
+        return len(self._queue) + self._talker.unstable()
 
     def acks(self) -> int:
         return self._talker.acks
@@ -52,15 +56,17 @@ class OrderedBroadcast:
         return self._talker.laggards()
 
     def poll(self, now_ns: int) -> list[tuple[Node, bytes]]:
-        """Receive, send, acknowledge, try again, as it is time; the messages whose place in the order is now known."""
+        """Receive, send, acknowledge, try again, as it is time; what has a place in the order now."""
         while (one := self._talker.receive(now_ns)) is not None:
-            node, kind, payload = one
+            node, kind, data = one
             self._waves.add(node)
             if kind == DATA:
-                self._payloads[node.mid()] = payload
-        for node, frame in self._talker.send_some():
+                self._payloads[node.mid()] = unpack(data)
+        while len(self._queue) and self._talker.has_room():
+            payloads = self._queue.take()
+            node = self._talker.send(framed(DATA, pack(payloads)))
             self._waves.add(node)
-            self._payloads[node.mid()] = frame[1:]
+            self._payloads[node.mid()] = payloads
         ack = self._talker.settle(now_ns)
         if ack is not None:
             self._waves.add(ack)
@@ -69,8 +75,7 @@ class OrderedBroadcast:
     def _committed(self) -> list[tuple[Node, bytes]]:
         result: list[tuple[Node, bytes]] = []
         for node in self._waves.take():
-            payload = self._payloads.pop(node.mid(), None)
-            if payload is not None:
+            for payload in self._payloads.pop(node.mid(), ()):
                 result.append((node, payload))
         if self._forgets:
             self._talker.forget()

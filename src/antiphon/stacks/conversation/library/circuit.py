@@ -8,8 +8,10 @@ long as both ends have something to say there are no acknowledgements but their 
 Any number of participants may share a circuit; with two it is the usual one.
 """
 
+from collections import deque
 from typing import final
 
+from antiphon.kernel.errors import UsageError
 from antiphon.parts.message_graph import Node
 from antiphon.stacks.conversation.conversation import Conversation
 from antiphon.stacks.conversation.library.frames import DATA, framed
@@ -20,10 +22,12 @@ from antiphon.stacks.conversation.library.talker import Manner, Talker
 class Circuit:
     """One end of a circuit."""
 
-    __slots__ = ("_talker",)
+    __slots__ = ("_queue", "_queue_max", "_talker")
 
     def __init__(self, conversation: Conversation, manner: Manner) -> None:
         self._talker = Talker(conversation, manner)
+        self._queue: deque[bytes] = deque()
+        self._queue_max = manner.queue_max
 
     def begin(self) -> None:
         """Start the conversation, if that is ours to do and there is nothing to say yet."""
@@ -33,15 +37,17 @@ class Circuit:
         return self._talker.laggards()
 
     def may_offer(self) -> bool:
-        return self._talker.may_offer()
+        return len(self._queue) < self._queue_max
 
     def offer(self, payload: bytes) -> None:
         """Have a message sent as soon as the window lets it; ask `may_offer` first."""
-        self._talker.offer(framed(DATA, payload))
+        if not self.may_offer():
+            raise UsageError(f"{self._queue_max} messages wait to be sent; wait until they have gone out")
+        self._queue.append(payload)
 
     def outstanding(self) -> int:
         """Messages of ours that were not sent yet, or not acknowledged."""
-        return self._talker.outstanding()
+        return len(self._queue) + self._talker.unstable()
 
     def is_broken(self) -> bool:
         """Whether all tries to get an acknowledgement were in vain; it may still come."""
@@ -53,7 +59,8 @@ class Circuit:
         while (one := self._talker.receive(now_ns)) is not None:
             if one[1] == DATA:
                 got.append((one[0], one[2]))
-        self._talker.send_some()
+        while self._queue and self._talker.has_room():
+            self._talker.send(framed(DATA, self._queue.popleft()))
         self._talker.settle(now_ns)
         return got
 

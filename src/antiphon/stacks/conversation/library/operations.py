@@ -1,13 +1,19 @@
 """Operations on an object of which every participant has a copy (psync-1989, 4.3).
 
-Each operation is a message. Those that commute with each other are executed as soon as they are in the view, as far as
-they follow none that waits; the others in one order everywhere (epochs.py). A participant executes its own operations
-by the same rule, so that one that commutes is most often executed when it is issued.
+Each operation is in a message. Those that commute with each other are executed as soon as they are in the view, as far
+as they follow none that waits; the others in one order everywhere (epochs.py).
+
+An operation of our own that commutes is executed when it is issued, if none that does not commute waits in the view. It
+is then said before anything else is received: so it is sent in the context in which it was executed, and belongs to the
+same epoch here as elsewhere. Until then more of them may come, and all go out in one message.
 
 When an operation that does not commute is in the view, and we have neither sent nor followed one as deep, the others
 wait for us: we say something at once, if only an ACK. Everything else is acknowledged at leisure, for the sake of those
 who keep it until it is stable (talker.py). Either way an ACK is a reason for no other, so that this is as quiet as the
-rule there: an ACK that is due by the rule of epochs comes to be due by a new operation, which it follows.
+rule there: an ACK that is due by the rule of epochs is due by a new operation, which it follows.
+
+Operations that a participant issues without waiting for one another are taken as concurrent: of those that wait to be
+sent, the commuting ones go first. Those of one kind keep the order in which they were issued.
 """
 
 from typing import final
@@ -16,6 +22,7 @@ from antiphon.parts.message_graph import Mid, Node
 from antiphon.stacks.conversation.conversation import Conversation
 from antiphon.stacks.conversation.library.epochs import Epochs
 from antiphon.stacks.conversation.library.frames import DATA, ORDERED, framed
+from antiphon.stacks.conversation.library.packs import PackQueue, pack, unpack
 from antiphon.stacks.conversation.library.talker import Manner, Talker
 
 
@@ -23,31 +30,33 @@ from antiphon.stacks.conversation.library.talker import Manner, Talker
 class Operation:
     """An operation to execute now."""
 
-    __slots__ = ("commutes", "number", "payload", "sender")
+    __slots__ = ("commutes", "payload", "sender")
 
-    def __init__(self, node: Node, commutes: bool, payload: bytes) -> None:
-        self.sender = node.sender
+    def __init__(self, sender: int, commutes: bool, payload: bytes) -> None:
+        self.sender = sender
         """The rank of who issued it."""
-        self.number = node.number
         self.commutes = commutes
         self.payload = payload
-
-    def mid(self) -> Mid:
-        return (self.sender, self.number)
 
 
 @final
 class Operations:
     """One participant's operations, and those of the others."""
 
-    __slots__ = ("_epochs", "_executable", "_forgets", "_talker", "_waiting")
+    __slots__ = ("_commuting", "_early", "_epochs", "_executable", "_forgets", "_ordered", "_talker", "_waiting")
 
     def __init__(self, conversation: Conversation, manner: Manner, *, forgets: bool = True) -> None:
+        self._forgets = forgets
+        """What is stable need not be in the graph any longer."""
         self._talker = Talker(conversation, manner)
         self._epochs = Epochs(conversation.image.graph)
+        self._early = PackQueue(manner.queue_max)
+        """Our own that were executed already, and go out before anything is received."""
+        self._commuting = PackQueue(manner.queue_max)
+        self._ordered = PackQueue(manner.queue_max)
         self._executable: list[Operation] = []
-        self._waiting: dict[Mid, Operation] = {}
-        self._forgets = forgets
+        self._waiting: dict[Mid, list[Operation]] = {}
+        """By message, the operations in the view that were not executed yet."""
 
     def begin(self) -> None:
         """Start the conversation, if that is ours to do and there is nothing to say yet."""
@@ -56,18 +65,28 @@ class Operations:
             self._epochs.add_other(first)
 
     def may_offer(self) -> bool:
-        return self._talker.may_offer()
+        return self._commuting.has_room() and self._ordered.has_room()
 
-    def offer(self, payload: bytes, commutes: bool) -> None:
-        """Issue an operation; ask `may_offer` first."""
-        self._talker.offer(framed(DATA if commutes else ORDERED, payload))
+    def offer(self, payload: bytes, commutes: bool) -> bool:
+        """Issue an operation; ask `may_offer` first. If this is True, it is to be executed at once, and `poll` will not
+        tell of it."""
+        if not commutes:
+            self._ordered.put(payload)
+            return False
+        if self._epochs.waiting or len(self._commuting) or not (len(self._early) or self._talker.has_room()):
+            self._commuting.put(payload)
+            return False
+        self._early.put(payload)
+        if self._early.is_full_pack():
+            self._say_early()
+        return True
 
     def outstanding(self) -> int:
-        """Operations of ours that not everybody has acknowledged."""
-        return self._talker.outstanding()
+        """How much of ours was not sent yet, or not acknowledged by everybody."""
+        return len(self._early) + len(self._commuting) + len(self._ordered) + self._talker.unstable()
 
     def waiting(self) -> int:
-        """Operations in the view that were not executed yet."""
+        """Messages in the view with operations that were not executed yet."""
         return self._epochs.waiting
 
     def acks(self) -> int:
@@ -77,34 +96,45 @@ class Operations:
         return self._talker.laggards()
 
     def poll(self, now_ns: int) -> list[Operation]:
-        """Receive, send, acknowledge, try again, as it is time; the operations to execute now, in order."""
+        """Send, receive, acknowledge, try again, as it is time; the operations to execute now, in order."""
+        self._say_early()
         while (one := self._talker.receive(now_ns)) is not None:
             self._see(one[0], one[1], one[2])
-        for node, frame in self._talker.send_some():
-            self._see(node, frame[0], frame[1:])
+        self._say(self._commuting, DATA)
+        self._say(self._ordered, ORDERED)
         ack = self._talker.settle(now_ns, self._epochs.owes(self._talker.conversation.me))
         if ack is not None:
             self._epochs.add_other(ack)
         executable, self._executable = self._executable, []
         for node in self._epochs.take():
-            executable.append(self._waiting.pop(node.mid()))
+            executable += self._waiting.pop(node.mid())
         if self._forgets:
             self._talker.forget()
         return executable
 
-    def _see(self, node: Node, kind: int, payload: bytes) -> None:
+    def _say_early(self) -> None:
+        while len(self._early):
+            node = self._talker.send(framed(DATA, pack(self._early.take())))
+            at_once = self._epochs.add_commuting(node)
+            assert at_once, "nothing was received since it was executed"
+
+    def _say(self, queue: PackQueue, kind: int) -> None:
+        while len(queue) and self._talker.has_room():
+            frame = framed(kind, pack(queue.take()))
+            self._see(self._talker.send(frame), kind, frame[1:])
+
+    def _see(self, node: Node, kind: int, data: bytes) -> None:
         """A message is in the view."""
-        if kind == DATA:
-            operation = Operation(node, True, payload)
-            if self._epochs.add_commuting(node):
-                self._executable.append(operation)
-            else:
-                self._waiting[node.mid()] = operation
-        elif kind == ORDERED:
-            self._waiting[node.mid()] = Operation(node, False, payload)
-            self._epochs.add_ordered(node)
-        else:
+        if kind not in (DATA, ORDERED):
             self._epochs.add_other(node)
+            return
+        operations = [Operation(node.sender, kind == DATA, payload) for payload in unpack(data)]
+        if kind == ORDERED:
+            self._epochs.add_ordered(node)
+        elif self._epochs.add_commuting(node):
+            self._executable += operations
+            return
+        self._waiting[node.mid()] = operations
 
     def deadline_ns(self) -> int:
         return self._talker.deadline_ns()

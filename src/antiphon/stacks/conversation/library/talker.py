@@ -1,7 +1,7 @@
 """What the filters over a conversation have in common: a window, acknowledgements that come to rest, and repair.
 
 Window. A participant has so many messages of the application on the way that are not stable; what is offered beyond
-waits here, in a queue with a limit (4.1).
+waits, in a queue with a limit (4.1, packs.py).
 
 Acknowledgements. Whatever a participant sends acknowledges all that it has received. Only who has nothing to say sends
 an ACK. Figure 8 does so whenever something was received, be it an ACK: then every ACK is acknowledged, and two silent
@@ -71,7 +71,7 @@ class Manner:
         self.window = window
         """Messages of ours that may be on the way and not stable. At the limit they wait in the queue."""
         self.queue_max = queue_max
-        """Messages that wait for the window. At the limit no more may be offered."""
+        """What waits for the window. At the limit no more may be offered."""
         self.ack_every = ack_every
         """An ACK is sent at the latest after so many messages…"""
         self.ack_delay_ns = ack_delay_ns
@@ -93,7 +93,6 @@ class Talker:
         "_manner",
         "_own",
         "_patience",
-        "_queue",
         "_unanswered",
         "_unstable",
         "_window",
@@ -107,7 +106,6 @@ class Talker:
         self._patience = Patience(manner.tries, manner.timeout_ns)
         others = len(conversation.participants) - 1
         self._window = max(1, min(manner.window, conversation.unstable_max() // (1 + 2 * others)))
-        self._queue: deque[bytes] = deque()
         self._own: deque[Node] = deque()
         """Messages of ours that are not stable; ACKs are not among them."""
         self._latest: Node | None = None
@@ -123,22 +121,16 @@ class Talker:
 
     # ---- sending ---------------------------------------------------------------------------------------------------
 
-    def may_offer(self) -> bool:
-        return len(self._queue) < self._manner.queue_max
+    def has_room(self) -> bool:
+        """Whether the window lets a message of the application go."""
+        graph = self.conversation.image.graph
+        while self._own and graph.is_stable(self._own[0]):
+            self._own.popleft()
+        return len(self._own) < self._window and self.conversation.may_send()
 
-    def offer(self, frame: bytes) -> None:
-        """Have a message sent as soon as the window lets it; ask `may_offer` first."""
-        if not self.may_offer():
-            raise UsageError(f"{self._manner.queue_max} messages wait to be sent; wait until they have gone out")
-        self._queue.append(frame)
-
-    def waiting(self) -> int:
-        """Messages of ours that were not sent yet."""
-        return len(self._queue)
-
-    def outstanding(self) -> int:
-        """Messages of ours that were not sent yet or are not stable."""
-        return len(self._queue) + len(self._own)
+    def unstable(self) -> int:
+        """Messages of ours that are not stable."""
+        return len(self._own)
 
     def begin(self) -> Node | None:
         """Start the conversation, if that is ours to do: what starts it elsewhere comes with its first message."""
@@ -146,18 +138,13 @@ class Talker:
             return None
         return self._send(framed(ACK))
 
-    def send_some(self) -> list[tuple[Node, bytes]]:
-        """Send what the window lets go, and tell what was sent."""
-        self._forget_stable()
-        sent: list[tuple[Node, bytes]] = []
-        while self._queue and len(self._own) < self._window and self.conversation.may_send():
-            frame = self._queue.popleft()
-            node = self._send(frame)
-            self._own.append(node)
-            self._unstable.append(node)
-            self._latest = node
-            sent.append((node, frame))
-        return sent
+    def send(self, frame: bytes) -> Node:
+        """Send a message of the application; ask `has_room` first."""
+        node = self._send(frame)
+        self._own.append(node)
+        self._unstable.append(node)
+        self._latest = node
+        return node
 
     def _send(self, frame: bytes) -> Node:
         node = self.conversation.send(frame, urgent=True)
