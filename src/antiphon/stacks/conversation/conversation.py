@@ -11,7 +11,7 @@ message there is given back and nothing is sent. It must be the same; else the p
 state is not what it was.
 
 With `probing`, what may have been lost at the end is looked for without the application's help: while something is not
-stable and nothing comes, everybody is asked for what follows our leaves, and the first message is resent to those who
+stable and nothing comes, the others are asked for what follows our leaves, and the first message is resent to those who
 have never said anything, more and more seldom. Without, that is left to `resend`, as in the paper (3.2.2).
 """
 
@@ -510,7 +510,7 @@ class Conversation:
             self._probe_at_ns = NEVER
             if not self.is_settled():
                 self._probes += 1
-                self.image.ask_everybody()
+                self._ask_around()
                 self._probe_at_ns = now_ns + min(first_ns << min(self._probes, 10), PROBE_NS_MAX)
         if now_ns >= self._greet_at_ns:
             self._greet_at_ns = NEVER
@@ -518,6 +518,15 @@ class Conversation:
                 self._greetings += 1
                 self.image.resend_first(rank)
                 self._greet_at_ns = now_ns + min(first_ns << min(self._greetings, 10), PROBE_NS_MAX)
+
+    def _ask_around(self) -> None:
+        """One after the other, and everybody only if that has not helped: each gives an answer of many packets, and if
+        the network is merely slow, all of them are for nothing and make it slower."""
+        others = [rank for rank in range(len(self.participants)) if rank != self.me and not self.image.ignores(rank)]
+        if self._probes > len(others):
+            self.image.ask_everybody()
+        else:
+            self.image.ask(others[(self.me + self._probes) % len(others)])
 
     def is_settled(self) -> bool:
         """Whether everything in the image is stable."""

@@ -421,6 +421,10 @@ class Image:
             return False
         return not self.lives[rank] or life == self.lives[rank] & LIFE_MASK
 
+    def ask(self, rank: int) -> None:
+        """Ask one participant for whatever follows what is here; it also learns what is here."""
+        self._ask(rank, None)
+
     def ask_everybody(self) -> None:
         """Ask all for whatever follows what is here; they also learn what is here."""
         self._ask(EVERYBODY, None)
