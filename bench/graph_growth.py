@@ -31,7 +31,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from antiphon.parts.message_graph import GraphView, MessageGraph, Mid
 from bench.figures import IncompleteError, Report, Result, median_of, parser, progress, run, table
@@ -135,7 +135,7 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
-def measure_case(name: str, kind: str, participants: int, count: int) -> dict[str, object]:
+def measure_case(name: str, kind: str, participants: int, count: int) -> dict[str, Any]:
     """Nanoseconds of each piece, and where each ends."""
     keep = THRESHOLD * participants if kind == "freed" else 0
     first = talk(name, participants)
@@ -176,14 +176,14 @@ def cost_ns(ends: list[int], taken_ns: list[int], size: int) -> float:
     return sum(taken for _, taken in chosen) / sum(messages for messages, _ in chosen)
 
 
-async def in_a_process(*words: object) -> dict[str, object]:
+async def in_a_process(*words: object) -> dict[str, Any]:
     worker = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.graph_growth", "--case", *map(str, words)), stdout=asyncio.subprocess.PIPE
     )
     out, _ = await worker.communicate()
     if worker.returncode:
         raise IncompleteError(f"the case {words} ended with {worker.returncode}; see its words above")
-    found: dict[str, object] = json.loads(out)
+    found: dict[str, Any] = json.loads(out)
     return found
 
 
@@ -193,7 +193,7 @@ Costs = dict[tuple[str, str, int, int], list[float]]
 
 async def measure(arguments: argparse.Namespace) -> Report:
     costs: Costs = {}
-    more: dict[tuple[str, str, int, int], dict[str, object]] = {}
+    more: dict[tuple[str, str, int, int], dict[str, Any]] = {}
     sizes = [size for size in SIZES if size <= arguments.messages]
     for repeat in range(1, arguments.repeats + 1):
         for name in TALKS:
@@ -224,22 +224,19 @@ async def measure(arguments: argparse.Namespace) -> Report:
 
 def _note(
     costs: Costs,
-    more: dict[tuple[str, str, int, int], dict[str, object]],
+    more: dict[tuple[str, str, int, int], dict[str, Any]],
     key: tuple[str, str, int, int],
-    found: dict[str, object],
+    found: dict[str, Any],
 ) -> None:
-    ends, taken_ns = found["ends"], found["taken_ns"]
-    assert isinstance(ends, list)
-    assert isinstance(taken_ns, list)
-    costs.setdefault(key, []).append(cost_ns(ends, taken_ns, key[3]))
+    costs.setdefault(key, []).append(cost_ns(found["ends"], found["taken_ns"], key[3]))
     if key[3] in (SIZES[-1], CROWD_MESSAGES):
         names = ("nodes", "bodies", "bytes_per_node", "predecessors")
-        more[key] = {name: round(float(str(found[name])), 1) for name in names}
+        more[key] = {name: round(found[name], 1) for name in names}
     else:
         more[key] = {}
 
 
-def words_of(costs: Costs, more: dict[tuple[str, str, int, int], dict[str, object]], sizes: list[int]) -> str:
+def words_of(costs: Costs, more: dict[tuple[str, str, int, int], dict[str, Any]], sizes: list[int]) -> str:
     rows: list[list[object]] = []
     for name in TALKS:
         for kind in KINDS:
