@@ -21,9 +21,9 @@ from antiphon.kernel.effects import NEVER, BarrierReached, Delivered, Effects, E
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN, Input, Join, Receive, Tick
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.policies import PRIMARY
+from antiphon.parts.membership import messages
 from antiphon.parts.packet import DataPacket, decode_data
-from antiphon.stacks.vector import messages
-from antiphon.stacks.vector.stack import PRIMARY
 
 FLIGHT_NS: Final = 100_000
 _PACKETS: Final = {

@@ -14,7 +14,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Receive, Send, Tick
 from antiphon.kernel.levels import CAUSAL, FIFO
 from antiphon.kernel.options import Options
-from antiphon.stacks.vector.stack import STATIC
+from antiphon.kernel.policies import STATIC
 from bench.figures import IncompleteError
 
 BLOCK: Final = 100

@@ -20,6 +20,7 @@ from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import MAIN, Barrier, Input, Join, Receive, Send, Tick
 from antiphon.kernel.levels import CAUSAL
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.stacks.conversation.wire import ADD
 
 GROUP = "g"
 Groups = Mapping[str, tuple[int, ...]]
@@ -36,6 +37,7 @@ class Table:
         policy: str = "static",
         groups: Groups | None = None,
         domains: Mapping[str, Domain] | None = None,
+        stack: str = "vector",
     ) -> None:
         self.processes = [ProcessId(f"p{number}") for number in range(1, members + 1)]
         self.names = [process.name for process in self.processes]
@@ -52,6 +54,7 @@ class Table:
         self.views: list[dict[str, View]] = [{} for _ in range(members)]
         self.engines = [Engine(process, Random(0), options or Options()) for process in self.processes]
         self._policy = policy
+        self._stack = stack
         self._domains = domains or {}
         for group, ranks in self.founders.items():
             for member in ranks:
@@ -65,8 +68,18 @@ class Table:
     def _join(self, member: int, group: str, view: View | None, contacts: tuple[str, ...]) -> None:
         domain = self._domains.get(group, MAIN)
         name = self.names[member]
-        join = Join(group=group, view=view, policy=self._policy, address=name, contacts=contacts, domain=domain)
-        self.step(member, join)
+        self.step(
+            member,
+            Join(
+                group=group,
+                view=view,
+                stack=self._stack,
+                policy=self._policy,
+                address=name,
+                contacts=contacts,
+                domain=domain,
+            ),
+        )
 
     def come(self, member: int, group: str, contact: int) -> None:
         """Ask to be let in."""
@@ -145,7 +158,7 @@ class Table:
 
     def take_data(self, source: int, destination: int, group: str | None = None) -> list[bytes]:
         """Take everything off a link, and keep the data packets only."""
-        return [packet for packet in self.take(source, destination, group) if unseal(packet)[0] == DATA]
+        return [packet for packet in self.take(source, destination, group) if unseal(packet)[0] in (DATA, ADD)]
 
     def arrive(self, destination: int, *packets: bytes) -> Effects:
         return self.step(destination, Receive(list(packets)))

@@ -17,15 +17,17 @@ from typing import final
 
 from antiphon.kernel.codec import unseal
 from antiphon.kernel.effects import Effects, Ended
-from antiphon.kernel.errors import LevelNotOfferedError, MalformedError, UsageError
+from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, wire_id
 from antiphon.kernel.inputs import Barrier, Input, Join, Leave, Pause, Receive, Resume, Send, Tick
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.options import Options
-from antiphon.stacks.vector import stack as vector
-from antiphon.stacks.vector.agreement import JOINING
+from antiphon.parts.membership.agreement import JOINING
+from antiphon.parts.membership.group import GroupMember, Mark
+from antiphon.stacks.conversation.stack import ConversationStack
+from antiphon.stacks.registry import CONVERSATION, Offer, offer
 from antiphon.stacks.vector.crossing import Crossing
-from antiphon.stacks.vector.stack import Mark, VectorStack
+from antiphon.stacks.vector.stack import VectorStack
 
 
 @final
@@ -33,11 +35,13 @@ class Engine:
     """All groups of one process."""
 
     __slots__ = (
+        "_crossed",
         "_crossings",
         "_deadlines_ns",
         "_dropped",
         "_groups",
         "_groups_by_id",
+        "_offers",
         "_options",
         "_random",
         "_touched",
@@ -49,11 +53,15 @@ class Engine:
         self._random = random
         self._options = options
         self._crossings: dict[str, Crossing] = {}
-        self._groups: dict[str, VectorStack] = {}
-        self._groups_by_id: dict[int, VectorStack] = {}
+        self._groups: dict[str, GroupMember] = {}
+        self._groups_by_id: dict[int, GroupMember] = {}
+        self._crossed: list[VectorStack] = []
+        """The groups that are kept in order with each other."""
+        self._offers: dict[str, Offer] = {}
+        """What the stack of each group offers."""
         self._dropped: dict[str, int] = {}
         self._deadlines_ns: dict[int, int] = {}
-        self._touched: list[VectorStack] = []
+        self._touched: list[GroupMember] = []
         """The groups that this step has done something to."""
 
     def step(self, input: Input, now_ns: int) -> Effects:
@@ -69,7 +77,7 @@ class Engine:
             self._join(input, effects, now_ns)
         else:
             self._act(input, self._group(input.group), effects, now_ns)
-        if len(self._groups) > 1:
+        if len(self._crossed) > 1:
             self._move_on(effects, now_ns)
         for group in self._touched:
             self._deadlines_ns[group.group_id] = group.deadline_ns()
@@ -82,14 +90,12 @@ class Engine:
         return effects
 
     def _act(
-        self, input: Send | Barrier | Pause | Resume | Leave, group: VectorStack, effects: Effects, now_ns: int
+        self, input: Send | Barrier | Pause | Resume | Leave, group: GroupMember, effects: Effects, now_ns: int
     ) -> None:
         """What the application wants of one group."""
         self._touch(group)
         if isinstance(input, Send):
-            name = LEVEL_NAMES[input.level]
-            if name not in vector.LEVELS_OFFERED:
-                raise LevelNotOfferedError(name, vector.NAME, vector.LEVELS_OFFERED, ())
+            self._offers[input.group].check_level(LEVEL_NAMES[input.level])
             group.send(input.payloads, input.level, input.destination, effects, now_ns)
         elif isinstance(input, Barrier):
             group.barrier(input.payload, effects, now_ns)
@@ -112,7 +118,7 @@ class Engine:
                 group.tick(effects, now_ns)
                 group.finish(effects, now_ns)
 
-    def _touch(self, group: VectorStack) -> None:
+    def _touch(self, group: GroupMember) -> None:
         if group not in self._touched:
             self._touched.append(group)
 
@@ -136,22 +142,26 @@ class Engine:
         """Let the groups of each domain follow each other until nothing moves."""
         for event in effects.events:
             if isinstance(event, Ended) and event.excluded:
-                self._expel(self._groups[event.group].crossing, effects)
-                break
+                excluded = self._groups[event.group]
+                if isinstance(excluded, VectorStack):
+                    self._expel(excluded.crossing, effects)
+                    break
         progress = True
         while progress:
             progress = False
-            for group in self._groups.values():
+            for group in self._crossed:
                 if group.waits() and not group.crossing.is_alone():
                     self._touch(group)
                     if group.nudge(effects, now_ns):
                         progress = True
         for crossing in self._crossings.values():
             for group_id in crossing.take_hastened():
-                self._groups_by_id[group_id].collect(effects)
+                for group in self._crossed:
+                    if group.group_id == group_id:
+                        group.collect(effects)
 
     def _expel(self, crossing: Crossing, effects: Effects) -> None:
-        for group in self._groups.values():
+        for group in self._crossed:
             if group.crossing is crossing:
                 self._touch(group)
                 group.expel(effects)
@@ -159,10 +169,23 @@ class Engine:
     def _join(self, input: Join, effects: Effects, now_ns: int) -> None:
         if input.group in self._groups:
             raise UsageError(f"{self.process} is a member of group {input.group!r} already")
-        if input.stack != vector.NAME:
-            raise UsageError(f"there is no stack {input.stack!r}; the stacks are: {vector.NAME}")
+        offered = offer(input.stack)
         if wire_id(input.group) in self._groups_by_id:
             raise UsageError(f"the name {input.group!r} collides with that of another group here; choose another name")
+        group: GroupMember
+        if offered is CONVERSATION:
+            group = ConversationStack(input, self.process, self._options)
+        else:
+            group = self._join_crossed(input)
+        self._offers[input.group] = offered
+        self._groups[input.group] = group
+        self._groups_by_id[group.group_id] = group
+        self._touch(group)
+        group.start(input.contacts, effects, now_ns)
+        group.finish(effects, now_ns)
+
+    def _join_crossed(self, input: Join) -> VectorStack:
+        """A group that is kept in order with the others of its domain."""
         crossing = self._crossings.get(input.domain.name)
         if crossing is None:
             crossing = Crossing(input.domain, self._random, self._options)
@@ -173,13 +196,10 @@ class Engine:
             )
         group = VectorStack(input, self.process, crossing, self._random, self._options)
         self._crossings[input.domain.name] = crossing
-        self._groups[input.group] = group
-        self._groups_by_id[group.group_id] = group
-        self._touch(group)
-        group.start(input.contacts, effects, now_ns)
-        group.finish(effects, now_ns)
+        self._crossed.append(group)
+        return group
 
-    def _group(self, name: str) -> VectorStack:
+    def _group(self, name: str) -> GroupMember:
         group = self._groups.get(name)
         if group is None:
             raise UsageError(f"{self.process} is not a member of group {name!r}; join it first")
@@ -194,7 +214,7 @@ class Engine:
         return self._group(group).held()
 
     def phase(self, group: str) -> int:
-        """The phase that the membership of this group is in (stacks/vector/agreement.py)."""
+        """The phase that the membership of this group is in (parts/membership/agreement.py)."""
         joined = self._groups.get(group)
         return JOINING if joined is None else joined.phase()
 
@@ -208,7 +228,7 @@ class Engine:
 
     def groups_of(self, domain: str) -> list[str]:
         """The groups of a causality domain that this process is in."""
-        return [name for name, group in self._groups.items() if group.crossing.domain.name == domain and not group.over]
+        return [group.group for group in self._crossed if group.crossing.domain.name == domain and not group.over]
 
     def statistics(self) -> dict[str, int]:
         """Counters, over all groups; `dropped_<reason>` for packets that were no good."""

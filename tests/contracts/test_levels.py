@@ -11,16 +11,23 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Pause, Resume, Send
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, RELIABLE, SAFE
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.stacks.registry import OFFERS
 from tests.table import GROUP, Table
 
 LEVELS = [RELIABLE, FIFO, CAUSAL, AGREED, SAFE]
 ORDERED = [AGREED, SAFE]
 
 
+@pytest.fixture(params=list(OFFERS))
+def stack(request: pytest.FixtureRequest) -> str:
+    """Each stack in turn."""
+    return str(request.param)
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("members", [1, 2, 5])
-def test_everybody_delivers_everything_once(level: int, members: int) -> None:
-    table = Table(members)
+def test_everybody_delivers_everything_once(stack: str, level: int, members: int) -> None:
+    table = Table(members, stack=stack)
     for member in range(members):
         for number in range(5):
             table.send(member, f"{member}.{number}".encode(), level=level)
@@ -31,16 +38,16 @@ def test_everybody_delivers_everything_once(level: int, members: int) -> None:
 
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("size", [0, 1, 1300, 1400, 5_000, 300_000])
-def test_payloads_arrive_as_they_were_sent(level: int, size: int) -> None:
-    table = Table(3)
+def test_payloads_arrive_as_they_were_sent(stack: str, level: int, size: int) -> None:
+    table = Table(3, stack=stack)
     payload = bytes(i * 7 % 251 for i in range(size))
     table.send(0, b"before", payload, b"after", level=level)
     table.settle()
     assert all(sorted(payloads) == sorted([b"before", payload, b"after"]) for payloads in table.payloads)
 
 
-def test_a_message_of_16_mib_arrives() -> None:
-    table = Table(2)
+def test_a_message_of_16_mib_arrives(stack: str) -> None:
+    table = Table(2, stack=stack)
     payload = bytes(range(256)) * (64 * 1024)
     table.send(0, payload)
     table.settle(rounds=400)
@@ -71,8 +78,8 @@ def test_fifo_messages_wait_for_earlier_ones_of_their_sender_only() -> None:
     assert table.log[2] == ["p1#1", "p1#2"]
 
 
-def test_duplicates_are_delivered_once() -> None:
-    table = Table(2)
+def test_duplicates_are_delivered_once(stack: str) -> None:
+    table = Table(2, stack=stack)
     table.send(0, b"1", b"2")
     packets = table.take_data(0, 1)
     table.arrive(1, *packets, *packets)
@@ -81,8 +88,8 @@ def test_duplicates_are_delivered_once() -> None:
     assert table.statistics(1)["duplicates"] == 2
 
 
-def test_a_full_window_makes_the_sender_wait_and_loses_nothing() -> None:
-    table = Table(2, Options(window_packets=4, pending_bytes_max=50))
+def test_a_full_window_makes_the_sender_wait_and_loses_nothing(stack: str) -> None:
+    table = Table(2, Options(window_packets=4, pending_bytes_max=50), stack=stack)
     accepted = 0
     for _ in range(40):
         effects = table.send(0, b"0123456789")
@@ -95,8 +102,8 @@ def test_a_full_window_makes_the_sender_wait_and_loses_nothing() -> None:
     assert len(table.log[1]) == accepted
 
 
-def test_a_paused_application_gets_nothing_and_holds_its_senders_up() -> None:
-    table = Table(2, Options(window_packets=4))
+def test_a_paused_application_gets_nothing_and_holds_its_senders_up(stack: str) -> None:
+    table = Table(2, Options(window_packets=4), stack=stack)
     table.step(1, Pause(GROUP))
     for _ in range(20):
         table.send(0, b"m")
@@ -140,9 +147,9 @@ def shuffled(table: Table, random: Random, rounds: int) -> None:
 
 @pytest.mark.parametrize("level", ORDERED)
 @pytest.mark.parametrize("seed", range(20))
-def test_ordered_levels_are_delivered_in_one_order_everywhere(level: int, seed: int) -> None:
+def test_ordered_levels_are_delivered_in_one_order_everywhere(stack: str, level: int, seed: int) -> None:
     random = Random(seed)
-    table = Table(4)
+    table = Table(4, stack=stack)
     for number in range(25):
         table.send(random.randrange(4), b"%d" % number, level=level)
         shuffled(table, random, random.randrange(12))
@@ -152,10 +159,10 @@ def test_ordered_levels_are_delivered_in_one_order_everywhere(level: int, seed: 
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_levels_mix_freely(seed: int) -> None:
+def test_levels_mix_freely(stack: str, seed: int) -> None:
     """All levels at once: everything arrives once, and what is ordered in one order."""
     random = Random(seed)
-    table = Table(4)
+    table = Table(4, stack=stack)
     ordered: set[str] = set()
     numbers = [0] * 4
     for _ in range(40):
@@ -172,8 +179,8 @@ def test_levels_mix_freely(seed: int) -> None:
     assert all(sorted(log) == sorted(table.log[0]) and len(log) == 40 for log in table.log)
 
 
-def test_agreed_messages_that_came_during_a_pause_are_delivered_after_it_in_order() -> None:
-    table = Table(3)
+def test_agreed_messages_that_came_during_a_pause_are_delivered_after_it_in_order(stack: str) -> None:
+    table = Table(3, stack=stack)
     table.step(2, Pause(GROUP))
     for sender in (0, 1, 0, 1):
         table.send(sender, b"", level=AGREED)
@@ -185,8 +192,8 @@ def test_agreed_messages_that_came_during_a_pause_are_delivered_after_it_in_orde
     assert len(table.log[0]) == 4
 
 
-def test_a_message_that_is_too_large_is_refused_and_changes_nothing() -> None:
-    table = Table(2, Options(message_bytes_max=10))
+def test_a_message_that_is_too_large_is_refused_and_changes_nothing(stack: str) -> None:
+    table = Table(2, Options(message_bytes_max=10), stack=stack)
     with pytest.raises(MessageTooLargeError, match="11 bytes"):
         table.send(0, b"fits", b"x" * 11)
     table.settle()
@@ -225,9 +232,9 @@ def test_misuse_is_refused_in_words() -> None:
         Domain(name="d", excluded=("a",))
 
 
-def test_packets_of_other_groups_views_and_set_ups_are_dropped_and_counted() -> None:
-    table = Table(2)
-    other = Table(2, Options(window_packets=5))
+def test_packets_of_other_groups_views_and_set_ups_are_dropped_and_counted(stack: str) -> None:
+    table = Table(2, stack=stack)
+    other = Table(2, Options(window_packets=5), stack=stack)
     other.send(0, b"")
     table.arrive(1, *other.take_data(0, 1))
     assert table.log[1] == []

@@ -7,8 +7,8 @@ import pytest
 from antiphon.kernel.effects import Ended
 from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import Receive, Tick
+from antiphon.parts.membership.messages import Message, Proposal
 from antiphon.parts.ranges import Ranges
-from antiphon.stacks.vector.messages import Message, Proposal
 from tests.table import GROUP, Table
 
 MEMBERS = 3

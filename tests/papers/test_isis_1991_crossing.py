@@ -7,7 +7,7 @@ from antiphon.kernel.domain import Domain
 from antiphon.kernel.identity import wire_id
 from antiphon.kernel.levels import FIFO
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.stacks.vector.messages import INSTALL
+from antiphon.parts.membership.messages import INSTALL
 from tests.papers.wire import section_of, times_in
 from tests.table import Table
 

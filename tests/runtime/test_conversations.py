@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import antiphon
 from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.options import Options
 from antiphon.runtime import Conversation, ConversationTimeoutError, Node
+from antiphon.runtime.talk_store import read_stored
 from tests.runtime.cluster import bad_network, run, until
 
 
@@ -297,6 +299,35 @@ def test_a_participant_comes_back(again: bool) -> None:
                 assert a.restarted() == []
                 while (await a.receive(timeout_s=5))[1] != b"b3":
                     pass
+
+    run(test)
+
+
+def test_what_was_written_down_is_there_when_nobody_else_is(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with people(("a", "b"), storage=tmp_path) as nodes:
+            a, b = await begin(nodes, keep=True)
+            await b.send(b"b1")
+            assert (await a.receive(timeout_s=5))[1] == b"b1"
+            await a.send(b"a2")
+            assert (await b.receive(timeout_s=5))[1] == b"a2"
+            address = nodes[1].address
+        path = next(tmp_path.glob("b-*"))
+        path.write_bytes(path.read_bytes() + b"half a rec")
+        async with Node("b", address=address, incarnation=2, storage=tmp_path) as back:
+            (checkpoint,) = back.stored_conversations()
+            assert checkpoint.cid == b.cid
+            talk = await back.restart_conversation(checkpoint, again=True, timeout_s=0.05)
+            assert talk.recovery is not None
+            assert talk.recovery.silent == [0]
+            assert (await talk.receive(timeout_s=1))[1] == b"first"
+            assert (await talk.send(b"b1")).mid() == (1, 1)
+            assert (await talk.receive(timeout_s=1))[1] == b"a2"
+            assert (await talk.send(b"b2")).mid() == (1, 2)
+        stored = read_stored(path)
+        assert stored is not None
+        assert len(stored.sections) == 4
+        assert stored.size == path.stat().st_size
 
     run(test)
 

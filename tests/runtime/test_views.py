@@ -9,8 +9,8 @@ import pytest
 
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, wire_id
+from antiphon.parts.membership import messages
 from antiphon.runtime import AddressError, Excluded, ExcludedError, JoinError, Message, Node, Stalled, ViewChange
-from antiphon.stacks.vector import messages
 from tests.runtime.cluster import run
 from tests.runtime.places import HASTY, LOOPBACK, Place, Walls, enter, everyone, founded, talk
 

@@ -1,6 +1,7 @@
 """Many seeds of crowds in one to eight overlapping groups, each held to everything that its start rows promise.
 
     python -m tests.simulation.crowds --seeds 0:500 --jobs 2
+    python -m tests.simulation.crowds --stack conversation --seeds 0:500
 
 Every fourth seed is a siege, the others are crowds (simulator/seeds.py); pipeline/campaign/judge.py says how they are
 judged. `antiphon campaign` does the same on Spark; this does without it.
@@ -13,13 +14,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
 from antiphon._build import describe
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.pipeline.campaign.judge import judge
 from antiphon.simulator.script import Script
 from antiphon.simulator.script_run import run_script
-from antiphon.simulator.seeds import draw_any_crowd
+from antiphon.simulator.seeds import draw_any_crowd, on_stack
+from antiphon.stacks.registry import OFFERS, VECTOR
 
 
 @dataclass(frozen=True)
@@ -42,10 +45,10 @@ class Outcome:
     audit_s: float
 
 
-def run_crowd(seed: int, draw: Callable[[int], Script] = draw_any_crowd) -> Outcome:
+def run_crowd(seed: int, draw: Callable[[int], Script] = draw_any_crowd, stack: str = VECTOR.name) -> Outcome:
     """Simulate and audit one seed."""
     started_s = time.perf_counter()
-    run = run_script(draw(seed))
+    run = run_script(on_stack(draw(seed), stack))
     simulated_s = time.perf_counter()
     judgement = judge(run)
     return Outcome(
@@ -62,13 +65,14 @@ def run_crowd(seed: int, draw: Callable[[int], Script] = draw_any_crowd) -> Outc
     )
 
 
-def run_seeds(seeds: Iterable[int], jobs: int) -> Iterator[Outcome]:
+def run_seeds(seeds: Iterable[int], jobs: int, stack: str) -> Iterator[Outcome]:
     """The outcomes, in order of the seeds."""
+    run = partial(run_crowd, stack=stack)
     if jobs == 1:
-        yield from map(run_crowd, seeds)
+        yield from map(run, seeds)
         return
     with ProcessPoolExecutor(jobs) as pool:
-        yield from pool.map(run_crowd, seeds, chunksize=8)
+        yield from pool.map(run, seeds, chunksize=8)
 
 
 _SUMMED = ("groups", "excused", "beyond", "views", "failures")
@@ -112,10 +116,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0:500", help="from:to, the last one excluded")
     parser.add_argument("--jobs", type=int, default=2, help="processes that share the work")
+    parser.add_argument("--stack", default=VECTOR.name, choices=list(OFFERS))
     arguments = parser.parse_args()
     first, last = (int(part) for part in arguments.seeds.split(":"))
     figures = Figures()
-    for outcome in run_seeds(range(first, last), arguments.jobs):
+    for outcome in run_seeds(range(first, last), arguments.jobs, arguments.stack):
         figures.add(outcome)
         if outcome.problems:
             print(f"seed {outcome.seed}: {'; '.join(outcome.problems)}", flush=True)

@@ -4,9 +4,9 @@ from random import Random
 
 from antiphon.kernel.domain import Domain
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.policies import PRIMARY
 from antiphon.simulator.script import CRASH, LEAVE, SAY, SLEEP, START, Deed, Gathering, Script
 from antiphon.simulator.weather import network_layers
-from antiphon.stacks.vector.stack import PRIMARY
 
 
 def draw_first_crowd(seed: int) -> Script:

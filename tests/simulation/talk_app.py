@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from antiphon.parts.message_graph import Mid, Node
+from antiphon.parts.message_graph import MessageGraph, Mid, Node
 from antiphon.stacks.conversation.conversation import Conversation
 from antiphon.stacks.conversation.wire import SAID, form_of, life_of, payload_of
 
@@ -36,6 +36,9 @@ class App:
     rank: int
     appetite: int
     """How likely an answer is, of 256."""
+    careful: bool
+    """Take a wave only when all of it is stable: else a participant could act on a message that is lost with it, one of
+    its own, say, and say it again at another place."""
     state: bytes = b""
     waves: int = 0
     """How many were taken."""
@@ -68,7 +71,7 @@ class App:
         if conversation.view.outstanding():
             return []
         before = len(self.committed)
-        while self.waves < graph.stable_wave:
+        while self.waves < graph.stable_wave and (not self.careful or self._is_safe(graph)):
             self.waves += 1
             for mid in sorted(self.in_waves.pop(self.waves, [])):
                 body = self.bodies.pop(mid)
@@ -88,6 +91,11 @@ class App:
             assert node.body is not None
             self.in_waves.setdefault(node.wave, []).append(node.mid())
             self.bodies[node.mid()] = node.body
+
+    def _is_safe(self, graph: MessageGraph) -> bool:
+        """Whether all that programs say in the next wave is stable, and so not lost if somebody fails."""
+        said = [mid for mid in self.in_waves.get(self.waves + 1, []) if form_of(self.bodies[mid]) == SAID]
+        return all(number <= graph.stable_to[rank] for rank, number in said)
 
     def waits(self) -> bool:
         """Whether something that a program has said has no place in the order yet."""

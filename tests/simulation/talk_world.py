@@ -75,6 +75,7 @@ class Saved:
     app: App | None = None
     """None: it was never saved; begin again."""
     received: list[int] = field(default_factory=list)
+    unstable: list[bytes] = field(default_factory=list)
     sections: list[bytes] = field(default_factory=list)
 
 
@@ -128,7 +129,7 @@ class World:
         plan = self.plan
         name = f"p{rank}"
         host = ConversationHost(name, self.options, broadcast=plan.broadcast, recording=plan.storage)
-        process = Process(rank, name, host, App(rank, plan.appetite))
+        process = Process(rank, name, host, App(rank, plan.appetite, plan.keep))
         process.app.begin(plan.participants)
         process.received = [0] * plan.participants
         return process
@@ -250,6 +251,7 @@ class World:
         if not process.up or conversation is None or conversation.is_recovering() or conversation.is_replaying():
             return
         process.saved.leaves = conversation.checkpoint_leaves()
+        process.saved.unstable = conversation.checkpoint_sections()
         process.saved.app = process.app.copy()
         process.saved.received = list(process.received)
 
@@ -284,7 +286,7 @@ class World:
         )
         app = saved.app
         if app is None or self.random.random() < 0.5:
-            app, leaves = App(process.rank, plan.appetite), []
+            app, leaves = App(process.rank, plan.appetite, plan.keep), []
             app.begin(plan.participants)
             process.received = [0] * plan.participants
         else:
@@ -294,7 +296,7 @@ class World:
         process.up = True
         process.acknowledged = False
         participants = {one.name: one.name for one in self.processes}
-        process.conversation = process.host.restart(self.cid, participants, leaves, saved.sections)
+        process.conversation = process.host.restart(self.cid, participants, leaves, saved.sections + saved.unstable)
         self.work(process)
 
     # ---- the program -----------------------------------------------------------------------------------------------

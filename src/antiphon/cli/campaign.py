@@ -21,14 +21,14 @@ from antiphon.pipeline.campaign.tally import Tally
 from antiphon.report.campaign import campaign_page
 from antiphon.report.campaign_table import campaign_table
 from antiphon.simulator.seeds import check_workload
-from antiphon.stacks.vector import stack as vector
+from antiphon.stacks.registry import VECTOR, offer
 
 TOLD_EVERY_S: Final = 10
 """Where there is no terminal, a line of progress each so often."""
 
 
 def campaign(
-    stack: Annotated[str, typer.Option(metavar="S", help="The stack that the groups run on.")] = vector.NAME,
+    stack: Annotated[str, typer.Option(metavar="S", help="The stack that the groups run on.")] = VECTOR.name,
     seeds: Annotated[str, typer.Option(metavar="A:B", help="From seed A up to, but without, seed B.")] = "0:1000",
     workload: Annotated[
         str, typer.Option(metavar="static/crowds/all", help="Members that stay, members that come and go, or both.")
@@ -66,11 +66,12 @@ def campaign(
     """
     first, end = _seeds(seeds)
     check_workload(workload)
-    if stack != vector.NAME:
-        raise UsageError(f"there is no stack {stack!r}; the stacks are: {vector.NAME}")
+    offer(stack)
     plan = Campaign(stack=stack, workload=workload, first=first, end=end, program=program_digest())
     directory = out or Path(f"campaign-{stack}-{workload}-{first}-{end}")
-    summary = conduct(plan, directory, SimulatedSeeds(workload), master=master, keep=keep, shrink_runs=shrink_runs)
+    summary = conduct(
+        plan, directory, SimulatedSeeds(workload, stack), master=master, keep=keep, shrink_runs=shrink_runs
+    )
     if json:
         show_json(summary_document(summary))
     else:

@@ -12,28 +12,30 @@ from antiphon.pipeline.campaign.judge import SimulatedRun
 from antiphon.simulator import script_run, seeds
 from antiphon.simulator.coverage import SITUATIONS
 from antiphon.simulator.script import script_of
+from antiphon.stacks.registry import VECTOR
 
 
 @dataclass(frozen=True)
 class SimulatedSeeds:
-    """The seeds of one workload."""
+    """The seeds of one workload, on one stack."""
 
     workload: str
+    stack: str = VECTOR.name
 
     def kind_of(self, seed: int) -> str:
         return seeds.kind_of(seed, self.workload)
 
     def run_seed(self, seed: int) -> SimulatedRun:
-        return seeds.run_seed(seed, self.workload)
+        return seeds.run_seed(seed, self.workload, self.stack)
 
     def script_of(self, seed: int) -> Script:
-        return seeds.script_of_seed(seed, self.workload).document()
+        return seeds.script_of_seed(seed, self.workload, self.stack).document()
 
     def run_script(self, script: Script) -> SimulatedRun:
         return script_run.run_script(script_of(script))
 
     def situations(self) -> tuple[str, ...]:
-        return SITUATIONS
+        return SITUATIONS[self.stack]
 
 
 def program_digest() -> str:

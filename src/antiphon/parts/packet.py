@@ -122,22 +122,7 @@ class DataPacket:
 
     def messages(self) -> list[bytes]:
         """The payloads. Lengths were checked on arrival."""
-        data = self.data
-        at = self.body
-        position = at + LENGTH_SIZE * self.count
-        result: list[bytes] = []
-        if self.count > 1 and data[at:position] == data[at : at + LENGTH_SIZE] * self.count:  # all are alike
-            length = data[at] | data[at + 1] << 8
-            for _ in range(self.count):
-                result.append(data[position : position + length])
-                position += length
-            return result
-        for _ in range(self.count):
-            end = position + (data[at] | data[at + 1] << 8)
-            result.append(data[position:end])
-            position = end
-            at += LENGTH_SIZE
-        return result
+        return cut_messages(self.data, self.body, self.count)
 
     def payload_bytes(self) -> int:
         """Of all messages together."""
@@ -148,7 +133,25 @@ class DataPacket:
         return self.data[self.body :]
 
 
-def _lengths(payloads: list[bytes]) -> bytes:
+def cut_messages(data: bytes, at: int, count: int) -> list[bytes]:
+    """The messages behind a table of `count` lengths that stands at `at`; `table_end` has checked it."""
+    position = at + LENGTH_SIZE * count
+    result: list[bytes] = []
+    if count > 1 and data[at:position] == data[at : at + LENGTH_SIZE] * count:  # all are alike
+        length = data[at] | data[at + 1] << 8
+        for _ in range(count):
+            result.append(data[position : position + length])
+            position += length
+        return result
+    for _ in range(count):
+        end = position + (data[at] | data[at + 1] << 8)
+        result.append(data[position:end])
+        position = end
+        at += LENGTH_SIZE
+    return result
+
+
+def lengths_table(payloads: list[bytes]) -> bytes:
     """The table of lengths. Often all are alike."""
     count = len(payloads)
     if not count:
@@ -160,7 +163,7 @@ def _lengths(payloads: list[bytes]) -> bytes:
     return bytes((length & 0xFF, length >> 8)) * count
 
 
-def _end(data: bytes, table: int, count: int) -> int:
+def table_end(data: bytes, table: int, count: int) -> int:
     """Where the last payload must end, by the table of lengths."""
     payloads = table + LENGTH_SIZE * count
     if count > 1 and data[table:payloads] == data[table : table + LENGTH_SIZE] * count:
@@ -192,7 +195,7 @@ def encode_data(
     if acks is not None:
         flags |= ACKS
         parts.append(acks.encode())
-    parts.append(_lengths(payloads))
+    parts.append(lengths_table(payloads))
     parts.extend(payloads)
     return seal(DATA, group, tag, sender, flags, level, parts)
 
@@ -257,7 +260,7 @@ def decode_data(data: bytes, sender: int, flags: int, level: int) -> DataPacket:
     if not flags & FRAGMENT:
         if (count == 0 and not flags & ORDERED) or len(data) < position + LENGTH_SIZE * count:
             raise MalformedError("length")
-        if _end(data, position, packet.count) != len(data):
+        if table_end(data, position, packet.count) != len(data):
             raise MalformedError("length")
     if first_message == 0 or number == 0:
         raise MalformedError("number")

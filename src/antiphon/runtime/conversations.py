@@ -16,6 +16,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from antiphon.kernel.effects import NEVER
@@ -25,6 +26,7 @@ from antiphon.parts.message_graph import Mid
 from antiphon.parts.message_graph import Node as Handle
 from antiphon.runtime.address import SocketAddress, numeric
 from antiphon.runtime.clock import Clock
+from antiphon.runtime.talk_store import TalkStore, path_of, read_all, read_stored
 from antiphon.runtime.transport import Transport
 from antiphon.stacks.conversation.conversation import Conversation as Core
 from antiphon.stacks.conversation.host import ConversationHost
@@ -62,6 +64,8 @@ class Checkpoint:
     """Names and addresses, in their order."""
     leaves: tuple[Mid, ...]
     """The view: sender's rank and number of each message that nothing follows there."""
+    unstable: tuple[bytes, ...] = ()
+    """Messages of the view that the others may lack."""
 
 
 class Conversation:
@@ -149,6 +153,7 @@ class Conversation:
 
     async def close(self) -> None:
         """Take no more part. The others are not told: agree on the end first, if they are to know."""
+        await self._talks.write_down(self)
         self._talks.forget(self)
         self.end(None)
 
@@ -213,7 +218,9 @@ class Conversation:
     def checkpoint(self) -> Checkpoint:
         """What is needed to come back to this point."""
         addresses = dict(zip(self.participants, self.core.addresses, strict=True))
-        return Checkpoint(self.cid, addresses, tuple(self.core.checkpoint_leaves()))
+        return Checkpoint(
+            self.cid, addresses, tuple(self.core.checkpoint_leaves()), tuple(self.core.checkpoint_sections())
+        )
 
     def statistics(self) -> dict[str, int]:
         """What was dropped, asked for and resent, by reason."""
@@ -299,8 +306,13 @@ class Conversations:
         family: int,
         transport: Transport,
         fail: Callable[[Exception], Exception],
+        storage: Path | None = None,
     ) -> None:
-        self.host = ConversationHost(name, options, life=life, limits=limits, broadcast=broadcast)
+        recording = storage is not None
+        self.host = ConversationHost(name, options, life=life, limits=limits, broadcast=broadcast, recording=recording)
+        self._name = name
+        self._storage = storage
+        self._stores: dict[int, TalkStore] = {}
         self.clock = clock
         self._family = family
         self._transport = transport
@@ -338,19 +350,43 @@ class Conversations:
         return self._make(core)
 
     def restart(self, checkpoint: Checkpoint, leaves: Sequence[Mid]) -> Conversation:
-        return self._make(self.host.restart(checkpoint.cid, checkpoint.participants, list(leaves)))
+        sections = list(checkpoint.unstable)
+        if self._storage is not None:
+            stored = read_stored(path_of(self._storage, self._name, checkpoint.cid))
+            if stored is not None:
+                sections = stored.sections + sections
+        return self._make(self.host.restart(checkpoint.cid, checkpoint.participants, list(leaves), sections))
 
     def _make(self, core: Core) -> Conversation:
         conversation = Conversation(self, core)
         self._conversations[core.cid] = conversation
+        if core.records is not None and self._storage is not None:
+            self._stores[core.cid] = TalkStore(self._storage, core)
         self.flush(conversation)
         return conversation
+
+    def stored(self) -> list[Checkpoint]:
+        """The conversations that this process has written down, each from its beginning."""
+        if self._storage is None:
+            return []
+        return [Checkpoint(stored.cid, stored.participants, ()) for stored in read_all(self._storage, self._name)]
+
+    async def close_stores(self) -> None:
+        """Wait until all that was kept is written down."""
+        for store in list(self._stores.values()):
+            await store.close()
 
     def forget(self, conversation: Conversation) -> None:
         """It is closed."""
         if self._conversations.get(conversation.cid) is conversation:
             del self._conversations[conversation.cid]
             self.host.close(conversation.cid)
+
+    async def write_down(self, conversation: Conversation) -> None:
+        """Wait until all that a conversation has kept is written down."""
+        store = self._stores.get(conversation.cid)
+        if store is not None:
+            await store.close()
 
     # ---- the network and time --------------------------------------------------------------------------------------
 
@@ -389,6 +425,9 @@ class Conversations:
         for outgoing in self.host.flush(conversation.core, self.clock.now_ns()):
             addresses = [where for where in map(self._resolve, outgoing.addresses) if where is not None]
             self._transport.send(outgoing.packets, addresses)
+        store = self._stores.get(conversation.cid)
+        if store is not None:
+            store.collect()
         self._arm()
 
     def _resolve(self, address: str) -> SocketAddress | None:

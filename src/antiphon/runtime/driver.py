@@ -42,6 +42,8 @@ from antiphon.kernel.effects import (
 from antiphon.kernel.errors import ClosedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Leave, Receive, Tick
+from antiphon.kernel.policies import PRIMARY
+from antiphon.parts.membership.group import Mark
 from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import CONTACTS, AddressBook
 from antiphon.runtime.clock import Clock
@@ -50,7 +52,6 @@ from antiphon.runtime.errors import NodeFailedError
 from antiphon.runtime.events import Barrier, Batch, ViewChange
 from antiphon.runtime.tap import HistoryTap
 from antiphon.runtime.transport import Transport
-from antiphon.stacks.vector.stack import PRIMARY, Mark
 
 log: Final = logging.getLogger("antiphon")
 

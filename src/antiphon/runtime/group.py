@@ -7,19 +7,21 @@ from typing import Final
 
 from antiphon.kernel.domain import Domain
 from antiphon.kernel.effects import Accepted, BarrierReached, Delivered, Ended, Installed
-from antiphon.kernel.errors import ClosedError, LevelNotOfferedError, MessageTooLargeError, UsageError
+from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Barrier as BarrierInput
 from antiphon.kernel.inputs import Pause, Resume, Send
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
 from antiphon.kernel.options import Options
+from antiphon.kernel.policies import PRIMARY
+from antiphon.parts.membership.group import BARRIER_BYTES_MAX
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import ExcludedError
 from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
 from antiphon.runtime.outbox import Outbox, Way, measure
 from antiphon.runtime.readers import BatchReader, MessageReader
 from antiphon.runtime.stream import Listener, Stream
-from antiphon.stacks.vector.stack import BARRIER_BYTES_MAX, LEVELS_OFFERED, PRIMARY
+from antiphon.stacks.registry import offer
 
 NO_VIEW: Final = View(0, ())
 """Where a process is that has asked to be let in."""
@@ -51,6 +53,7 @@ class Group:
     ) -> None:
         self.name = name
         self.stack = stack
+        self._offered = offer(stack)
         self.policy = policy
         self.domain = domain
         self.view = NO_VIEW
@@ -250,10 +253,11 @@ class Group:
     def _way(self, order: str, to: ProcessId | None) -> Way:
         if order not in LEVELS:
             raise UsageError(f"there is no order {order!r}; choose one of {', '.join(LEVEL_NAMES)}")
-        if order not in LEVELS_OFFERED:
-            raise LevelNotOfferedError(order, self.stack, LEVELS_OFFERED, ())
+        self._offered.check_level(order)
         if to is None:
             return Way(LEVELS[order])
+        if not self._offered.private:
+            raise UsageError(f"stack {self.stack!r} sends every message to all members; leave `to` out")
         if LEVELS[order] != CAUSAL:
             raise UsageError(f"what goes to one member alone goes in causal order, not {order!r}")
         if self.view.rank(to) < 0:

@@ -31,6 +31,7 @@ from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN, Join
 from antiphon.kernel.options import Options
+from antiphon.kernel.policies import PRIMARY, STATIC
 from antiphon.runtime.address import SocketAddress, is_loopback, join_address, reachable, resolve, split_address
 from antiphon.runtime.address_book import CONTACTS
 from antiphon.runtime.clock import Clock
@@ -45,7 +46,6 @@ from antiphon.runtime.multicast import MulticastTransport, check_multicast
 from antiphon.runtime.naming import check_name, parse_process
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
-from antiphon.stacks.vector.stack import PRIMARY, STATIC
 
 JOIN_S: Final = 10.0
 FOUND_AFTER_S: Final = 5.0
@@ -74,6 +74,7 @@ class Node:
         rejoin: bool = False,
         faults: Sequence[Fault] = (),
         seed: int | None = None,
+        storage: str | Path | None = None,
     ) -> None:
         """
         address             "host:port" to receive on; port 0 takes any free one
@@ -91,6 +92,8 @@ class Node:
                             The application then reads Excluded, and next the ViewChange of its return. Not unless asked
                             for: what was delivered in between is missed, so a program that keeps a state must
                             fetch it anew at that point, and one that is not prepared for it had better end
+        storage             a directory in which conversations that are kept are written down, in the background, so
+                            that this process depends less on the others when it comes back
         faults              a bad network to put under the socket, for trials; `seed` makes its chances repeatable
         """
         check_name("process", name)
@@ -113,6 +116,7 @@ class Node:
         self._run = run
         self._rejoin = rejoin
         self._faults = faults
+        self._storage = storage
         self._random = Random(seed)
         self._family = 0
         self._groups: dict[str, Group] = {}
@@ -371,8 +375,13 @@ class Node:
                 family=self._family,
                 transport=driver.transport,
                 fail=driver.fail,
+                storage=None if self._storage is None else Path(self._storage),
             )
         return driver.conversations
+
+    def stored_conversations(self) -> list[Checkpoint]:
+        """The conversations that this process has written down in `storage`, for `restart_conversation`."""
+        return self._talks().stored()
 
     async def flush(self, domain: str = MAIN.name, *, k: int = 0) -> None:
         """`Group.flush` for all groups of a causality domain at once: before a process turns from one domain to another
@@ -438,6 +447,8 @@ class Node:
         finally:
             driver.stop(why)
             try:
+                if driver.conversations is not None:
+                    await driver.conversations.close_stores()
                 await driver.close_logs()
             finally:
                 self._closed.set()

@@ -14,7 +14,7 @@ from antiphon.kernel.effects import Received, Sent, Suspected
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.levels import LEVEL_NAMES, SAFE
 from antiphon.runtime.events import Barrier, Batch
-from antiphon.stacks.vector.stack import LEVELS_OFFERED, promises
+from antiphon.stacks.registry import offer
 
 if TYPE_CHECKING:
     from antiphon.history.log import Log
@@ -41,7 +41,7 @@ class HistoryTap:
         self.close = close
 
     def start(self, group: str, stack: str, policy: str, time_ns: int) -> None:
-        self._recorder.start(time_ns, group, stack, policy, LEVELS_OFFERED, promises(policy))
+        self._recorder.start(time_ns, group, stack, policy, offer(stack).levels, offer(stack).promises(policy))
 
     def view(self, group: str, view: View, time_ns: int) -> None:
         self._recorder.view(time_ns, group, view.id, [repr(member) for member in view.members])

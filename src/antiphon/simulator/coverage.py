@@ -12,9 +12,12 @@ of its seeds has reached.
 from typing import Final, final
 
 from antiphon.kernel.codec import DATA, HEADER_SIZE, MEMBERSHIP, PRIVATE, PRIVATE_ACK, REQUEST, STATUS
+from antiphon.parts.membership import messages
+from antiphon.parts.membership.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
 from antiphon.parts.packet import ACKS, ASK, FRAGMENT, ORDERED
-from antiphon.stacks.vector import messages
-from antiphon.stacks.vector.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
+from antiphon.stacks.conversation.wire import ADD, payload_start, payload_start_after
+from antiphon.stacks.conversation.wire import ASK as RETRANSMIT
+from antiphon.stacks.registry import CONVERSATION, VECTOR
 from antiphon.stacks.vector.timestamp import FOREIGN, FULL, KEEP, SPARSE, TOKEN
 
 PHASES: Final = {
@@ -54,6 +57,11 @@ _KINDS: Final = {
     PRIVATE: "packet: to one member",
     PRIVATE_ACK: "packet: ack to one member",
 }
+_GRAPH_KINDS: Final = {
+    STATUS: "packet: status",
+    REQUEST: "packet: request to resend",
+    RETRANSMIT: "packet: request for context",
+}
 _MEMBERSHIP: Final = {flags: f"membership: {name}" for flags, name in MEMBERSHIP_PACKETS.items()}
 _KIND: Final = 7
 _FLAGS: Final = 26
@@ -62,7 +70,7 @@ _AFTER_NUMBERS: Final = HEADER_SIZE + 28
 _FRAGMENT_SIZE: Final = 8
 _ENTRY_SIZE: Final = 10
 
-SITUATIONS: Final = (
+_EVENTS: Final = (
     "event: view installed",
     "event: suspected",
     "event: stalled without a majority",
@@ -71,6 +79,13 @@ SITUATIONS: Final = (
     "event: crashed",
     "event: crashed amid a change of view",
     "event: barrier reached",
+)
+_MEMBERS: Final = (
+    *_MEMBERSHIP.values(),
+    *[f"phase: {PHASES[before]} to {PHASES[after]}" for before, after in _STEPS],
+)
+_VECTOR: Final = (
+    *_EVENTS,
     "packet: data",
     "packet: data resent",
     "packet: data with acks",
@@ -83,9 +98,19 @@ SITUATIONS: Final = (
     "packet: times of other groups",
     "packet: status that asks",
     *_KINDS.values(),
-    *_MEMBERSHIP.values(),
-    *[f"phase: {PHASES[before]} to {PHASES[after]}" for before, after in _STEPS],
+    *_MEMBERS,
 )
+_CONVERSATION: Final = (
+    *_EVENTS,
+    "packet: node",
+    "packet: node resent",
+    "packet: acknowledgement",
+    "packet: several predecessors",
+    *_GRAPH_KINDS.values(),
+    *_MEMBERS,
+)
+SITUATIONS: Final = {VECTOR.name: _VECTOR, CONVERSATION.name: _CONVERSATION}
+"""By stack."""
 
 
 @final
@@ -111,6 +136,10 @@ class Coverage:
             self.count(_MEMBERSHIP[flags])
         elif kind == DATA:
             self._data(packet, flags, is_for_one)
+        elif kind == ADD:
+            self._node(packet, is_for_one)
+        elif kind == RETRANSMIT:
+            self.count(_GRAPH_KINDS[kind])
         else:
             self.count(_KINDS[kind])
             if kind == STATUS and flags & ASK:
@@ -128,6 +157,17 @@ class Coverage:
             self.count("packet: data in the total order")
         if packet[_ORDER_SIZE] or packet[_ORDER_SIZE + 1]:
             self._order(packet, _AFTER_NUMBERS + (_FRAGMENT_SIZE if flags & FRAGMENT else 0))
+
+    def _node(self, packet: bytes, is_for_one: bool) -> None:
+        self.count("packet: node")
+        if is_for_one:
+            self.count("packet: node resent")
+        section = packet[HEADER_SIZE:]
+        start = payload_start(section)
+        if start == len(section):
+            self.count("packet: acknowledgement")
+        if start > payload_start_after(1):
+            self.count("packet: several predecessors")
 
     def _order(self, packet: bytes, position: int) -> None:
         """The order section: see stacks/vector/timestamp.py."""

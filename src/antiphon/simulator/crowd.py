@@ -31,11 +31,12 @@ from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import MAIN, Barrier, Input, Join, Leave, Pause, Receive, Resume, Send, Tick
 from antiphon.kernel.levels import LEVEL_NAMES, SAFE
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.policies import PRIMARY
+from antiphon.parts.membership.agreement import JOINING
+from antiphon.parts.membership.rounds import is_quorum
 from antiphon.simulator.coverage import Coverage
 from antiphon.simulator.recording import record
-from antiphon.stacks.vector.agreement import JOINING
-from antiphon.stacks.vector.rounds import is_quorum
-from antiphon.stacks.vector.stack import PRIMARY
+from antiphon.stacks.registry import VECTOR
 
 _ARRIVE: Final = 0
 _TICK: Final = 1
@@ -145,7 +146,9 @@ class Crowd:
         options: Options,
         make_log: Callable[[str, int], Log],
         domain: Domain = MAIN,
+        stack: str = VECTOR.name,
     ) -> None:
+        self.stack = stack
         self.names = names
         self.charters = charters
         self.now_ns = 0
@@ -399,11 +402,20 @@ class Crowd:
         name = life.process.name
         first = self._first_views[charter.name]
         if first.rank(life.process) >= 0:
-            join = Join(group=charter.name, view=first, policy=PRIMARY, address=name, domain=self.domain)
+            join = Join(
+                group=charter.name, view=first, stack=self.stack, policy=PRIMARY, address=name, domain=self.domain
+            )
         else:
             life.log.note(self.now_ns, "asks to join", charter.name)
             contacts = tuple(self.names[other] for other in charter.places if other != life.place)
-            join = Join(group=charter.name, contacts=contacts, policy=PRIMARY, address=name, domain=self.domain)
+            join = Join(
+                group=charter.name,
+                contacts=contacts,
+                stack=self.stack,
+                policy=PRIMARY,
+                address=name,
+                domain=self.domain,
+            )
         self._step(life, join)
 
     def _step(self, life: Life, input: Input) -> None:
@@ -437,7 +449,7 @@ class Crowd:
                 life.phases[group] = phase
 
     def _observe(self, life: Life, event: Event) -> None:
-        record(life.log, self.now_ns, event, PRIMARY)
+        record(life.log, self.now_ns, event, self.stack, PRIMARY)
         if isinstance(event, Delivered):
             self.delivered[event.level] += len(event.payloads)
             self.private += len(event.payloads) if event.private else 0

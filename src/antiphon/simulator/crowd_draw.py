@@ -10,6 +10,7 @@ from typing import Final
 
 from antiphon.kernel.domain import CARRY, CONSERVATIVE, EPOCHS, Domain
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.policies import PRIMARY
 from antiphon.simulator.crowd import Charter
 from antiphon.simulator.script import (
     ACCIDENT,
@@ -27,7 +28,6 @@ from antiphon.simulator.script import (
     Script,
 )
 from antiphon.simulator.weather import network_layers
-from antiphon.stacks.vector.stack import PRIMARY
 
 PLACES_MIN: Final = 3
 PLACES_MAX: Final = 12

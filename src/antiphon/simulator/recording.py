@@ -6,10 +6,10 @@ from antiphon.history.schema import BARRIER
 from antiphon.kernel.effects import BarrierReached, Delivered, Event, Installed, Received, Sent, Stalled, Suspected
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.levels import LEVEL_NAMES, SAFE
-from antiphon.stacks.vector import stack as vector
+from antiphon.stacks.registry import offer
 
 
-def record(log: Log, now_ns: int, event: Event, policy: str) -> None:
+def record(log: Log, now_ns: int, event: Event, stack: str, policy: str) -> None:
     """Write down one event of one process."""
     if isinstance(event, Delivered):
         log.deliver(
@@ -56,7 +56,8 @@ def record(log: Log, now_ns: int, event: Event, policy: str) -> None:
         )
     elif isinstance(event, Installed):
         if ProcessId(log.process, log.incarnation) in event.joined:
-            log.start(now_ns, event.group, vector.NAME, policy, vector.LEVELS_OFFERED, vector.promises(policy))
+            offered = offer(stack)
+            log.start(now_ns, event.group, stack, policy, offered.levels, offered.promises(policy))
         log.view(now_ns, event.group, event.view.id, [repr(member) for member in event.view.members])
     elif isinstance(event, Suspected):
         log.suspect(now_ns, event.group, event.view_id, repr(event.process))

@@ -15,6 +15,7 @@ from antiphon.kernel.effects import Event
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
+from antiphon.kernel.policies import STATIC
 from antiphon.simulator.recording import record
 from antiphon.simulator.weather import FAULTS, Standstill, network_layers, standstills
 from antiphon.simulator.workloads.bursts import Bursts
@@ -22,7 +23,7 @@ from antiphon.simulator.workloads.chatter import Chatter
 from antiphon.simulator.workloads.dialogue import Dialogue
 from antiphon.simulator.workloads.plan import Plan
 from antiphon.simulator.world import Observer, Workload, World
-from antiphon.stacks.vector import stack as vector
+from antiphon.stacks.registry import offer
 
 GROUP: Final = "simulated"
 WORKLOADS: Final = ("chatter", "bursts", "dialogue")
@@ -71,15 +72,13 @@ def _check(
         raise UsageError(f"a simulated group has 1 to {MEMBERS_MAX} members, not {members}")
     if messages < 0 or size_max < 0:
         raise UsageError("the number and size of messages cannot be negative")
-    if stack != vector.NAME:
-        raise UsageError(f"there is no stack {stack!r}; the stacks are: {vector.NAME}")
+    offered = offer(stack)
     if faults not in FAULTS:
         raise UsageError(f"there are no faults {faults!r}; choose one of: {', '.join(FAULTS)}")
     if workload not in WORKLOADS:
         raise UsageError(f"there is no workload {workload!r}; choose one of: {', '.join(WORKLOADS)}")
     for level in levels:
-        if level not in vector.LEVELS_OFFERED:
-            raise UsageError(f"stack {stack!r} offers the levels {', '.join(vector.LEVELS_OFFERED)}, not {level!r}")
+        offered.check_level(level)
     if not levels:
         raise UsageError("a run needs at least one level")
 
@@ -107,11 +106,12 @@ class SimulationResult:
 class LogObserver(Observer):
     """Writes each process's events into its log."""
 
-    def __init__(self, logs: Sequence[Log]) -> None:
+    def __init__(self, logs: Sequence[Log], stack: str) -> None:
         self._logs = list(logs)
+        self._stack = stack
 
     def event(self, member: int, now_ns: int, event: Event) -> None:
-        record(self._logs[member], now_ns, event, vector.STATIC)
+        record(self._logs[member], now_ns, event, self._stack, STATIC)
 
 
 def simulate(options: SimulationOptions, logs: Sequence[Log]) -> SimulationResult:
@@ -140,7 +140,16 @@ def make_world(options: SimulationOptions, logs: Sequence[Log], observer: Observ
         workload = Dialogue(plan)
     else:
         workload = Chatter(plan)
-    world = World(GROUP, names, options.seed, layers, options.options, workload, observer or LogObserver(logs))
+    world = World(
+        GROUP,
+        names,
+        options.seed,
+        layers,
+        options.options,
+        workload,
+        observer or LogObserver(logs, options.stack),
+        options.stack,
+    )
     for stop in stops:
         if stop.whole:
             world.pause_process(stop.member, stop.from_ns, stop.until_ns)

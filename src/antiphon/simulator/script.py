@@ -30,9 +30,10 @@ from antiphon.kernel.domain import Domain
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
+from antiphon.kernel.policies import POLICIES, PRIMARY, STATIC
 from antiphon.simulator.coverage import MEMBERSHIP_PACKETS
 from antiphon.simulator.layers import layer_document, layer_of
-from antiphon.stacks.vector.stack import POLICIES, PRIMARY, STATIC
+from antiphon.stacks.registry import VECTOR, offer
 
 FORMAT: Final = 1
 
@@ -134,8 +135,10 @@ class Script:
         options: Options,
         domain: Domain,
         calm_ns: int = 0,
+        stack: str = VECTOR.name,
     ) -> None:
         self.run = run
+        self.stack = stack
         self.seed = seed
         self.policy = policy
         self.names = list(names)
@@ -159,6 +162,7 @@ class Script:
             "format": FORMAT,
             "run": self.run,
             "seed": self.seed,
+            "stack": self.stack,
             "policy": self.policy,
             "names": self.names,
             "groups": [group.document() for group in self.groups],
@@ -203,6 +207,7 @@ def _script_of(document: dict[str, Any]) -> Script:
         options=Options(**document["options"]),
         domain=Domain(**domain),
         calm_ns=document["calm_ns"],
+        stack=document.get("stack", VECTOR.name),
     )
     for deed in document["deeds"]:
         script.add(Deed(**deed))
@@ -212,6 +217,9 @@ def _script_of(document: dict[str, Any]) -> Script:
 
 def check(script: Script) -> None:
     """Raise UsageError for what cannot be run."""
+    offered = offer(script.stack)
+    if len(script.groups) > 1 and not offered.crosses_groups:
+        raise UsageError(f"stack {script.stack!r} keeps no order between groups; its scripts have one group")
     if script.policy not in POLICIES:
         raise UsageError(f"the script's policy {script.policy!r} is none of: {', '.join(POLICIES)}")
     if not script.groups or not all(group.founders for group in script.groups):

@@ -14,6 +14,7 @@ from antiphon.history.log import Log, MemoryLog
 from antiphon.history.schema import QUIET
 from antiphon.kernel.levels import CAUSAL, LEVELS
 from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.kernel.policies import STATIC
 from antiphon.simulator.crowd import Ambush, Charter, Crowd
 from antiphon.simulator.run import LogObserver
 from antiphon.simulator.script import (
@@ -32,7 +33,6 @@ from antiphon.simulator.script import (
     Script,
 )
 from antiphon.simulator.world import Workload, World
-from antiphon.stacks.vector.stack import STATIC
 
 REST_NS_MAX: Final = 60_000 * MILLISECOND_NS
 """Virtual time that the groups have to come to rest in."""
@@ -100,7 +100,9 @@ def make_crowd(script: Script, logs: _LogMaker) -> Crowd:
         Charter(group.name, [place[name] for name in group.places], [place[name] for name in group.founders])
         for group in script.groups
     ]
-    crowd = Crowd(script.names, charters, script.seed, script.faults(), script.options, logs.make, script.domain)
+    crowd = Crowd(
+        script.names, charters, script.seed, script.faults(), script.options, logs.make, script.domain, script.stack
+    )
     numbers = {group.name: number for number, group in enumerate(script.groups)}
     for deed in script.deeds:
         _plan(crowd, deed, place.get(deed.who, -1), numbers.get(deed.group, -1), place.get(deed.to, -1))
@@ -192,7 +194,14 @@ def _run_world(script: Script) -> ScriptRun:
     result.groups = [group]
     result.logs = [MemoryLog(run=script.run, process=name) for name in script.names]
     world = World(
-        group, script.names, script.seed, script.faults(), script.options, _Scripted(script), LogObserver(result.logs)
+        group,
+        script.names,
+        script.seed,
+        script.faults(),
+        script.options,
+        _Scripted(script),
+        LogObserver(result.logs, script.stack),
+        script.stack,
     )
     for deed in script.deeds:
         if deed.what == SLEEP:

@@ -13,14 +13,15 @@ from antiphon.kernel.domain import Domain
 from antiphon.kernel.effects import Event
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.kernel.policies import STATIC
 from antiphon.simulator.crowd_draw import draw_crowd
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import GROUP, SimulationOptions, draw_weather, make_world
-from antiphon.simulator.script import SAY, SLEEP, STOP, Deed, Gathering, Script
+from antiphon.simulator.script import SAY, SLEEP, STOP, TELL, Deed, Gathering, Script
 from antiphon.simulator.script_run import ScriptRun, finish_world, run_script
 from antiphon.simulator.sieges import draw_siege
 from antiphon.simulator.world import Observer
-from antiphon.stacks.vector.stack import STATIC
+from antiphon.stacks.registry import VECTOR, offer
 
 STATIC_WORKLOAD: Final = "static"
 CROWDS: Final = "crowds"
@@ -49,18 +50,35 @@ def draw_any_crowd(seed: int) -> Script:
     return draw_siege(seed) if kind_of(seed, CROWDS) == SIEGE else draw_crowd(seed)
 
 
-def run_seed(seed: int, workload: str) -> ScriptRun:
+def on_stack(script: Script, stack: str) -> Script:
+    """The same script for the groups of another stack, as far as that can do what it asks for."""
+    script.stack = stack
+    offered = offer(stack)
+    if not offered.crosses_groups:
+        script.groups = script.groups[:1]
+    names = ["", *[group.name for group in script.groups]]
+    script.deeds = [deed for deed in script.deeds if deed.group in names and (offered.private or deed.what != TELL)]
+    return script
+
+
+def _draw_static(seed: int, stack: str) -> SimulationOptions:
+    options = draw(seed)
+    options.stack = stack
+    return options
+
+
+def run_seed(seed: int, workload: str, stack: str = VECTOR.name) -> ScriptRun:
     """The run of this seed."""
     if kind_of(seed, workload) == STATIC_WORKLOAD:
-        return run_options(draw(seed))
-    return run_script(draw_any_crowd(seed))
+        return run_options(_draw_static(seed, stack))
+    return run_script(on_stack(draw_any_crowd(seed), stack))
 
 
-def script_of_seed(seed: int, workload: str) -> Script:
+def script_of_seed(seed: int, workload: str, stack: str = VECTOR.name) -> Script:
     """The script of this seed. For a static seed it takes a run to know what its members say, some of it in answer."""
     if kind_of(seed, workload) == STATIC_WORKLOAD:
-        return script_of_options(draw(seed))
-    return draw_any_crowd(seed)
+        return script_of_options(_draw_static(seed, stack))
+    return on_stack(draw_any_crowd(seed), stack)
 
 
 def run_options(options: SimulationOptions) -> ScriptRun:
@@ -109,6 +127,7 @@ def script_of_options(options: SimulationOptions) -> Script:
         options=options.options,
         domain=Domain(),
         calm_ns=heal_ns,
+        stack=options.stack,
     )
     for stop in stops:
         if stop.whole:

@@ -11,11 +11,11 @@ from typing import Final
 
 from antiphon.faults import Delay, Fault, Loss, Partition
 from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.kernel.policies import PRIMARY
 from antiphon.simulator.crowd import Charter
 from antiphon.simulator.crowd_draw import FAST, LEVEL_MIXES, draw_domain, gatherings
 from antiphon.simulator.script import ACCIDENT, AMBUSH, BARRIER, LEAVE, SAY, START, STOP, TELL, Deed, Script
 from antiphon.simulator.weather import Until
-from antiphon.stacks.vector.stack import PRIMARY
 
 GROUPS: Final = (1, 1, 2, 3)
 STEPS: Final = ("flush", "state", "propose", "done", "install", "install", "install")

@@ -18,6 +18,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Pause, Receive, Resume, Send, Tick
 from antiphon.kernel.options import Options
 from antiphon.simulator.coverage import Coverage
+from antiphon.stacks.registry import VECTOR
 
 _ARRIVE: Final = 0
 _TICK: Final = 1
@@ -63,8 +64,10 @@ class World:
         options: Options,
         workload: Workload,
         observer: Observer,
+        stack: str = VECTOR.name,
     ) -> None:
         self.group = group
+        self.stack = stack
         self.names = names
         self.now_ns = 0
         self.sent = 0
@@ -113,7 +116,7 @@ class World:
     def begin(self) -> None:
         """Everybody joins and the workload makes its plans."""
         for member in range(len(self.names)):
-            self._step(member, Join(group=self.group, view=self._view))
+            self._step(member, Join(group=self.group, view=self._view, stack=self.stack))
         self._workload.begin(self)
 
     def run(self, until_ns: int) -> None:

@@ -102,6 +102,7 @@ class Conversation:
         "_probe_at_ns",
         "_probes",
         "_probing",
+        "_spare",
         "_spoken",
         "_start_size",
         "_stirred",
@@ -171,6 +172,8 @@ class Conversation:
         self._limited = keep_bodies or self._limits.nodes_max > 0
         self._attached: deque[Node] = deque()
         """In the order of attachment, where the earliest are to be forgotten at a limit."""
+        self._spare: list[Added] = []
+        """Out of the host's storage, but some that it follows is not here."""
         self._spoken = 0
         """How many messages the application has sent, of those that are in the graph."""
         self._probing = probing
@@ -313,6 +316,18 @@ class Conversation:
             raise UsageError("this participant is still on its way back to where it was; take a checkpoint after that")
         return self._leaf_mids()
 
+    def checkpoint_sections(self) -> list[bytes]:
+        """What a checkpoint holds beside: the messages of the view that are not stable, predecessors first. What is
+        stable everybody has; of these nobody else may have one when this participant comes back."""
+        graph = self.image.graph
+        nodes = [
+            graph.node((rank, number))
+            for rank in range(graph.participants)
+            for number in range(graph.stable_to[rank] + 1, self.view.received[rank] + 1)
+        ]
+        unstable = sorted([(node.wave, node.sender, node.body or b"") for node in nodes if node is not None])
+        return [body for _, _, body in unstable]
+
     def mids(self, nodes: list[Node]) -> list[Mid]:
         """What names these messages in a checkpoint."""
         return [node.mid() for node in nodes]
@@ -335,17 +350,26 @@ class Conversation:
 
     def restore(self, sections: list[bytes]) -> int:
         """Take what the host's storage has, before the restart; how many messages that gave."""
-        restored = 0
         for said in sections:
             try:
-                added = read_section(said, len(self.participants))
+                self._spare.append(read_section(said, len(self.participants)))
             except MalformedError:
                 continue
-            node = self.image.restore(added)
-            if node is not None:
+        return self._use_spare()
+
+    def _use_spare(self) -> int:
+        """Attach what was stored and now follows what is here; how many messages."""
+        used = 0
+        left: list[Added] = []
+        for added in self._spare:
+            for node in self.image.restore(added):
                 self._outstanding.append(node)
-                restored += 1
-        return restored
+                self._take_note(node)
+                used += 1
+            if not self.image.has(added.mid()):
+                left.append(added)
+        self._spare = left
+        return used
 
     def restart(self, leaves: list[Mid]) -> None:
         """Come back, with a view that ends in these leaves; without any, from the beginning (5.1, 5.2)."""
@@ -362,11 +386,16 @@ class Conversation:
     def _recover(self) -> None:
         """See whether the image is whole."""
         recovery = self.recovery
-        if recovery is not None and not recovery.done and recovery.is_whole(self.image.graph):
+        if recovery is None or recovery.done:
+            return
+        while self._spare and self._use_spare():
+            pass
+        if recovery.is_whole(self.image.graph):
             self._begin_view(recovery)
 
     def _begin_view(self, recovery: Recovery) -> None:
         self.image.strangers = 0
+        self._spare = []
         recovery.end(self.image.graph)
         seen = recovery.seen(self.image.graph)
         later: deque[Node] = deque()

@@ -168,6 +168,8 @@ class ConversationHost:
         self._closed.pop(cid, None)
         conversation = self._add(cid, names, addresses, True)
         conversation.restore(sections or [])
+        if conversation.records is not None:
+            conversation.records = []  # that is where they came from
         conversation.restart(leaves)
         return conversation
 
@@ -197,7 +199,7 @@ class ConversationHost:
             limits=self._limits,
             life=self._life,
             probing=self._probing,
-            recording=self._recording,
+            recording=self._recording and keep,
         )
         self._conversations[cid] = conversation
         return conversation

@@ -27,13 +27,13 @@ more asks again.
 from collections import deque
 from typing import Final, final
 
+from antiphon.kernel.codec import HEADER_SIZE
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 from antiphon.parts.message_graph import GraphError, MessageGraph, Mid, Node
 from antiphon.stacks.conversation.blast import BURST, parts_of, step_for
 from antiphon.stacks.conversation.limits import Limits
 from antiphon.stacks.conversation.wire import (
-    ADD_OVERHEAD,
     ANSWER,
     HEARD,
     KEPT,
@@ -82,7 +82,7 @@ class Held:
 
 @final
 class Wish:
-    """Messages that are known to exist, because somebody named them as its leaves."""
+    """Messages that are known to exist, because somebody named them as its leaves; none: it is not known which."""
 
     __slots__ = ("at_ns", "goal", "mark", "tries")
 
@@ -146,7 +146,7 @@ class Image:
         self._me = me
         self._life = life
         self._start = start
-        """Who takes part, as the first message tells it."""
+        """Who takes part, as the first message tells it; nothing where everybody knows."""
         self._kept = keep_bodies
         self._options = options
         self._limits = limits or Limits()
@@ -181,7 +181,7 @@ class Image:
         self.counts: dict[str, int] = {}
         """How often a message was dropped, by reason, and what was asked for and resent."""
 
-    def _count(self, what: str) -> None:
+    def count(self, what: str) -> None:
         self.counts[what] = self.counts.get(what, 0) + 1
 
     # ---- sending ---------------------------------------------------------------------------------------------------
@@ -206,11 +206,11 @@ class Image:
 
     def _resend_to(self, rank: int, node: Node, flags: int = ANSWER) -> None:
         if node.body is not None:
-            self._count("resent")
+            self.count("resent")
             self._emit(rank, node, node.body, flags)
 
     def _emit(self, rank: int, node: Node, section: bytes, flags: int) -> None:
-        if node.sender == 0 and node.number == 1:
+        if self._start and node.sender == 0 and node.number == 1:
             flags |= KEPT if self._kept else 0
             packet = encode_start(self._conversation, self._tag, self._me, self._start, section, flags, self._life)
             self.out.append((rank, packet))
@@ -228,7 +228,7 @@ class Image:
 
     def fits(self, section: bytes, before: int = 0) -> bool:
         """Whether a message goes into one packet, with so many bytes before it."""
-        return ADD_OVERHEAD + before + len(section) <= self._options.packet_bytes_max
+        return HEADER_SIZE + before + len(section) <= self._options.packet_bytes_max
 
     def unstable_bytes(self, rank: int) -> int:
         """Bytes of a participant's messages that are not stable."""
@@ -262,17 +262,17 @@ class Image:
             self._receive_again(added, via)
             return []
         if mid in self._held:
-            self._count("duplicate")
+            self.count("duplicate")
             return []
         if (self.ignores(added.sender) or not self.is_trusted(via, via_life)) and not self._is_needed(mid):
-            self._count("masked")
+            self.count("masked")
             return []
         missing = self.graph.missing(added.predecessors)
         if missing:
             self._hold(added, via, via_life, missing, now_ns)
             return []
         if not self.has_room(added.sender, 2):  # its sender may know of more that is stable
-            self._count("overflow")
+            self.count("overflow")
             if via not in self._wishes:  # what would make room may have been lost
                 self._wish(via, [mid], now_ns + self._options.resend_interval_ns)
             return []
@@ -287,9 +287,9 @@ class Image:
         return mid[1] <= self.graph.last[mid[0]] or mid in self._held
 
     def _receive_again(self, added: Added, via: int) -> None:
-        self._count("duplicate")
+        self.count("duplicate")
         if added.life != self._life_at(added.mid()):
-            self._count("conflict")
+            self.count("conflict")
             if added.life > self._life_at(added.mid()):
                 self.conflict = True
         elif added.resent:
@@ -315,7 +315,7 @@ class Image:
     def _hold(self, added: Added, via: int, via_life: int, missing: list[Mid], now_ns: int) -> None:
         size = len(added.section)
         if len(self._held) >= self._limits.held_max or self._held_bytes + size > self._limits.held_bytes_max:
-            self._count("overflow")
+            self.count("overflow")
             return
         held = Held(added, via, via_life, len(set(missing)), now_ns + self._options.gap_delay_ns)
         self._held[held.mid()] = held
@@ -331,7 +331,7 @@ class Image:
             following = ready.pop()
             node = self._attach_one(following)
             if node is None:
-                self._count("contradiction")
+                self.count("contradiction")
                 self._give_up_behind(following.mid())
                 continue
             attached.append(node)
@@ -360,11 +360,12 @@ class Image:
         del self._held[held.mid()]
         self._held_bytes -= len(held.added.section)
 
-    def restore(self, added: Added) -> Node | None:
-        """A message out of the host's own storage; None if it does not follow what is here."""
-        if added.number <= self.graph.last[added.sender] or self.graph.missing(added.predecessors):
-            return None
-        return self._attach_one(added)
+    def restore(self, added: Added) -> list[Node]:
+        """A message out of the host's own storage; which nodes were attached: none if it follows what is not here."""
+        attached: list[Node] = []
+        if not self.has(added.mid()) and not self.graph.missing(added.predecessors):
+            self._attach(added, attached)
+        return attached
 
     # ---- asking for what is missing --------------------------------------------------------------------------------
 
@@ -379,6 +380,11 @@ class Image:
         missing = self.graph.missing(leaves)
         if missing and via not in self._wishes and not self._ignored >> via & 1:
             self._wish(via, missing, now_ns + self._options.gap_delay_ns)
+
+    def lacks(self, via: int, now_ns: int) -> None:
+        """Somebody has messages that are not here: they may be on the way, else they are asked for, once."""
+        if via not in self._wishes:
+            self._wish(via, [], now_ns + self._options.gap_delay_ns)
 
     def receive_ask_parts(self, slicing: Slicing, ranges: list[tuple[int, int]], via: int) -> None:
         """Somebody lacks slices of a message."""
@@ -395,7 +401,7 @@ class Image:
         Whether that is news. `is_whole`: whether this host can answer; one that is back itself may not yet.
         """
         if life < self.lives[via]:
-            self._count("stale")
+            self.count("stale")
             return False
         news = self.learn_life(via, life)
         leaves = self.graph.leaves() if is_whole else []
@@ -430,7 +436,7 @@ class Image:
         self._ask(EVERYBODY, None)
 
     def _ask(self, rank: int, wanted: Mid | None) -> None:
-        self._count("asked")
+        self.count("asked")
         self._answered = 0
         leaves = [leaf.mid() for leaf in self.graph.leaves()]
         self.out.append((rank, encode_ask(self._conversation, self._tag, self._me, wanted, leaves)))
@@ -474,6 +480,10 @@ class Image:
         held.tries += 1
 
     def _pursue_wish(self, rank: int, wish: Wish, now_ns: int) -> None:
+        if not wish.goal:
+            del self._wishes[rank]
+            self._ask(rank, None)
+            return
         wish.goal = self.graph.missing(wish.goal)
         if wish.mark != self._recovered and wish.tries:
             wish.tries = 1
@@ -506,7 +516,7 @@ class Image:
             held = self._held.get(doomed.pop())
             if held is None:
                 continue
-            self._count("given_up")
+            self.count("given_up")
             self._drop(held)
             for predecessor in held.added.predecessors:
                 waiting = self._waiting.get(predecessor)

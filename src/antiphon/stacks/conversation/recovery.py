@@ -18,12 +18,18 @@ Nothing of the former life can therefore turn up under a number that was given a
 answered. Whoever goes on without such a one must have it masked out: if it comes back with such a message, there are
 two messages of one number, and it knows that it was left behind.
 
-If somebody does not answer, or a leaf of the checkpoint is nowhere to be found, the application may settle for what is
-there: all that leads to the lowest message that is n-stable is, if no more than n - 1 others are down (5.1). The
-recovery tells what is lacking.
+What was seen must not be lost. A program that acts on a wave when one message of it is stable (4.2) may act on others
+that are lost if it fails, its own first of all: nobody else need have them. When it runs again they come at another
+place. So to come back by running again, or from a checkpoint, a program takes a wave only when all of it is stable.
 
-Deviations: the paper names neither lives nor an answer to RS but the leaves themselves, and does not say when an image
-is whole. It lets a participant send as soon as it likes; then numbers could be given twice.
+If somebody does not answer, or a leaf of the checkpoint is nowhere to be found, the application may settle for what is
+there: all that leads to the lowest message that is n-stable is, if fewer than n hosts, the one that is back among them,
+have lost what they had (the paper counts the others alone, as if its own image had survived). The recovery tells what
+is lacking.
+
+Deviations: a checkpoint also holds the messages of the view that are not stable, since nobody else may have them when
+they are needed. The paper names neither lives nor an answer to RS but the leaves themselves, and does not say when an
+image is whole. It lets a participant send as soon as it likes; then numbers could be given twice.
 """
 
 from typing import final

@@ -115,9 +115,19 @@ class Added:
         return (self.sender, self.number)
 
 
+def payload_start(section: bytes) -> int:
+    """Where in a section that begins what the application said."""
+    return payload_start_after(int(_ADD.unpack_from(section)[4]))
+
+
+def payload_start_after(predecessors: int) -> int:
+    """The same for so many predecessors."""
+    return _ADD_SIZE + MID_SIZE * predecessors
+
+
 def payload_of(section: bytes) -> bytes:
     """What the application said."""
-    return section[_ADD_SIZE + MID_SIZE * int(_ADD.unpack_from(section)[4]) :]
+    return section[payload_start(section) :]
 
 
 def form_of(section: bytes) -> int:
@@ -195,7 +205,12 @@ def encode_start(
 
 def decode_start(data: bytes, flags: int) -> tuple[list[ProcessId], list[str], Added]:
     """Who takes part, where they are, and the first message. Raises MalformedError."""
-    position = HEADER_SIZE
+    processes, addresses, position = read_participants(data, HEADER_SIZE)
+    return processes, addresses, decode_add(data, flags, len(processes), position)
+
+
+def read_participants(data: bytes, position: int) -> tuple[list[ProcessId], list[str], int]:
+    """Who takes part, where they are, and where that ends. Raises MalformedError."""
     if len(data) < position + _COUNT_SIZE:
         raise MalformedError("length")
     count = int(_COUNT.unpack_from(data, position)[0])
@@ -222,7 +237,7 @@ def decode_start(data: bytes, flags: int) -> tuple[list[ProcessId], list[str], A
         position = end
     if len(set(processes)) != count:
         raise MalformedError("participants")
-    return processes, addresses, decode_add(data, flags, count, position)
+    return processes, addresses, position
 
 
 def encode_ask(conversation: int, tag: int, via: int, wanted: Mid | None, leaves: list[Mid]) -> bytes:

@@ -20,6 +20,8 @@ from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, RELIABLE, SAFE
 from antiphon.kernel.options import Options
 from antiphon.parts.exchange import Exchange
+from antiphon.parts.membership.messages import BarrierBody
+from antiphon.parts.membership.session import Session
 from antiphon.parts.packet import FRAGMENT_OVERHEAD, ORDERED, DataPacket, acks_size
 from antiphon.parts.pending import PendingQueue, Run
 from antiphon.parts.vector_clock import changes
@@ -28,10 +30,9 @@ from antiphon.stacks.vector.agreed import RUNS_MAX, AgreedOrder
 from antiphon.stacks.vector.causal import CausalOrder
 from antiphon.stacks.vector.crossing import Crossing, GroupTime
 from antiphon.stacks.vector.delivery import Delivery
-from antiphon.stacks.vector.messages import BarrierBody
 from antiphon.stacks.vector.private import Letter, PrivateLane
 from antiphon.stacks.vector.timestamp import ForeignTime, OrderSection, Placement
-from antiphon.stacks.vector.view_end import ViewEnd
+from antiphon.stacks.vector.view_end import PacketEnd
 
 
 def members_max(options: Options) -> int:
@@ -42,7 +43,7 @@ def members_max(options: Options) -> int:
 
 
 @final
-class ViewSession:
+class ViewSession(Session):
     """One member in one view."""
 
     __slots__ = (
@@ -59,14 +60,10 @@ class ViewSession:
         "_options",
         "_private",
         "_to_carry",
-        "barrier",
-        "end",
-        "epoch_wish",
+        "cut",
         "exchange",
         "group",
-        "tag",
         "time",
-        "view",
     )
 
     def __init__(
@@ -84,8 +81,7 @@ class ViewSession:
         members = len(view.members)
         self.group = group
         self._group_id = wire_id(group)
-        self.tag = view_tag(view, options)
-        self.view = view
+        tag = view_tag(view, options)
         self._me = view.rank(process)
         self._options = options
         if self._me < 0:
@@ -98,14 +94,15 @@ class ViewSession:
                 f"not {options.packet_bytes_max}"
             )
         self.exchange = Exchange(
-            self._group_id, self.tag, members, self._me, order_bytes_max, pending, random, options
+            self._group_id, tag, members, self._me, order_bytes_max, pending, random, options
         )  # fmt: skip
-        self.end = ViewEnd(self.exchange, members)
+        self.cut = PacketEnd(self.exchange, members, epoch)
+        super().__init__(view, tag, self.cut)
         self._causal = CausalOrder(members, self._me)
         self._agreed = AgreedOrder(members, self._me)
         self._crossing = crossing
         self.time = GroupTime(view.id, epoch, self.exchange, self._causal, self._agreed)
-        self._private = PrivateLane(self._group_id, self.tag, members, self._me, options)
+        self._private = PrivateLane(self._group_id, tag, members, self._me, options)
         self._delivery = Delivery(
             group, self._group_id, view, self.exchange, self._causal, self._agreed, crossing, self.time,
             self._private, options,
@@ -118,10 +115,6 @@ class ViewSession:
         self._messages: deque[tuple[int, int]] = deque()
         """Own packets that are not stable, each with the last message that is out with it."""
         self._blocked: list[int] = []
-        self.barrier: tuple[int, bytes] | None = None
-        """The own barrier that this view must end with: number and payload."""
-        self.epoch_wish = 0
-        """The epoch that a message which waits here wants the group to be in."""
 
     # ---- the application's pace ------------------------------------------------------------------------------------
 
@@ -163,10 +156,15 @@ class ViewSession:
             self._receive_private(data, sender, effects, now_ns)
         elif kind == PRIVATE_ACK:
             self._private.take_ack(data, sender, now_ns)
-            if self._private.to < 0 and self.barrier is None and self._crossing.busy_group == self._group_id:
+            if self._private.to < 0 and self.cut.barrier is None and self._crossing.busy_group == self._group_id:
                 self._crossing.busy_group = 0
         else:
             raise MalformedError("kind")
+
+    def answer_late(self, kind: int, sender: int, data: bytes, effects: Effects, now_ns: int) -> None:
+        if kind == REQUEST:
+            self.exchange.take_request(data, sender, now_ns)
+            self.collect(effects)
 
     def _receive_data(self, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int) -> None:
         if level > SAFE:
@@ -182,8 +180,8 @@ class ViewSession:
         speaks_of_order = packet.ordered or (section is not None and section.token is not None)
         if speaks_of_order and not self._agreed.has_room(sender):
             raise MalformedError("token")
-        if self.end.frozen:
-            self.end.set_aside(packet, now_ns)
+        if self.cut.frozen:
+            self.cut.set_aside(packet, now_ns)
             return
         self._take_in(packet, section, effects, now_ns)
         number = packet.number
@@ -297,7 +295,7 @@ class ViewSession:
             self._delivery.drain(effects, now_ns)
         while self._may_start() and self._send_next(exchange.pending.head(), effects, now_ns):
             pass
-        while self._agreed.untold() and not self.end.frozen and exchange.order_may_leave():
+        while self._agreed.untold() and not self.cut.frozen and exchange.order_may_leave():
             self._send_bare(now_ns)
         if len(self.view.members) == 1:
             exchange.settle(now_ns)
@@ -307,7 +305,7 @@ class ViewSession:
 
     def _may_start(self) -> bool:
         """Whether something waits to leave and this view still takes it."""
-        open = not self._delivery.paused and not self.end.frozen and self.barrier is None
+        open = not self._delivery.paused and not self.cut.frozen and self.cut.barrier is None
         return open and self.exchange.pending.has_pending()
 
     def waits(self) -> bool:
@@ -319,7 +317,7 @@ class ViewSession:
         events = len(effects.events)
         if self._delivery.count or self._delivery.has_letters():
             self._delivery.drain(effects, now_ns)
-        if self.exchange.pending.has_pending() and not self.end.frozen:
+        if self.exchange.pending.has_pending() and not self.cut.frozen:
             self.finish(effects, now_ns)
         return len(effects.events) != events
 
@@ -340,8 +338,8 @@ class ViewSession:
         private = run.destination is not None
         if not self._crossing.may_send(self._group_id, run.level, run.ticket, now_ns, private):
             return False
-        self.epoch_wish = self._crossing.epoch_wanted(self._group_id, True)
-        return not self.epoch_wish
+        self.cut.epoch_wish = self._crossing.epoch_wanted(self._group_id, True)
+        return not self.cut.epoch_wish
 
     def _send_packet(self, level: int, effects: Effects, now_ns: int) -> None:
         exchange = self.exchange
@@ -404,7 +402,7 @@ class ViewSession:
                 return False
             self._send_bare(now_ns)
         number, payload = self.exchange.pending.take_message()
-        self.barrier = (number, payload)
+        self.cut.barrier = (number, payload)
         self._crossing.busy_group = self._group_id
         effects.events.append(Sent(self.group, self.view.id, number, 1, SAFE, len(payload), (), True))
         return False
@@ -459,7 +457,7 @@ class ViewSession:
     def deadline_ns(self) -> int:
         return min(self.exchange.deadline_ns(), self._private.resend_at_ns)
 
-    def tick(self, now_ns: int) -> None:
+    def tick(self, effects: Effects, now_ns: int) -> None:
         if self.exchange.deadline_ns() <= now_ns:
             self.exchange.tick(now_ns)
         self._private.tick(now_ns)
@@ -484,7 +482,7 @@ class ViewSession:
         """Own packets not yet stable or not yet delivered here."""
         out = self.exchange.outgoing
         own = out.sent - self._causal.delivered[self._me]
-        barrier = 0 if self.barrier is None else 1
+        barrier = 0 if self.cut.barrier is None else 1
         return max(out.sent - out.stable, own) + len(self._private.letters) + barrier
 
     def held(self) -> int:
@@ -497,7 +495,7 @@ class ViewSession:
 
     def are_own_stable(self, message: int, copies: int) -> bool:
         """Whether own messages of this view up to this number are k-stable."""
-        if self.barrier is not None and self.barrier[0] <= message:
+        if self.cut.barrier is not None and self.cut.barrier[0] <= message:
             return False
         if any(letter.number <= message for letter in self._private.letters):
             return False
@@ -518,7 +516,7 @@ class ViewSession:
         """The whole cut is here, and all agree on it: hand on what is no orphan, whether the application is ready or
         not, since the others wait for it; then the barriers. False while other groups have to come first."""
         self._delivery.closing = True
-        for packet in self.end.take_fetched():
+        for packet in self.cut.take_fetched():
             self._take_in(packet, self._read_order(packet), effects, now_ns)
         for rank, stream in enumerate(self.exchange.incoming):
             self._agreed.read(rank, stream.received)

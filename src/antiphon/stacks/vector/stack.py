@@ -1,14 +1,7 @@
-"""Stack `vector`: the ISIS protocols of 1991, composed.
+"""Stack `vector`: the ISIS protocols of 1991, composed. What all stacks have in common is in parts/membership/group.py.
 
-    application ──▶ PendingQueue ──▶ ViewSession (one per view) ──▶ application
-                                        ▲ freeze, cut, install
-                                     Membership
-
-A group lives through views, one session each; what was accepted and has not left goes over into the next. The session
-of the view before stays to answer members that are still catching up with its cut.
-
-Levels: all. Policies: `static`, the view given at the start for good; `primary`, the view changes by agreement of a
-majority of its members. The groups of one causality domain share a Crossing, which keeps them in order with each other.
+Levels: all. Policies: `static` and `primary`. The groups of one causality domain share a Crossing, which keeps them in
+order with each other.
 
 Limits: per sender `window_packets` packets, held back or kept for resending, and one half-received message; own
 messages wait within `pending_bytes_max`. A paused application consumes nothing, so every sender's window closes in
@@ -16,161 +9,90 @@ turn.
 """
 
 from random import Random
-from typing import Final, final
+from typing import final
 
-from antiphon.kernel.codec import DATA, MEMBERSHIP, REQUEST
 from antiphon.kernel.domain import EPOCHS
-from antiphon.kernel.effects import NEVER, Accepted, Effects, Ended, Installed, Writable
-from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
-from antiphon.kernel.identity import ProcessId, View, wire_id
+from antiphon.kernel.effects import NEVER, Effects, Ended
+from antiphon.kernel.errors import UsageError
+from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join
-from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, SAFE
+from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES
 from antiphon.kernel.options import Options
-from antiphon.parts.pending import PendingQueue
-from antiphon.stacks.vector.agreement import NORMAL, OUT
+from antiphon.parts.membership.agreement import OUT
+from antiphon.parts.membership.group import GroupMember
+from antiphon.parts.membership.membership import Membership
+from antiphon.parts.membership.messages import Proposal
+from antiphon.parts.membership.session import Session
 from antiphon.stacks.vector.crossing import Crossing
-from antiphon.stacks.vector.membership import Membership
-from antiphon.stacks.vector.messages import Chunks
-from antiphon.stacks.vector.session import ViewSession
-
-NAME: Final = "vector"
-LEVELS_OFFERED: Final = LEVEL_NAMES
-BARRIER_BYTES_MAX: Final = 16_384
-"""A barrier travels with the agreement on the view that it ends, so it should be short."""
-STATIC: Final = "static"
-PRIMARY: Final = "primary"
-POLICIES: Final = (STATIC, PRIMARY)
-_PROMISES: Final = ("creation", "duplication", "fifo", "causal", "total", "safe", "settled")
-_VIEW_PROMISES: Final = (
-    "view_agreement", "view_synchrony", "view_sending", "primary", "silence", "group_broadcast",
-)  # fmt: skip
-
-
-def promises(policy: str) -> tuple[str, ...]:
-    """The guarantees that a group with this policy can be held to."""
-    return (*_PROMISES, *_VIEW_PROMISES) if policy == PRIMARY else _PROMISES
+from antiphon.stacks.vector.session import ViewSession, members_max
 
 
 @final
-class Mark:
-    """A point in the life of one member of one group: what it had sent and delivered, and what it had accepted."""
-
-    __slots__ = ("accepted", "group", "known", "view_id")
-
-    def __init__(self, group: str, view_id: int, known: list[int], accepted: int) -> None:
-        self.group = group
-        self.view_id = view_id
-        self.known = known
-        self.accepted = accepted
-
-
-@final
-class VectorStack:
+class VectorStack(GroupMember):
     """One member of one group."""
 
-    __slots__ = (
-        "_chunks",
-        "_flush_at_ns",
-        "_letters_seen",
-        "_membership",
-        "_options",
-        "_paused",
-        "_pending",
-        "_previous",
-        "_process",
-        "_random",
-        "_session",
-        "crossing",
-        "excluded",
-        "group",
-        "group_id",
-        "over",
-    )
+    __slots__ = ("_flush_at_ns", "_letters_seen", "_random", "_view_session", "crossing")
 
     def __init__(self, join: Join, process: ProcessId, crossing: Crossing, random: Random, options: Options) -> None:
-        self.group = join.group
-        self.group_id = wire_id(join.group)
-        self._process = process
-        self._random = random
-        self._options = options
+        super().__init__(join, process, options)
         self.crossing = crossing
-        self.over = False
-        """This process is no longer a member…"""
-        self.excluded = False
-        """…and it was the others that ended it."""
-        self._pending = PendingQueue(options)
+        self._random = random
         self._letters_seen: dict[ProcessId, int] = {}
-        self._chunks = Chunks()
         self._flush_at_ns = NEVER
-        self._paused = False
-        self._session: ViewSession | None = None
-        self._previous: ViewSession | None = None
-        self._membership: Membership | None = None
-        if join.policy not in POLICIES:
-            raise UsageError(f"there is no policy {join.policy!r}; choose one of: {', '.join(POLICIES)}")
-        if join.view is not None:
-            self._session = self._make_session(join.view)
-        elif join.policy == STATIC or not join.contacts:
-            raise UsageError(f"to join group {join.group!r}, name its first view, or contacts and the policy `primary`")
-        if join.policy == PRIMARY:
-            self._membership = Membership(join.group, self.group_id, process, join.address, options)
+        self._view_session: ViewSession | None = None
+        """The session, by its own name."""
+        self._found(join, members_max(options))
 
-    def _make_session(self, view: View, epoch: int = 0) -> ViewSession:
-        return ViewSession(
+    def _make_session(self, view: View, epoch: int) -> Session:
+        session = ViewSession(
             self.group, self._process, view, self._pending, self.crossing, self._letters_seen, self._random,
             self._options, epoch,
         )  # fmt: skip
+        self._view_session = session
+        return session
 
-    def start(self, contacts: tuple[str, ...], effects: Effects, now_ns: int) -> None:
-        """Begin, in the first view or outside."""
-        session = self._session
-        if session is not None:
-            effects.events.append(Installed(self.group, session.view, session.view.members))
-            self._flush_at_ns = now_ns + self._options.time_life_ns // 2
-            self.crossing.enter(self.group_id, session.time, self._pending)
-            if self._membership is not None:
-                self._membership.begin(session.view, session, effects, now_ns)
-        elif self._membership is not None:
-            self.crossing.enter(self.group_id, None, self._pending)
-            self._membership.ask_to_join(contacts, now_ns)
-
-    # ---- the application's side ------------------------------------------------------------------------------------
-
-    def send(
-        self, payloads: list[bytes], level: int, destination: ProcessId | None, effects: Effects, now_ns: int
-    ) -> None:
-        """Accept messages; `finish` puts on the wire what may leave."""
+    def _check_send(self, level: int, destination: ProcessId | None) -> None:
         if destination is not None and level != CAUSAL:
             raise UsageError(f"a message to one member is `causal`; {LEVEL_NAMES[level]!r} is for multicasts")
-        self._check_member()
-        if self._membership is not None:
-            self._membership.notice_time(effects, now_ns)
-        for payload in payloads:
-            if len(payload) > self._options.message_bytes_max:
-                raise MessageTooLargeError(len(payload), self._options.message_bytes_max)
-        count = self._pending.accept(payloads, level, destination, False, self.crossing.ticket())
-        if count:
-            effects.events.append(Accepted(self.group, count))
 
-    def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> None:
-        """Accept a barrier; it ends the view when its turn comes."""
-        if self._membership is None:
-            raise UsageError(f"a barrier ends a view, and that of group {self.group!r} is static; join with `primary`")
-        self._check_member()
-        if len(payload) > BARRIER_BYTES_MAX:
-            raise MessageTooLargeError(len(payload), BARRIER_BYTES_MAX)
-        self._membership.notice_time(effects, now_ns)
-        if self._pending.accept([payload], SAFE, None, True, self.crossing.ticket()):
-            effects.events.append(Accepted(self.group, 1))
+    # ---- in and out of views, beside other groups ------------------------------------------------------------------
 
-    def _check_member(self) -> None:
-        if self.over:
-            raise UsageError(f"{self._process} is no longer a member of group {self.group!r}")
+    def _ticket(self) -> int:
+        return self.crossing.ticket()
 
-    def leave(self, now_ns: int) -> None:
-        if self._membership is None:
-            raise UsageError(f"the view of group {self.group!r} is static: nobody can leave it; join with `primary`")
-        self._membership.leave(now_ns)
+    def _entered(self, old: Session | None, proposal: Proposal | None, joined: bool, now_ns: int) -> None:
+        session = self._view_session
+        if session is None:
+            self.crossing.enter(self.group_id, None, self._pending)
+            return
+        for gone in [process for process in self._letters_seen if session.view.rank(process) < 0]:
+            del self._letters_seen[gone]
+        self._flush_at_ns = now_ns + self._options.time_life_ns // 2
+        self.crossing.enter(self.group_id, session.time, self._pending, joined)
+        if old is not None:
+            assert isinstance(old, ViewSession)
+            assert proposal is not None
+            if proposal.epoch > old.time.epoch:
+                self.crossing.raised()
+            if self.crossing.busy_group == self.group_id:
+                self.crossing.busy_group = 0
+            session.follow(old, now_ns)
+
+    def _gone(self) -> None:
+        self.crossing.leave(self.group_id)
+
+    def _may_enter(self, view: View) -> bool:
+        return self.crossing.may_enter(self.group_id, view.id)
+
+    def _stalled(self) -> None:
+        self.crossing.stall(self.group_id)
+
+    def _ask_for_flush(self, session: Session, membership: Membership, now_ns: int) -> None:
+        end = session.end
+        if self.crossing.domain.rule == EPOCHS:
+            end.epoch_wish = max(end.epoch_wish, self.crossing.epoch_wanted(self.group_id, False))
+        if end.barrier is not None or end.epoch_wish:
+            membership.wish_flush(now_ns)
 
     def expel(self, effects: Effects) -> None:
         """This process was excluded from another group of the domain: its life is over in all of them."""
@@ -179,78 +101,8 @@ class VectorStack:
             effects.events.append(Ended(self.group, True))
             self._end(effects)
 
-    def pause(self) -> None:
-        self._paused = True
-        if self._session is not None:
-            self._session.pause()
-
-    def resume(self, effects: Effects, now_ns: int) -> None:
-        self._paused = False
-        if self._membership is not None:
-            self._membership.notice_time(effects, now_ns)
-        if self._session is not None:
-            self._session.resume(effects, now_ns)
-
-    # ---- the network's side ----------------------------------------------------------------------------------------
-
-    def receive(
-        self, kind: int, tag: int, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int
-    ) -> None:
-        """One packet for this group. Raises MalformedError, before anything has changed."""
-        membership = self._membership
-        if self.over:
-            self._receive_after_the_end(kind, flags, data, effects)
-            return
-        if membership is not None:
-            membership.notice_time(effects, now_ns)
-        if kind == MEMBERSHIP and membership is not None:
-            message = self._chunks.take(flags, data)
-            if message is not None:
-                membership.receive(message, effects, now_ns)
-        elif self._session is not None and tag == self._session.tag:
-            self._session.receive(kind, sender, flags, level, data, effects, now_ns)
-            if membership is not None and kind != DATA:
-                # Data may be somebody else's copy; status and requests come from the member itself.
-                membership.heard(sender, now_ns)
-        elif self._previous is not None and tag == self._previous.tag and membership is not None:
-            self._receive_late(self._previous, membership, kind, sender, data, effects, now_ns)
-        else:
-            raise MalformedError("view")
-
-    def _receive_after_the_end(self, kind: int, flags: int, data: bytes, effects: Effects) -> None:
-        if self._membership is None or self.excluded or kind != MEMBERSHIP:
-            raise MalformedError("group")
-        message = self._chunks.take(flags, data)
-        if message is not None:
-            self._membership.answer_after_leaving(message, effects)
-
-    def _receive_late(
-        self,
-        previous: ViewSession,
-        membership: Membership,
-        kind: int,
-        sender: int,
-        data: bytes,
-        effects: Effects,
-        now_ns: int,
-    ) -> None:
-        """A packet of the view before: its sender has yet to install this one, and may lack packets of the cut."""
-        if sender >= len(previous.view.members):
-            raise MalformedError("rank")
-        if kind == REQUEST:
-            previous.exchange.take_request(data, sender, now_ns)
-            previous.collect(effects)
-        membership.answer_old_packet(previous.view.members[sender], effects)
-
-    # ---- the end of a step -----------------------------------------------------------------------------------------
-
     def tick(self, effects: Effects, now_ns: int) -> None:
-        if self._membership is not None:
-            self._membership.notice_time(effects, now_ns)
-        if self._session is not None and self._session.deadline_ns() <= now_ns:
-            self._session.tick(now_ns)
-        if self._membership is not None and self._membership.deadline_ns() <= now_ns:
-            self._membership.tick(effects, now_ns)
+        super().tick(effects, now_ns)
         if now_ns >= self._flush_at_ns:
             self._flush_in_time(now_ns)
 
@@ -263,22 +115,8 @@ class VectorStack:
         if any(self._session.known()):
             self._membership.wish_flush(now_ns)
 
-    def finish(self, effects: Effects, now_ns: int) -> None:
-        """Send what may leave, change the view if it is time, then collect what is to be transmitted."""
-        if self.over:
-            return
-        membership = self._membership
-        if self._session is not None:
-            self._session.finish(effects, now_ns)
-            if membership is not None:
-                self._ask_for_flush(self._session, membership, now_ns)
-        if membership is not None:
-            membership.progress(effects, now_ns)
-            self._change(membership, effects, now_ns)
-        if self._session is not None:
-            self._session.collect(effects)
-        if self._pending.take_writable():
-            effects.events.append(Writable(self.group))
+    def deadline_ns(self) -> int:
+        return NEVER if self.over else min(self._flush_at_ns, super().deadline_ns())
 
     def collect(self, effects: Effects) -> None:
         """What another group has made this one send."""
@@ -287,142 +125,23 @@ class VectorStack:
 
     def waits(self) -> bool:
         """Whether something here may have to wait for another group of the domain."""
-        if self.over or self._session is None:
+        session = self._view_session
+        if self.over or session is None:
             return False
-        if self._session.waits() or self._pending.has_pending() or self.crossing.domain.rule == EPOCHS:
+        if session.waits() or self._pending.has_pending() or self.crossing.domain.rule == EPOCHS:
             return True
         return self._membership is not None and self._membership.decided is not None
 
     def nudge(self, effects: Effects, now_ns: int) -> bool:
         """Something happened in another group of the domain; whether that changed anything here."""
-        if self.over or self._session is None:
+        session = self._view_session
+        if self.over or session is None:
             return False
         events = len(effects.events)
-        self._session.nudge(effects, now_ns)
+        session.nudge(effects, now_ns)
         if self._membership is not None:
-            self._ask_for_flush(self._session, self._membership, now_ns)
+            self._ask_for_flush(session, self._membership, now_ns)
             self._change(self._membership, effects, now_ns)
-        self._session.collect(effects)
+        if self._session is not None:
+            self._session.collect(effects)
         return len(effects.events) != events
-
-    def _ask_for_flush(self, session: ViewSession, membership: Membership, now_ns: int) -> None:
-        if self.crossing.domain.rule == EPOCHS:
-            session.epoch_wish = max(session.epoch_wish, self.crossing.epoch_wanted(self.group_id, False))
-        if session.barrier is not None or session.epoch_wish:
-            membership.wish_flush(now_ns)
-
-    def _change(self, membership: Membership, effects: Effects, now_ns: int) -> None:
-        """Go over into the next view, or out, if it is time."""
-        if membership.is_stalled():
-            self.crossing.stall(self.group_id)
-        session = self._session
-        if membership.parted_by is not None and session is not None:
-            if session.end.is_complete():
-                session.finish_cut(membership.parted_by.barriers, effects, now_ns)
-            membership.parted_by = None
-        elif membership.decided is not None and session is None and not self._may_enter(membership.decided.view):
-            membership.phase = OUT
-            effects.events.append(Ended(self.group, True))
-        elif membership.ready() and self._finish_view(membership, effects, now_ns):
-            self._install(membership, effects, now_ns)
-        if membership.phase == OUT:
-            self._end(effects)
-
-    def _may_enter(self, view: View) -> bool:
-        return self.crossing.may_enter(self.group_id, view.id)
-
-    def _end(self, effects: Effects) -> None:
-        self.over = True
-        for event in effects.events:
-            if isinstance(event, Ended) and event.group == self.group:
-                self.excluded = event.excluded
-        self.crossing.leave(self.group_id)
-
-    def _finish_view(self, membership: Membership, effects: Effects, now_ns: int) -> bool:
-        """Deliver what is left of the view, if there is one; false while other groups have to come first."""
-        assert membership.decided is not None
-        return self._session is None or self._session.finish_cut(membership.decided.barriers, effects, now_ns)
-
-    def _install(self, membership: Membership, effects: Effects, now_ns: int) -> None:
-        proposal = membership.decided
-        assert proposal is not None
-        old = self._session
-        before: tuple[ProcessId, ...] = ()
-        session = self._make_session(proposal.view, proposal.epoch)
-        if old is not None:
-            old.collect(effects)
-            before = old.view.members
-        self._previous = old
-        self._session = session
-        self._pending.restart_message()
-        joined = tuple(member for member in proposal.view.members if member not in before)
-        effects.events.append(
-            Installed(
-                self.group,
-                proposal.view,
-                joined,
-                tuple(before[rank] for rank in proposal.left) if before else (),
-                tuple(before[rank] for rank in proposal.failed) if before else (),
-            )
-        )
-        for gone in [process for process in self._letters_seen if proposal.view.rank(process) < 0]:
-            del self._letters_seen[gone]
-        self.crossing.enter(self.group_id, session.time, self._pending, bool(joined))
-        if old is not None:
-            if proposal.epoch > old.time.epoch:
-                self.crossing.raised()
-            if self.crossing.busy_group == self.group_id:
-                self.crossing.busy_group = 0
-            session.follow(old, now_ns)
-        self._flush_at_ns = now_ns + self._options.time_life_ns // 2
-        membership.begin(proposal.view, session, effects, now_ns)
-        if self._paused:
-            session.pause()
-        session.finish(effects, now_ns)
-
-    def deadline_ns(self) -> int:
-        if self.over:
-            return NEVER
-        deadline_ns = self._flush_at_ns
-        if self._session is not None:
-            deadline_ns = min(deadline_ns, self._session.deadline_ns())
-        if self._membership is not None:
-            deadline_ns = min(deadline_ns, self._membership.deadline_ns())
-        return deadline_ns
-
-    def outstanding(self) -> int:
-        """Own messages not yet in packets, and own packets not yet stable or not yet delivered here."""
-        in_view = 0 if self._session is None else self._session.outstanding()
-        return self._pending.messages() + in_view
-
-    def held(self) -> int:
-        """Packets and private messages of others that wait here for their place."""
-        return 0 if self._session is None or self.over else self._session.held()
-
-    def phase(self) -> int:
-        """The phase of the membership; a group that keeps its view is always in the same one."""
-        return NORMAL if self._membership is None else self._membership.phase
-
-    def mark(self) -> Mark:
-        """All that was sent or delivered here until now."""
-        session = self._session
-        if session is None:
-            return Mark(self.group, 0, [], self._pending.accepted)
-        return Mark(self.group, session.view.id, session.known(), self._pending.accepted)
-
-    def is_stable(self, mark: Mark, copies: int) -> bool:
-        """Whether all that the mark stands for is at so many members beside its sender; 0: at all of them."""
-        session = self._session
-        if self.over:
-            return True
-        if session is None or self._pending.next_message() <= mark.accepted:
-            return False
-        if session.view.id == mark.view_id and not session.is_stable(mark.known, copies):
-            return False
-        return session.are_own_stable(mark.accepted, copies)
-
-    def statistics(self) -> dict[str, int]:
-        result = {"messages_accepted": self._pending.accepted, "pending_bytes": self._pending.pending_bytes}
-        if self._session is not None:
-            result.update(self._session.statistics())
-        return result

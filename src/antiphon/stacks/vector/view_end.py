@@ -11,25 +11,22 @@ from typing import final
 
 from antiphon.kernel.errors import MalformedError
 from antiphon.parts.exchange import Exchange
+from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.packet import DataPacket
 from antiphon.parts.ranges import Ranges
 
 
 @final
-class ViewEnd:
+class PacketEnd(ViewEnd):
     """The end of one view, at one member."""
 
-    __slots__ = ("_cut", "_exchange", "_members", "frozen")
+    __slots__ = ("_cut", "_exchange", "_members")
 
-    def __init__(self, exchange: Exchange, members: int) -> None:
+    def __init__(self, exchange: Exchange, members: int, epoch: int) -> None:
+        super().__init__(epoch)
         self._exchange = exchange
         self._members = members
         self._cut: list[Ranges] | None = None
-        self.frozen = False
-
-    def freeze(self) -> None:
-        """Send no more, take in no more."""
-        self.frozen = True
 
     def holdings(self) -> list[Ranges]:
         """The packets of each member that have come in here, or that I have sent."""

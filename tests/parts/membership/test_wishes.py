@@ -1,8 +1,8 @@
 """Wishes: bounded, fulfilled by the view that they led to, and no way back for who is gone."""
 
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.stacks.vector.messages import Proposal
-from antiphon.stacks.vector.wishes import Wishes
+from antiphon.parts.membership.messages import Proposal
+from antiphon.parts.membership.wishes import Wishes
 
 A, B, C = (ProcessId(name) for name in "abc")
 VIEW = View(1, (A, B, C), ("A", "B", "C"))

@@ -9,7 +9,7 @@ newcomer.
 from typing import Final, final
 
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.stacks.vector.messages import Life, Proposal
+from antiphon.parts.membership.messages import Life, Proposal
 
 _JOINERS_MAX: Final = 200
 _GONE_MAX: Final = 1000

@@ -3,9 +3,9 @@
 from typing import Final, final
 
 from antiphon.kernel.identity import ProcessId, View
+from antiphon.parts.membership.messages import BarrierBody, Message, Proposal
+from antiphon.parts.membership.wishes import Wishes
 from antiphon.parts.ranges import Ranges
-from antiphon.stacks.vector.messages import BarrierBody, Message, Proposal
-from antiphon.stacks.vector.wishes import Wishes
 
 _STEP: Final = 1 << 16
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from antiphon.kernel.codec import HEADER_SIZE, MEMBERSHIP, seal, unseal
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
+from antiphon.parts.membership.messages import CHUNK, PROPOSE, STATE, Chunks, Message, Proposal, decode
 from antiphon.parts.ranges import Ranges
-from antiphon.stacks.vector.messages import CHUNK, PROPOSE, STATE, Chunks, Message, Proposal, decode
 
 PACKET_BYTES_MAX = 600
 

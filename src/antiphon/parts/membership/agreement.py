@@ -28,13 +28,13 @@ from antiphon.kernel.effects import NEVER, Effects, Stalled
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
+from antiphon.parts.membership import messages
+from antiphon.parts.membership.messages import Message, Proposal
+from antiphon.parts.membership.post import Post
+from antiphon.parts.membership.rounds import Round, is_quorum, round_after
+from antiphon.parts.membership.session import ViewEnd
+from antiphon.parts.membership.wishes import Wishes
 from antiphon.parts.suspicion import Suspicion
-from antiphon.stacks.vector import messages
-from antiphon.stacks.vector.messages import Message, Proposal
-from antiphon.stacks.vector.post import Post
-from antiphon.stacks.vector.rounds import Round, is_quorum, round_after
-from antiphon.stacks.vector.session import ViewSession, members_max
-from antiphon.stacks.vector.wishes import Wishes
 
 JOINING: Final = 0
 NORMAL: Final = 1
@@ -49,10 +49,13 @@ class Agreement:
     """One member's part in the agreement. Who is in a group, and why that changes, is for Membership, which this is the
     lower half of."""
 
-    def __init__(self, group: str, group_id: int, process: ProcessId, address: str, options: Options) -> None:
+    def __init__(
+        self, group: str, group_id: int, process: ProcessId, address: str, options: Options, members_max: int
+    ) -> None:
         self._group = group
         self._process = process
         self._options = options
+        self._members_max = members_max
         self._post = Post(group, group_id, process, address, options)
         self._wishes = Wishes()
         self._present: set[int] = set()
@@ -61,7 +64,7 @@ class Agreement:
         self.phase = JOINING
         self.decided: Proposal | None = None
         self._view = View(0, ())
-        self._session: ViewSession | None = None
+        self._end_of_view: ViewEnd | None = None
         self._me = -1
         self._suspicion = Suspicion(0, 0, 0, options)
         self._round: Round | None = None
@@ -74,12 +77,12 @@ class Agreement:
         self._coordinator: ProcessId | None = None
         self._stalled = False
 
-    def _begin(self, view: View, session: ViewSession, now_ns: int) -> None:
+    def _begin(self, view: View, end: ViewEnd, now_ns: int) -> None:
         """A view is installed: nothing is agreed on yet about the one after it."""
         self._view = view
         self._post.view_id = view.id
         self._present = set()
-        self._session = session
+        self._end_of_view = end
         self._me = view.rank(self._process)
         self._suspicion = Suspicion(len(view.members), self._me, now_ns, self._options)
         self._round = None
@@ -122,20 +125,20 @@ class Agreement:
         self._promised = round
         self._coordinator = coordinator
         self.phase = FLUSHING
-        assert self._session is not None
-        self._session.end.freeze()
+        assert self._end_of_view is not None
+        self._end_of_view.freeze()
 
     def _state(self, round: int) -> Message:
-        assert self._session is not None
-        barrier = self._session.barrier
+        assert self._end_of_view is not None
+        barrier = self._end_of_view.barrier
         return self._post.message(
             messages.STATE,
             round=round,
             accepted_round=self._accepted_round,
             accepted=self._accepted,
-            holdings=self._session.end.holdings(),
+            holdings=self._end_of_view.holdings(),
             barriers=[] if barrier is None else [(self._me, *barrier)],
-            epoch=max(self._session.time.epoch, self._session.epoch_wish),
+            epoch=max(self._end_of_view.epoch, self._end_of_view.epoch_wish),
         )
 
     def _receive_state(self, message: Message, rank: int, effects: Effects, now_ns: int) -> None:
@@ -144,8 +147,8 @@ class Agreement:
             self._outbid = max(self._outbid, message.round)
         if current is None or current.number != message.round or current.proposal is not None:
             return
-        assert self._session is not None
-        if not self._session.end.is_genuine(message.holdings):
+        assert self._end_of_view is not None
+        if not self._end_of_view.is_genuine(message.holdings):
             raise MalformedError("membership")
         current.states[rank] = message
         self._try_propose(effects, now_ns)
@@ -164,10 +167,10 @@ class Agreement:
 
     def _check(self, proposal: Proposal | None) -> None:
         members = len(self._view.members)
-        assert self._session is not None
-        if proposal is None or proposal.view.id != self._view.id + 1 or not self._session.end.is_genuine(proposal.cut):
+        assert self._end_of_view is not None
+        if proposal is None or proposal.view.id != self._view.id + 1 or not self._end_of_view.is_genuine(proposal.cut):
             raise MalformedError("membership")
-        if len(proposal.view.members) > members_max(self._options):
+        if len(proposal.view.members) > self._members_max:
             raise MalformedError("membership")
         barriers = [rank for rank, _, _ in proposal.barriers]
         for rank in (*proposal.sources, *proposal.left, *proposal.failed, *barriers):
@@ -179,11 +182,11 @@ class Agreement:
         the last copy of a packet may be gone by now, and then the proposal leads nowhere."""
         self._proposed_round = round
         self._proposed = proposal
-        assert self._session is not None
-        self._session.end.close_at(proposal.cut, proposal.sources, now_ns)
+        assert self._end_of_view is not None
+        self._end_of_view.close_at(proposal.cut, proposal.sources, now_ns)
 
     def _done(self) -> bool:
-        return self._session is not None and self._session.end.is_complete()
+        return self._end_of_view is not None and self._end_of_view.is_complete()
 
     def progress(self, effects: Effects, now_ns: int) -> None:
         """At the end of a step: the cut may have become complete."""

@@ -5,10 +5,10 @@ from itertools import combinations
 import pytest
 
 from antiphon.kernel.identity import ProcessId, View
+from antiphon.parts.membership.messages import STATE, Message, Proposal
+from antiphon.parts.membership.rounds import Round, is_quorum, round_after
+from antiphon.parts.membership.wishes import Wishes
 from antiphon.parts.ranges import Ranges
-from antiphon.stacks.vector.messages import STATE, Message, Proposal
-from antiphon.stacks.vector.rounds import Round, is_quorum, round_after
-from antiphon.stacks.vector.wishes import Wishes
 
 VIEW = View(4, tuple(ProcessId(name) for name in "abcd"), tuple("ABCD"))
 

@@ -5,8 +5,8 @@ from typing import final
 from antiphon.kernel.effects import Effects, Transmit
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
+from antiphon.parts.membership.messages import BarrierBody, Message, Proposal
 from antiphon.parts.ranges import Ranges
-from antiphon.stacks.vector.messages import BarrierBody, Message, Proposal
 
 
 @final

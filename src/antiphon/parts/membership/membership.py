@@ -7,8 +7,8 @@ Without a majority the members stall, say so, and go on asking; when they hear e
 given up meanwhile is told that it is outdated when it speaks up.
 
 A view also ends without a change of members: for barriers, which their senders' STATEs bring into the proposal, and
-which are delivered where the views meet; or for an epoch (crossing.py). The paper counts these as minor views; here
-they are views like any other, with the same members.
+which are delivered where the views meet; or for an epoch (stacks/vector/crossing.py). The paper counts these as minor
+views; here they are views like any other, with the same members.
 
 Deviations from 5.5: members report what they hold instead of sending it, and fetch what they lack from whoever has
 it, so a cut costs what is really missing. No view is skipped. An outside view server is not needed.
@@ -20,10 +20,10 @@ from antiphon.kernel.effects import NEVER, Effects, Ended, Suspected
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
-from antiphon.stacks.vector import messages
-from antiphon.stacks.vector.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING, Agreement
-from antiphon.stacks.vector.messages import Message, Proposal
-from antiphon.stacks.vector.session import ViewSession, members_max
+from antiphon.parts.membership import messages
+from antiphon.parts.membership.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING, Agreement
+from antiphon.parts.membership.messages import Message, Proposal
+from antiphon.parts.membership.session import ViewEnd
 
 _VOUCHERS: Final = 5
 """How many others are asked whether they hear a member that is silent here."""
@@ -37,8 +37,10 @@ class Membership(Agreement):
     so, it installs the view and calls `begin`.
     """
 
-    def __init__(self, group: str, group_id: int, process: ProcessId, address: str, options: Options) -> None:
-        super().__init__(group, group_id, process, address, options)
+    def __init__(
+        self, group: str, group_id: int, process: ProcessId, address: str, options: Options, members_max: int
+    ) -> None:
+        super().__init__(group, group_id, process, address, options, members_max)
         self._address = address
         self._contacts: tuple[str, ...] = ()
         self._ask_at_ns = NEVER
@@ -74,9 +76,9 @@ class Membership(Agreement):
             self._ask_at_ns = min(self._ask_at_ns, now_ns)
             self._want_change(now_ns)
 
-    def begin(self, view: View, session: ViewSession, effects: Effects, now_ns: int) -> None:
+    def begin(self, view: View, end: ViewEnd, effects: Effects, now_ns: int) -> None:
         """The view is installed."""
-        self._begin(view, session, now_ns)
+        self._begin(view, end, now_ns)
         self._last_step_ns = now_ns
         self._told = set()
         self._wishes.installed(view)
@@ -196,7 +198,7 @@ class Membership(Agreement):
                 self._suspicion.suspects.add(rank)  # its successor is here
             elif member.name == message.sender.name:
                 return  # an earlier life of a member
-        room = members_max(self._options) - len(self._view.members)
+        room = self._members_max - len(self._view.members)
         if not self._wishes.let_in(message.sender, message.address, room):
             return  # it will ask again
         self._want_change(now_ns + self._options.gather_ns)
@@ -213,7 +215,7 @@ class Membership(Agreement):
         if proposal is None or self.decided is not None:
             return
         if self.phase == JOINING:
-            if proposal.view.rank(self._process) >= 0 and len(proposal.view.members) <= members_max(self._options):
+            if proposal.view.rank(self._process) >= 0 and len(proposal.view.members) <= self._members_max:
                 self.decided = proposal
                 self._wishes.remember(proposal)
                 # Others who join with me may not have heard, and whoever let us in may be gone.
@@ -234,9 +236,9 @@ class Membership(Agreement):
         """This proposal is what comes after the view."""
         self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=proposal))
         self._wishes.decided(self._view, proposal)
-        assert self._session is not None
+        assert self._end_of_view is not None
         if self._proposed is not proposal:
-            self._session.end.close_at(proposal.cut, proposal.sources, now_ns)
+            self._end_of_view.close_at(proposal.cut, proposal.sources, now_ns)
         if proposal.view.rank(self._process) < 0:
             self._part(proposal, effects, now_ns)
             return

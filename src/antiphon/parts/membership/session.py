@@ -1,0 +1,119 @@
+"""What membership asks of one view of one group, as one member lives through it; each stack has its own.
+
+A view ends in four steps. `freeze`: nothing more is sent or taken in, so what `holdings` says stays true. `close_at`: a
+cut is proposed, and what is missing of it here is fetched and set aside. `is_complete`: the whole of it is here.
+`finish_cut`: it is decided, and what remains is delivered. Between the second and the fourth another cut may take the
+place of the first; so nothing that was fetched may be delivered before the last.
+"""
+
+from antiphon.kernel.effects import Effects
+from antiphon.kernel.identity import View
+from antiphon.parts.membership.messages import BarrierBody
+from antiphon.parts.ranges import Ranges
+
+
+class ViewEnd:
+    """How one view ends for one member: which packets still count."""
+
+    __slots__ = ("barrier", "epoch", "epoch_wish", "frozen")
+
+    def __init__(self, epoch: int) -> None:
+        self.frozen = False
+        self.barrier: tuple[int, bytes] | None = None
+        """The own barrier that this view must end with: number and payload."""
+        self.epoch = epoch
+        """Of the view; see stacks/vector/crossing.py, and 0 where nothing crosses from group to group."""
+        self.epoch_wish = 0
+        """The epoch that a message which waits here wants the group to be in."""
+
+    def freeze(self) -> None:
+        """Send no more, take in no more."""
+        self.frozen = True
+
+    def holdings(self) -> list[Ranges]:
+        """The packets of each member that have come in here, or that I have sent."""
+        raise NotImplementedError
+
+    def is_genuine(self, holdings: list[Ranges]) -> bool:
+        """Whether members of this view can hold these packets."""
+        raise NotImplementedError
+
+    def close_at(self, cut: list[Ranges], sources: list[int], now_ns: int) -> None:
+        """The view may end with these packets; the members with ranks `sources` hold them between them."""
+        raise NotImplementedError
+
+    def is_complete(self) -> bool:
+        """Whether a cut is known and the whole of it is here."""
+        raise NotImplementedError
+
+
+class Session:
+    """One member in one view."""
+
+    __slots__ = ("end", "tag", "view")
+
+    def __init__(self, view: View, tag: int, end: ViewEnd) -> None:
+        self.view = view
+        self.tag = tag
+        """What packets of this view are known by."""
+        self.end = end
+
+    def pause(self) -> None:
+        """Deliver nothing until `resume`."""
+        raise NotImplementedError
+
+    def resume(self, effects: Effects, now_ns: int) -> None:
+        """Hand on what has gathered meanwhile."""
+        raise NotImplementedError
+
+    def receive(
+        self, kind: int, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int
+    ) -> None:
+        """One packet of this view. Raises MalformedError, before anything has changed."""
+        raise NotImplementedError
+
+    def answer_late(self, kind: int, sender: int, data: bytes, effects: Effects, now_ns: int) -> None:
+        """The view is over here, but not for this member: it may lack packets of the cut. Raises MalformedError."""
+        raise NotImplementedError
+
+    def deadline_ns(self) -> int:
+        raise NotImplementedError
+
+    def tick(self, effects: Effects, now_ns: int) -> None:
+        raise NotImplementedError
+
+    def finish(self, effects: Effects, now_ns: int) -> None:
+        """At the end of a step: deliver what may be delivered now, send what may leave."""
+        raise NotImplementedError
+
+    def collect(self, effects: Effects) -> None:
+        """What is to be transmitted."""
+        raise NotImplementedError
+
+    def finish_cut(self, barriers: list[BarrierBody], effects: Effects, now_ns: int) -> bool:
+        """The whole cut is here, and all agree on it: hand on what is left of the view, then the barriers. False while
+        other groups have to come first."""
+        raise NotImplementedError
+
+    def outstanding(self) -> int:
+        """Own packets not yet stable or not yet delivered here."""
+        raise NotImplementedError
+
+    def held(self) -> int:
+        """Packets of others that are held back here."""
+        raise NotImplementedError
+
+    def known(self) -> list[int]:
+        """By rank, the packets that happened here before whatever is sent next."""
+        raise NotImplementedError
+
+    def is_stable(self, known: list[int], copies: int) -> bool:
+        """Whether these packets, by rank, are at so many members beside their sender; 0: at all."""
+        raise NotImplementedError
+
+    def are_own_stable(self, message: int, copies: int) -> bool:
+        """Whether own messages of this view up to this number are at so many other members; 0: at all."""
+        raise NotImplementedError
+
+    def statistics(self) -> dict[str, int]:
+        raise NotImplementedError

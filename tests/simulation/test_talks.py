@@ -1,0 +1,30 @@
+"""A sample of conversations with all faults, and seeds that once failed."""
+
+import pytest
+
+from tests.simulation.talks import run_seed
+
+ONCE_FAILED = {
+    1: "a first message brought back the whole graph, once for each path",
+    6: "two who came back waited for each other to vouch for what each had said before",
+    10: "an answer was used up by what the asker had already, as its leaves did not tell",
+    77: "who had come back could not acknowledge, since it had nothing more to say again",
+    313: "a checkpoint named a message that nobody else had",
+    378: "a program had acted on a message of its own that was lost with it",
+}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_conversation_keeps_what_it_promises(seed: int) -> None:
+    outcome = run_seed(seed)
+    assert outcome.problems == ()
+    assert outcome.committed > 0
+
+
+@pytest.mark.parametrize("seed", ONCE_FAILED)
+def test_what_once_failed(seed: int) -> None:
+    assert run_seed(seed).problems == ()
+
+
+def test_a_seed_decides_everything() -> None:
+    assert run_seed(9) == run_seed(9)
