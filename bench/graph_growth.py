@@ -4,11 +4,11 @@
     python -m bench.graph_growth --out bench/results          also writes graph_growth.json and two plots
 
 One host of a conversation: each message is attached to its image and taken into its participant's view, and that is
-what is timed; garbage collection is part of it. Each case runs in a process of its own, up to a million messages of 64
-bytes:
+what is timed. Each case runs in a process of its own, up to a million messages of 64 bytes:
 
-    freed    bodies are dropped when stable, nodes beyond a threshold of THRESHOLD a participant are freed
-    kept     no node is freed; bodies are dropped when stable
+    freed        bodies are dropped when stable, nodes beyond a threshold of THRESHOLD a participant are freed
+    kept         no node is freed; bodies are dropped when stable; Python's garbage collector is off
+    collected    the same with the collector on, which from time to time walks through all that is kept
 
 Talks, which decide how many immediate predecessors a message has:
 
@@ -16,8 +16,8 @@ Talks, which decide how many immediate predecessors a message has:
     random     each receives what it has not seen at random times: some predecessors
     together   all send, all receive, all send: as many predecessors as participants
 
-The cost at a size is the mean over all messages between the next smaller size and this one, in processor time. Memory
-is what the process has grown by, per node that is held.
+The cost at a size is that of the messages between the next smaller size and this one, in processor time: the median of
+pieces of a thousand, or, with the collector, their mean. Memory is what the process has grown by, per node held.
 """
 
 import argparse
@@ -45,7 +45,7 @@ THRESHOLD: Final = 64
 BODY: Final = b"x" * 64
 BLOCK: Final = 1_000
 TALKS: Final = ("token", "random", "together")
-KINDS: Final = ("freed", "kept")
+KINDS: Final = ("freed", "kept", "collected")
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 Message = tuple[int, int, list[Mid]]
@@ -143,6 +143,8 @@ def measure_case(name: str, kind: str, participants: int, count: int) -> dict[st
     graph = MessageGraph(participants)
     view = GraphView(graph)
     gc.collect()
+    if kind == "kept":
+        gc.disable()
     before_bytes = resident_bytes()
     ends: list[int] = []
     taken_ns: list[int] = []
@@ -155,6 +157,7 @@ def measure_case(name: str, kind: str, participants: int, count: int) -> dict[st
             taken_ns.append(took_ns)
             ends.append(view.count - ready)
         piece = later(first, graph.last, view.leaves()[0].mid(), name)
+    gc.enable()
     return {
         "ends": ends,
         "taken_ns": taken_ns,
@@ -165,15 +168,15 @@ def measure_case(name: str, kind: str, participants: int, count: int) -> dict[st
     }
 
 
-def cost_ns(ends: list[int], taken_ns: list[int], size: int) -> float:
+def cost_ns(ends: list[int], taken_ns: list[int], size: int, kind: str) -> float:
     """Per message, of those after the next smaller size and up to this one."""
     after = max((other for other in SIZES if other < size), default=0)
     chosen = [
-        (end - begin, taken)
+        taken / (end - begin)
         for begin, end, taken in zip([0, *ends], ends, taken_ns, strict=False)
         if after <= begin < size
     ]
-    return sum(taken for _, taken in chosen) / sum(messages for messages, _ in chosen)
+    return statistics.mean(chosen) if kind == "collected" else statistics.median(chosen)
 
 
 async def in_a_process(*words: object) -> dict[str, Any]:
@@ -228,7 +231,7 @@ def _note(
     key: tuple[str, str, int, int],
     found: dict[str, Any],
 ) -> None:
-    costs.setdefault(key, []).append(cost_ns(found["ends"], found["taken_ns"], key[3]))
+    costs.setdefault(key, []).append(cost_ns(found["ends"], found["taken_ns"], key[3], key[1]))
     if key[3] in (SIZES[-1], CROWD_MESSAGES):
         names = ("nodes", "bodies", "bytes_per_node", "predecessors")
         more[key] = {name: round(found[name], 1) for name in names}

@@ -27,8 +27,12 @@ def test_a_piece_is_said_again_with_numbers_raised() -> None:
 
 
 def test_the_cost_at_a_size_is_that_of_the_messages_since_the_size_before() -> None:
-    assert cost_ns([1000, 2000, 3000, 4000], [5_000_000, 1_000_000, 3_000_000, 9_000_000], 1000) == 5000
-    assert cost_ns([1000, 2000, 3000, 4000], [5_000_000, 1_000_000, 3_000_000, 9_000_000], 3000) == 2000
+    ends, taken_ns = [1000, 2000, 3000, 4000, 5000], [5_000_000, 1_000_000, 3_000_000, 1_000_000, 9_000_000]
+    assert cost_ns(ends, taken_ns, 1000, "kept") == 5000
+    assert cost_ns(ends, taken_ns, 3000, "kept") == 2000
+    assert cost_ns(ends, taken_ns, 10_000, "kept") == 5000
+    assert cost_ns([1000, 1500, 2000, 3000], [0, 1_000_000, 1_000_000, 8_000_000], 3000, "kept") == 2000
+    assert cost_ns([1000, 1500, 2000, 3000], [0, 1_000_000, 1_000_000, 8_000_000], 3000, "collected") == 4000
 
 
 def test_a_token_goes_round_on_every_wire() -> None:
