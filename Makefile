@@ -2,7 +2,7 @@
 # A C compiler and Java are used where they are found and done without where they are not.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check format clean campaign crowds twin mutants fuzz networks views measure bench peers latency paper stall recording scaling streams cluster planted audit-scale seeds
+.PHONY: help setup compile demo test check format clean campaign crowds conversations twin mutants fuzz networks views measure bench peers latency paper stall recording scaling streams cluster planted audit-scale seeds
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -17,6 +17,7 @@ help:
 	@echo 'make format   let ruff put imports and layout in order'
 	@echo 'make campaign 2,000 simulated seeds with all faults, audited in-process'
 	@echo 'make crowds   20,000 simulated seeds: overlapping groups, whose members come, go, crash and come back'
+	@echo 'make conversations the same on the stack conversation: 20,000 seeds, a group each'
 	@echo 'make twin     50 seeds through Spark and the reference auditor, which must agree'
 	@echo 'make cluster  an audit on a Spark cluster of its own, and kill -9 of a worker in the middle'
 	@echo 'make mutants  protocols broken on purpose, each let loose until it is caught'
@@ -81,6 +82,9 @@ campaign: setup
 
 crowds: setup
 	$(BIN)/python -m tests.simulation.crowds --seeds 0:20000 --jobs $(shell nproc)
+
+conversations: setup
+	$(BIN)/python -m tests.simulation.crowds --stack conversation --seeds 0:20000 --jobs $(shell nproc)
 
 twin: setup
 	$(BIN)/python -m tests.simulation.spark_twin --seeds 0:50

@@ -9,6 +9,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from antiphon._build import pure_forced
 from antiphon.pipeline import reference
@@ -17,6 +18,7 @@ from antiphon.pipeline.result import BROKEN
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
 from antiphon.simulator.sieges import draw_siege
+from tests.mutants.conversation_group_mutants import CONVERSATION_GROUP_MUTANTS
 from tests.mutants.group_mutants import GROUP_MUTANTS
 from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
@@ -26,7 +28,9 @@ from tests.simulation.campaign import explain, make_logs
 from tests.simulation.crowds import run_crowd
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
-ALL_MUTANTS = (*MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *LIBRARY_MUTANTS)
+ALL_MUTANTS = (
+    *MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *LIBRARY_MUTANTS, *CONVERSATION_GROUP_MUTANTS
+)  # fmt: skip
 PLAYS = {OPERATIONS: operations_problem, BROADCAST: broadcast_problem, SESSION: session_problem}
 
 
@@ -46,9 +50,9 @@ def symptoms(seed: int, breaks: Sequence[str]) -> str | None:
     return None
 
 
-def siege_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
+def siege_symptoms(seed: int, breaks: Sequence[str], stack: str) -> str | None:
     """The same in this seed's siege, where members come and go."""
-    outcome = run_crowd(seed, draw_siege)
+    outcome = run_crowd(seed, draw_siege, stack)
     expected = [f"{guarantee} broken" for guarantee in (*breaks, MISTAKE)]
     return next((problem for problem in outcome.problems if any(words in problem for words in expected)), None)
 
@@ -68,7 +72,7 @@ def play_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
 def symptoms_of(mutant: Mutant) -> Callable[[int, Sequence[str]], str | None]:
     if mutant in LIBRARY_MUTANTS:
         return play_symptoms
-    return symptoms if mutant in MUTANTS else siege_symptoms
+    return symptoms if mutant in MUTANTS else partial(siege_symptoms, stack=mutant.stack)
 
 
 def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:

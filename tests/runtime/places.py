@@ -66,28 +66,30 @@ class Place:
 
     async def join(self, name: str, incarnation: int = 1, **settings: Any) -> "Place":
         """Another process, let in by this one."""
-        return await enter(name, [self.node.address], incarnation, **settings)
+        return await enter(name, [self.node.address], incarnation, self.group.stack, **settings)
 
 
-async def enter(name: str, contacts: Sequence[str], incarnation: int = 1, **settings: Any) -> Place:
+async def enter(
+    name: str, contacts: Sequence[str], incarnation: int = 1, stack: str = "vector", **settings: Any
+) -> Place:
     node = Node(name, address=LOOPBACK, incarnation=incarnation, options=HASTY, **settings)
     await node.start()
     try:
-        return Place(node, await node.join("g", contacts=contacts))
+        return Place(node, await node.join("g", contacts=contacts, stack=stack))
     except BaseException:
         await node.close()
         raise
 
 
 @asynccontextmanager
-async def founded(names: Sequence[str] = "abc", **settings: Any) -> AsyncIterator[list[Place]]:
+async def founded(names: Sequence[str] = "abc", stack: str = "vector", **settings: Any) -> AsyncIterator[list[Place]]:
     """The founders, all of which have read of the first view. The list is theirs who are to be closed at the end."""
     settings = {"options": HASTY, "linger_s": 0.5, **settings}
     nodes = [Node(name, address=LOOPBACK, **settings) for name in names]
     for node in nodes:
         await node.start()
     members = {node.process.name: node.address for node in nodes}
-    places = [Place(node, await node.join("g", members=members, policy="primary")) for node in nodes]
+    places = [Place(node, await node.join("g", members=members, policy="primary", stack=stack)) for node in nodes]
     try:
         for place in places:
             await place.view(*(f"{name}/1" for name in names))

@@ -11,7 +11,7 @@ import pytest
 import antiphon
 from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.options import Options
-from antiphon.runtime import Conversation, ConversationTimeoutError, Node
+from antiphon.runtime import Conversation, ConversationTimeoutError, Node, RemovedError
 from antiphon.runtime.talk_store import read_stored
 from tests.runtime.cluster import bad_network, run, until
 
@@ -298,6 +298,36 @@ def test_a_participant_comes_back(again: bool) -> None:
                 assert a.restarted() == ["b"]
                 assert a.restarted() == []
                 while (await a.receive(timeout_s=5))[1] != b"b3":
+                    pass
+
+    run(test)
+
+
+def test_one_is_removed_by_all_and_comes_back() -> None:
+    async def test() -> None:
+        async with people(("a", "b", "c")) as nodes:
+            a, b, c = await begin(nodes, keep=True)
+            await c.send(b"c1")
+            checkpoint = c.checkpoint()
+            a.remove("c")
+            await until(lambda: a.removed == b.removed == ("c",))
+            with pytest.raises(RemovedError, match="come back"):
+                await c.receive(timeout_s=10)
+            address = nodes[2].address
+            await nodes[2].close()
+            async with Node("c", address=address, incarnation=2) as back:
+                c = await back.restart_conversation(checkpoint, again=True)
+                await until(lambda: bool(a.core.restarted))
+                assert a.restarted() == ["c"]
+                a.add("c")
+                await until(lambda: a.removed == b.removed == ())
+                assert (await c.receive(timeout_s=5))[1] == b"first"
+                await c.send(b"c1")
+                while not c.core.may_note():
+                    assert c.receive_nowait() is None
+                    await c.changed()
+                await c.send(b"back")
+                while (await b.receive(timeout_s=5))[1] != b"back":
                     pass
 
     run(test)

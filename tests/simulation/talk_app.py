@@ -44,6 +44,8 @@ class App:
     """How many were taken."""
     committed: list[Committed] = field(default_factory=list)
     to_say: deque[bytes] = field(default_factory=deque)
+    said: int = 0
+    """How much it has had to say, from its initial state on."""
     scanned: list[int] = field(default_factory=list)
     in_waves: dict[int, list[Mid]] = field(default_factory=dict)
     bodies: dict[Mid, bytes] = field(default_factory=dict)
@@ -52,7 +54,11 @@ class App:
     def begin(self, participants: int) -> None:
         self.scanned = [0] * participants
         for number in range(3 if self.rank == 0 else 1):
-            self.to_say.append(bytes((9, self.rank, number)))
+            self._say(bytes((9, self.rank, number)))
+
+    def _say(self, payload: bytes) -> None:
+        self.to_say.append(payload)
+        self.said += 1
 
     def copy(self) -> "App":
         """For a checkpoint. What was seen and is in no complete wave will be looked at again."""
@@ -108,4 +114,4 @@ class App:
         draw = blake2b(self.state + bytes((self.rank,)), digest_size=8).digest()
         if payload[0] and draw[0] < self.appetite:
             size = LONG_BYTES if draw[1] < 10 else 1
-            self.to_say.append(bytes((payload[0] - 1,)) + draw * size)
+            self._say(bytes((payload[0] - 1,)) + draw * size)

@@ -10,7 +10,7 @@ What is checked, without asking the protocol: `context` and `order` below, and t
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from antiphon.kernel.effects import NEVER
@@ -42,6 +42,7 @@ class Plan:
     crashes: int
     partitions: int
     pauses: int
+    removals: int
     trouble_ns: int
     """How long things go wrong."""
 
@@ -50,7 +51,8 @@ def draw_plan(seed: int) -> Plan:
     random = Random(seed)
     participants = random.choice([2, 3, 3, 4, 4, 5, 6])
     keep = random.random() < 0.8
-    return Plan(
+    removals = 1 if keep and participants > 2 and seed % 5 == 4 else 0
+    plan = Plan(
         seed=seed,
         participants=participants,
         loss=random.choice([0, 0.02, 0.1, 0.3]),
@@ -63,8 +65,10 @@ def draw_plan(seed: int) -> Plan:
         crashes=random.choice([0, 1, 2, 4]) if keep else 0,
         partitions=random.choice([0, 1, 3]),
         pauses=random.choice([0, 1, 3]),
+        removals=removals,
         trouble_ns=random.choice([2, 5, 10]) * SECOND_NS,
     )
+    return replace(plan, crashes=0) if removals else plan
 
 
 @dataclass
@@ -118,6 +122,7 @@ class World:
         self.states: dict[tuple[int, int], bytes] = {}
         """By rank and number of messages committed: the state there, in whichever life came there first."""
         self.restarts = 0
+        self.removed = 0
         self.cut: set[int] = set()
         """One side of a partition."""
         self.healed = False
@@ -169,7 +174,12 @@ class World:
 
     def _draw_trouble(self) -> None:
         random, plan = self.random, self.plan
-        for kind, count in (("crash", plan.crashes), ("partition", plan.partitions), ("pause", plan.pauses)):
+        for kind, count in (
+            ("crash", plan.crashes),
+            ("partition", plan.partitions),
+            ("pause", plan.pauses),
+            ("remove", plan.removals),
+        ):
             for _ in range(count):
                 self._schedule(random.randrange(plan.trouble_ns), kind, random.randrange(plan.participants))
         for _ in range(6):
@@ -267,6 +277,29 @@ class World:
         process.conversation = None
         self._schedule(self.random.randrange(SECOND_NS), "restart", process.rank)
 
+    def _on_remove(self, process: Process, data: bytes) -> None:
+        """A process takes another to have failed, rightly or wrongly, and has it removed."""
+        others = [one for one in self.processes if one is not process]
+        if process.up and process.conversation is not None and not is_busy(process.conversation):
+            process.conversation.remove(self.random.choice(others).rank)
+            self.work(process)
+
+    def _reconcile(self, process: Process, conversation: Conversation) -> bool:
+        """Let those in again that were removed and are back; whether this process is one that was removed."""
+        for rank in list(conversation.restarted):
+            life = conversation.image.ears.lives[rank]
+            if conversation.removal.removed.get(rank, life) < life:
+                conversation.restarted.remove(rank)
+                conversation.add(rank)
+        if not conversation.removal.is_out and not conversation.image.conflict:
+            return False
+        process.up = False
+        process.conversation = None
+        process.saved = Saved()
+        self.removed += 1
+        self._schedule(self.random.randrange(SECOND_NS), "restart", process.rank)
+        return True
+
     def _write_down(self, process: Process) -> None:
         """Some of what was handed out to be written has been; the last may be cut short."""
         conversation = process.conversation
@@ -308,6 +341,8 @@ class World:
         conversation = process.conversation
         if conversation is None:
             return
+        if self._reconcile(process, conversation):
+            return
         process.app.scan(conversation)
         while (got := conversation.receive()) is not None:
             self._received(process, *got)
@@ -345,8 +380,8 @@ class World:
 
     def _committed(self, process: Process, conversation: Conversation) -> None:
         app = process.app
-        for committed in app.take(conversation):
-            place = app.committed.index(committed)
+        before = len(app.committed)
+        for place, committed in enumerate(app.take(conversation), start=before):
             entry = (committed.mid, committed.life)
             if place == len(self.order):
                 self.order.append(entry)

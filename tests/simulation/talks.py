@@ -28,6 +28,7 @@ class Outcome:
     messages: int
     committed: int
     restarts: int
+    removed: int
 
 
 def run_seed(seed: int) -> Outcome:
@@ -35,11 +36,12 @@ def run_seed(seed: int) -> Outcome:
     world = World(draw_plan(seed))
     try:
         world.run()
-    except AssertionError as error:
-        world.problems.append(f"assertion: {error!r}")
+    except Exception as error:
+        world.problems.append(f"{type(error).__name__}: {error}")
     problems = world.problems or end_problems(world)
     graphs = [process.conversation.image.graph for process in world.processes if process.conversation is not None]
-    return Outcome(seed, tuple(problems[:3]), sum(graphs[0].last), len(world.order), world.restarts)
+    messages = max([sum(graph.last) for graph in graphs], default=0)
+    return Outcome(seed, tuple(problems[:3]), messages, len(world.order), world.restarts, world.removed)
 
 
 def end_problems(world: World) -> list[str]:
@@ -54,6 +56,9 @@ def end_problems(world: World) -> list[str]:
             problems.append(f"{process.name} has {len(process.app.committed)} of {len(world.order)} in their places")
         if conversation.image.held() or conversation.image.conflict:
             problems.append(f"{process.name} holds {conversation.image.held()} messages; {conversation.image.counts}")
+        own = sum(committed.mid[0] == process.rank for committed in process.app.committed)
+        if own != process.app.said:
+            problems.append(f"{process.name} had {process.app.said} things to say, but has said {own}")
         if process.app.state != world.processes[0].app.state:
             problems.append(f"{process.name} is in another state than {world.processes[0].name}")
     return problems
@@ -89,11 +94,11 @@ def main() -> int:
     arguments = parser.parse_args()
     first, last = (int(part) for part in arguments.seeds.split(":"))
     started_s = time.perf_counter()
-    totals = dict.fromkeys(("seeds", "failed", "messages", "committed", "restarts"), 0)
+    totals = dict.fromkeys(("seeds", "failed", "messages", "committed", "restarts", "removed"), 0)
     for outcome in run_seeds(range(first, last), arguments.jobs):
         totals["seeds"] += 1
         totals["failed"] += bool(outcome.problems)
-        for name in ("messages", "committed", "restarts"):
+        for name in ("messages", "committed", "restarts", "removed"):
             totals[name] += getattr(outcome, name)
         if outcome.problems:
             print(f"seed {outcome.seed}: {'; '.join(outcome.problems)}", flush=True)

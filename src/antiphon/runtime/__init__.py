@@ -1,6 +1,12 @@
 """The engine on a real network: Node and Group on asyncio over UDP."""
 
-from antiphon.runtime.conversations import Checkpoint, Conversation, ConversationTimeoutError, DivergedError
+from antiphon.runtime.conversations import (
+    Checkpoint,
+    Conversation,
+    ConversationTimeoutError,
+    DivergedError,
+    RemovedError,
+)
 from antiphon.runtime.discovery import FileDiscovery, NameDiscovery
 from antiphon.runtime.discovery_beacon import BeaconDiscovery
 from antiphon.runtime.errors import AddressError, ExcludedError, JoinError, NodeFailedError, ReaderError
@@ -42,6 +48,7 @@ __all__ = [
     "Plan",
     "PlanError",
     "ReaderError",
+    "RemovedError",
     "Stalled",
     "ViewChange",
     "load_plan",

@@ -44,6 +44,17 @@ class ConversationTimeoutError(AntiphonError, TimeoutError):
         self.timeout_s = timeout_s
 
 
+class RemovedError(ClosedError):
+    """The others took this participant out of the conversation."""
+
+    def __init__(self, cid: int) -> None:
+        super().__init__(
+            f"the other participants of conversation {cid:016x} removed this one, which they took to have failed; come "
+            "back by `restart_conversation`, from the beginning, in a new life, and have them `add` it"
+        )
+        self.cid = cid
+
+
 class DivergedError(ClosedError):
     """The others went on without this participant; what it has is not what they have."""
 
@@ -200,8 +211,26 @@ class Conversation:
 
     # ---- failures --------------------------------------------------------------------------------------------------
 
+    def remove(self, name: str) -> None:
+        """Have a participant taken out of the conversation, by all that run. It comes about when a majority agrees:
+        then `removed` names it, messages become stable without it, and it learns that it was removed."""
+        self._check()
+        self.core.remove(self._rank(name))
+        self.flush()
+
+    def add(self, name: str) -> None:
+        """Have one that was removed, and that `restarted` has named, taken in again, by all."""
+        self._check()
+        self.core.add(self._rank(name))
+        self.flush()
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """Who was removed."""
+        return tuple(self.participants[rank] for rank in sorted(self.core.removal.removed))
+
     def mask_out(self, name: str) -> None:
-        """Do not wait for a participant, here, and do not listen to it."""
+        """Do not wait for a participant, here, and do not listen to it. Others are not asked: `remove` does that."""
         self.core.mask_out(self._rank(name))
         self.flush()
 
@@ -272,6 +301,8 @@ class Conversation:
             raise self._error
         if self._closed:
             raise ClosedError(f"conversation {self.cid:016x} was closed here")
+        if self.core.removal.is_out:
+            raise RemovedError(self.cid)
         if self.core.image.conflict:
             raise DivergedError(self.cid)
 

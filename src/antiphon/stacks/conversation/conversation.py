@@ -10,34 +10,36 @@ A participant that runs again from a former state says again what it had said si
 message there is given back and nothing is sent. It must be the same; else the program is not deterministic, and its
 state is not what it was.
 
-With `probing`, what may have been lost at the end is looked for without the application's help: while something is not
-stable and nothing comes, the others are asked for what follows our leaves, and the first message is resent to those who
-have never said anything, more and more seldom. Without, that is left to `resend`, as in the paper (3.2.2).
+With `probing`, what may have been lost at the end is looked for without the application's help (probe.py). Without,
+that is left to `resend`, as in the paper (3.2.2).
 """
 
 from collections import deque
-from hashlib import blake2b
-from typing import Final, final
+from typing import final
 
 from antiphon.kernel.codec import HEADER_SIZE
-from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.options import Options
 from antiphon.parts.message_graph import GraphView, Mid, Node
 from antiphon.stacks.conversation.blast import Blasts
+from antiphon.stacks.conversation.identity import conversation_id, participants_tag
 from antiphon.stacks.conversation.image import EVERYBODY, Image
 from antiphon.stacks.conversation.limits import Limits
-from antiphon.stacks.conversation.recovery import Recovery
+from antiphon.stacks.conversation.probe import Probe
+from antiphon.stacks.conversation.recovery import Recovery, ReplayError
+from antiphon.stacks.conversation.removal import Removal
 from antiphon.stacks.conversation.wire import (
     ADD,
     ANSWER,
     ASK,
     ASK_PARTS,
+    GONE,
     HEARD,
     NOTED,
     OPENING,
     PART,
+    REMOVAL,
     RESENT,
     RESTART,
     SAID,
@@ -59,31 +61,6 @@ from antiphon.stacks.conversation.wire import (
     section,
 )
 
-PROBE_NS_MAX: Final = 2000 * MILLISECOND_NS
-"""What may have been lost is looked for at least so often."""
-
-
-class ReplayError(UsageError):
-    """A participant that runs again said something else than before."""
-
-    def __init__(self, mid: Mid) -> None:
-        super().__init__(
-            f"message {mid[1]} of this participant was something else when it was first sent; to come back by running "
-            "again, a program must be deterministic, and get the same messages in the same order (in waves, say)"
-        )
-        self.mid = mid
-
-
-def conversation_id(opener: ProcessId, number: int) -> int:
-    """A 64-bit number for the conversation that a process opens as its so-many-th: no other has it."""
-    name = f"{opener.name}/{opener.incarnation}#{number}"
-    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
-
-
-def participants_tag(participants: list[ProcessId]) -> int:
-    """A 64-bit digest of who takes part."""
-    return int.from_bytes(blake2b(repr(participants).encode(), digest_size=8).digest(), "little")
-
 
 @final
 class Conversation:
@@ -92,20 +69,15 @@ class Conversation:
     __slots__ = (
         "_attached",
         "_blasts",
-        "_greet_at_ns",
-        "_greetings",
         "_life",
         "_limited",
         "_limits",
         "_options",
         "_outstanding",
-        "_probe_at_ns",
-        "_probes",
-        "_probing",
+        "_probe",
         "_spare",
         "_spoken",
         "_start_size",
-        "_stirred",
         "addresses",
         "cid",
         "image",
@@ -114,6 +86,7 @@ class Conversation:
         "participants",
         "records",
         "recovery",
+        "removal",
         "restarted",
         "tag",
         "view",
@@ -163,6 +136,8 @@ class Conversation:
         """Ranks of participants that have said that they are back, for the application to take."""
         self.records: list[bytes] | None = [] if recording else None
         """What is to be written to the host's storage, for the runtime to take, in this order, when it likes."""
+        self.removal = Removal(self.image.graph, self.me, life)
+        """Who is in and who is out, by agreement."""
         self.recovery: Recovery | None = None
         """If this participant has come back: how that went."""
         self._options = options
@@ -176,13 +151,7 @@ class Conversation:
         """Out of the host's storage, but some that it follows is not here."""
         self._spoken = 0
         """How many messages the application has sent, of those that are in the graph."""
-        self._probing = probing
-        self._stirred = False
-        """Something was sent or has come."""
-        self._probe_at_ns = NEVER
-        self._probes = 0
-        self._greet_at_ns = NEVER
-        self._greetings = 0
+        self._probe = Probe(options) if probing else None
 
     # ---- the application's side ------------------------------------------------------------------------------------
 
@@ -192,11 +161,13 @@ class Conversation:
 
     def _may_say(self, urgent: bool) -> bool:
         graph = self.image.graph
-        if self.is_recovering():
+        if self.is_recovering() or self.removal.is_out:
             return False
         if self.is_repeating():
             return True
-        return self.view.received[self.me] == graph.last[self.me] and (urgent or self.image.has_room(self.me))
+        if self.view.received[self.me] < graph.last[self.me] or not self.removal.may_speak(self.view):
+            return False
+        return urgent or self.image.has_room(self.me)
 
     def unstable_max(self) -> int:
         """Messages of one sender that may not be stable."""
@@ -253,6 +224,10 @@ class Conversation:
     def _why_not(self) -> str:
         if self.is_recovering():
             return "this participant is back, but does not have the graph yet; wait until its recovery is done"
+        if self.removal.is_out:
+            return "the others have removed this participant from the conversation; come back in a new life"
+        if self.removal.outside:
+            return "this participant was removed in a former life; receive until the others have let it in again"
         if self.is_replaying():
             return "this participant has said more in its former life than it has received again; receive first"
         return (
@@ -267,7 +242,8 @@ class Conversation:
         said = section(self.me, number, predecessors, payload, self._life, form)
         node = self.image.send(predecessors, said)
         self.view.add(node)
-        self._spoken = number
+        if self._spoken == number - 1:  # else there are things to be said again before it
+            self._spoken = number
         self._take_note(node)
         return node
 
@@ -295,6 +271,8 @@ class Conversation:
             if node.sender != self.me and form_of(node.body) in (SAID, NOTED):
                 payload = payload_of(node.body)
                 self._trim()
+                if self.removal.is_due():
+                    self.pursue_changes()
                 return node, payload
         return None
 
@@ -375,7 +353,8 @@ class Conversation:
         """Come back, with a view that ends in these leaves; without any, from the beginning (5.1, 5.2)."""
         others = [rank for rank in range(len(self.participants)) if rank != self.me]
         self.recovery = Recovery(others, leaves, self._options)
-        self.image.strangers = sum(1 << rank for rank in others)
+        self.removal.is_back = True
+        self.image.ears.strangers = sum(1 << rank for rank in others)
         self._recover()
 
     def settle_for_less(self) -> None:
@@ -394,7 +373,7 @@ class Conversation:
             self._begin_view(recovery)
 
     def _begin_view(self, recovery: Recovery) -> None:
-        self.image.strangers = 0
+        self.image.ears.strangers = 0
         self._spare = []
         recovery.end(self.image.graph)
         seen = recovery.seen(self.image.graph)
@@ -406,7 +385,8 @@ class Conversation:
                 later.append(node)
         self._outstanding = later
         self._spoken = seen[self.me]
-        self.image.lives[self.me] = self._life
+        self.pursue_changes()
+        self.image.ears.lives[self.me] = self._life
 
     # ---- the network's side ----------------------------------------------------------------------------------------
 
@@ -426,6 +406,8 @@ class Conversation:
         elif kind == ASK:
             wanted, leaves = decode_ask(data, count)
             self.image.receive_ask(wanted, leaves, via, now_ns)
+            if via in self.removal.removed:
+                self._tell(via, GONE, Restarted(self.removal.removed[via], self._life, []))
         elif kind == RESTART:
             self._take_restart(via, flags, data, now_ns)
         elif kind == PART:
@@ -438,16 +420,22 @@ class Conversation:
 
     def _take_added(self, added: Added, via: int, now_ns: int, via_life: int) -> None:
         self._blasts.forget(added.mid())
-        for node in self.image.receive(added, via, now_ns, via_life):
+        attached = self.image.receive(added, via, now_ns, via_life)
+        for node in attached:
             self._outstanding.append(node)
             self._take_note(node)
-        self._recover()
+        if attached:
+            self._recover()
+            self.pursue_changes()
 
     def _take_note(self, node: Node) -> None:
         """A message was attached."""
-        self._stirred = True
+        if self._probe is not None:
+            self._probe.stirred = True
         if self.records is not None and node.body is not None:
             self.records.append(node.body)
+        if node.body is not None and form_of(node.body) == REMOVAL:
+            self._take_change(node, node.body)
         if self._limited:
             self._attached.append(node)
             self._trim()
@@ -458,7 +446,7 @@ class Conversation:
             if flags & RESENT and index == 0:
                 self.image.resend_successors(slicing.mid, via)
             return
-        if not self.image.is_trusted(via, via_life):
+        if not self.image.ears.trusts(via, via_life):
             return
         whole = self._blasts.take(slicing, index, part, via, now_ns)
         if whole is not None:
@@ -470,13 +458,15 @@ class Conversation:
     def _take_restart(self, via: int, flags: int, data: bytes, now_ns: int) -> None:
         said = decode_restart(data, len(self.participants))
         recovery = self.recovery
-        if not flags & (ANSWER | HEARD):
+        if flags & GONE:
+            self.removal.notice(via, said.life)
+        elif not flags & (ANSWER | HEARD):
             is_whole = recovery is None or recovery.done or recovery.unheard <= {via}
             if self.image.receive_restart(via, said.life, is_whole) and via not in self.restarted:
                 self.restarted.append(via)
         elif recovery is not None and not recovery.done and said.life == self._life:
             self.image.learn_life(via, said.own_life)
-            self.image.strangers &= ~(1 << via)
+            self.image.ears.strangers &= ~(1 << via)
             recovery.unheard.discard(via)
             if flags & ANSWER:
                 recovery.answer(via, said.leaves)
@@ -498,6 +488,52 @@ class Conversation:
         """Wait for a participant again, and listen to it."""
         self.image.mask_in(rank)
 
+    def remove(self, rank: int) -> None:
+        """Have a participant taken out of the conversation, at all (removal.py)."""
+        if self.removal.suspect(rank, self.image.ears.lives[rank]):
+            self.image.ignore(rank)
+            self.pursue_changes()
+
+    def add(self, rank: int) -> None:
+        """Have one that was removed, and is back, taken in again, at all."""
+        self.removal.ask_in(rank, self.image.ears.lives[rank])
+        self.pursue_changes()
+
+    def _take_change(self, node: Node, body: bytes) -> None:
+        try:
+            self.removal.take(node.sender, node.number, payload_of(body))
+        except MalformedError:
+            self.image.count("contradiction")
+            return
+        for (rank, life), number in self.removal.counted.items():
+            if life >= self.removal.added[rank] and rank != self.me:
+                self.image.ears.wanted[rank] = max(self.image.ears.wanted[rank], number)
+        for rank in self.removal.suspects:
+            if not self.image.ears.ignores(rank):
+                self.image.ignore(rank)
+
+    def pursue_changes(self) -> None:
+        """Say what is to be said about who takes part, and see what is decided."""
+        removal = self.removal
+        while True:
+            removed = removal.newly_removed()
+            for rank in removed:
+                self.image.conflict = self.image.conflict or removal.has_diverged(rank, removal.removed[rank])
+                self.mask_out(rank)
+                self.image.ears.close(rank)
+            added = removal.newly_added()
+            for rank in added:
+                if rank != self.me:
+                    self.mask_in(rank)
+            due = removal.is_due() and self._may_change()
+            if due:
+                self.say(removal.vote() if removal.vote_due else removal.consent(), REMOVAL)
+            if not due and not removed and not added:
+                return
+
+    def _may_change(self) -> bool:
+        return not self.is_recovering() and not self.is_replaying() and self.removal.may_speak(self.view)
+
     # ---- time ------------------------------------------------------------------------------------------------------
 
     def deadline_ns(self) -> int:
@@ -505,57 +541,32 @@ class Conversation:
         due_ns = min(self.image.deadline_ns(), self._blasts.deadline_ns())
         if self.recovery is not None:
             due_ns = min(due_ns, self.recovery.deadline_ns())
-        return min(due_ns, self._probe_at_ns, self._greet_at_ns)
+        return due_ns if self._probe is None else min(due_ns, self._probe.deadline_ns())
+
+    def _tell(self, rank: int, flags: int, said: Restarted) -> None:
+        self.image.out.append((rank, encode_restart(self.cid, self.tag, self.me, flags, said)))
 
     def note_time(self, now_ns: int) -> None:
         """The time at which something was sent, or has come: from then on it is waited for what may follow."""
-        if not self._probing or not self._stirred:
-            return
-        self._stirred = False
-        self._probes = 0
-        self._probe_at_ns = now_ns + self._options.probe_interval_ns
-        if self._greet_at_ns == NEVER and self._strangers():
-            self._greet_at_ns = now_ns + self._options.probe_interval_ns
+        if self._probe is not None and self._probe.stirred:
+            self._probe.note_time(now_ns, self._strangers())
 
     def tick(self, now_ns: int) -> None:
         """Time has come to it."""
         self.image.tick(now_ns)
+        if self.removal.is_due():
+            self.pursue_changes()
         for question in self._blasts.tick(now_ns):
             packet = encode_ask_parts(self.cid, self.tag, self.me, question.slicing, question.ranges)
             self.image.out.append((question.rank, packet))
         if self.recovery is not None:
             for rank in self.recovery.tick(now_ns):
-                said = Restarted(self._life, self._life, [])
-                self.image.out.append((rank, encode_restart(self.cid, self.tag, self.me, 0, said)))
+                self._tell(rank, 0, Restarted(self._life, self._life, []))
             if self.recovery.is_stuck(self.image.graph, now_ns):
                 self.image.ask_everybody()
-        if self._probing:
-            self._probe(now_ns)
-
-    def _probe(self, now_ns: int) -> None:
         self.note_time(now_ns)
-        first_ns = self._options.probe_interval_ns
-        if now_ns >= self._probe_at_ns:
-            self._probe_at_ns = NEVER
-            if not self.is_settled():
-                self._probes += 1
-                self._ask_around()
-                self._probe_at_ns = now_ns + min(first_ns << min(self._probes, 10), PROBE_NS_MAX)
-        if now_ns >= self._greet_at_ns:
-            self._greet_at_ns = NEVER
-            for rank in self._strangers():
-                self._greetings += 1
-                self.image.resend_first(rank)
-                self._greet_at_ns = now_ns + min(first_ns << min(self._greetings, 10), PROBE_NS_MAX)
-
-    def _ask_around(self) -> None:
-        """One after the other, and everybody only if that has not helped: each gives an answer of many packets, and if
-        the network is merely slow, all of them are for nothing and make it slower."""
-        others = [rank for rank in range(len(self.participants)) if rank != self.me and not self.image.ignores(rank)]
-        if self._probes > len(others):
-            self.image.ask_everybody()
-        else:
-            self.image.ask(others[(self.me + self._probes) % len(others)])
+        if self._probe is not None:
+            self._probe.tick(self.image, self.is_settled(), self._strangers(), now_ns)
 
     def is_settled(self) -> bool:
         """Whether everything in the image is stable."""
@@ -564,10 +575,10 @@ class Conversation:
     def _strangers(self) -> list[int]:
         """Those who have never said anything, if it is on us to see that they know of the conversation."""
         ranks = range(len(self.participants))
-        if self.me != min([rank for rank in ranks if not self.image.ignores(rank)]):
+        if self.me != min([rank for rank in ranks if not self.image.ears.ignores(rank)]):
             return []
         last = self.image.graph.last
-        return [rank for rank in ranks if not last[rank] and rank != self.me and not self.image.ignores(rank)]
+        return [rank for rank in ranks if not last[rank] and rank != self.me and not self.image.ears.ignores(rank)]
 
 
 __all__ = ["EVERYBODY", "Conversation", "ReplayError", "conversation_id", "participants_tag"]

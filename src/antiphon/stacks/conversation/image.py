@@ -12,13 +12,8 @@ would bring back the whole graph, once for each path.
 Who asks also tells its leaves. If they are news here, what leads to them is asked for in turn; so two hosts that have
 drifted apart find each other again by one question.
 
-A participant that is masked out is not heard any more, but for messages that somebody else's message, which is held
-here, was sent in the context of (3.2.4).
-
-What a host sends it has attached. But if it has failed and come back since, it may have lost that, and its sender may
-give the number again (recovery.py). So each packet with a message tells the life of whoever sends it: it is taken only
-if that is the life in which the host is known to be, or if somebody's held message needs the message. Each message also
-tells the life of its sender. Two messages of one number and two lives are a conflict: whoever sees it was left behind.
+Whom it listens to: ears.py. Each message tells the life of its sender. Two messages of one number and two lives are a
+conflict: whoever sees it was left behind.
 
 Limits, each with what happens there (3.3): limits.py. An answer to a request has ANSWER_MAX messages at most; who lacks
 more asks again.
@@ -32,12 +27,12 @@ from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 from antiphon.parts.message_graph import GraphError, MessageGraph, Mid, Node
 from antiphon.stacks.conversation.blast import BURST, parts_of, step_for
+from antiphon.stacks.conversation.ears import Ears
 from antiphon.stacks.conversation.limits import Limits
 from antiphon.stacks.conversation.wire import (
     ANSWER,
     HEARD,
     KEPT,
-    LIFE_MASK,
     RESENT,
     Added,
     Restarted,
@@ -103,7 +98,6 @@ class Image:
         "_due_ns",
         "_held",
         "_held_bytes",
-        "_ignored",
         "_kept",
         "_life",
         "_life_marks",
@@ -121,10 +115,9 @@ class Image:
         "_wishes",
         "conflict",
         "counts",
+        "ears",
         "graph",
-        "lives",
         "out",
-        "strangers",
     )
 
     def __init__(
@@ -159,12 +152,7 @@ class Image:
         self._wishes: dict[int, Wish] = {}
         """By rank: what this participant is known to have."""
         self._due_ns = NEVER
-        self._ignored = 0
-        """Bits of those that are not listened to."""
-        self.lives = [0] * participants
-        """The latest life of each participant that was heard of."""
-        self.strangers = 0
-        """Bits of those of whom it is not known, here, in which life they are: what they send is not taken."""
+        self.ears = Ears(participants)
         self._life_marks: list[list[tuple[int, int]]] = [[] for _ in range(participants)]
         """By rank: from which number on its attached messages are of which life."""
         self._sizes: list[deque[tuple[int, int]]] = [deque() for _ in range(participants)]
@@ -250,8 +238,7 @@ class Image:
         marks = self._life_marks[node.sender]
         if not marks or marks[-1][1] != life:
             marks.append((node.number, life))
-        if life > self.lives[node.sender]:
-            self.lives[node.sender] = life
+        self.ears.learn_life(node.sender, life)
 
     # ---- receiving -------------------------------------------------------------------------------------------------
 
@@ -264,7 +251,7 @@ class Image:
         if mid in self._held:
             self.count("duplicate")
             return []
-        if (self.ignores(added.sender) or not self.is_trusted(via, via_life)) and not self._is_needed(mid):
+        if not self.ears.hears(added.sender, added.number, via, via_life) and not self._is_needed(mid):
             self.count("masked")
             return []
         missing = self.graph.missing(added.predecessors)
@@ -378,7 +365,7 @@ class Image:
     def learn_leaves(self, via: int, leaves: list[Mid], now_ns: int) -> None:
         """A participant has these; whatever is missing here is asked for."""
         missing = self.graph.missing(leaves)
-        if missing and via not in self._wishes and not self._ignored >> via & 1:
+        if missing and via not in self._wishes and not self.ears.ignores(via):
             self._wish(via, missing, now_ns + self._options.gap_delay_ns)
 
     def lacks(self, via: int, now_ns: int) -> None:
@@ -400,7 +387,7 @@ class Image:
 
         Whether that is news. `is_whole`: whether this host can answer; one that is back itself may not yet.
         """
-        if life < self.lives[via]:
+        if life < self.ears.lives[via]:
             self.count("stale")
             return False
         news = self.learn_life(via, life)
@@ -413,23 +400,20 @@ class Image:
         return news
 
     def learn_life(self, rank: int, life: int) -> bool:
-        """A participant is in this life; whether that is news. What it sent in a former one is not taken any more."""
-        if life <= self.lives[rank]:
-            return False
-        self.lives[rank] = life
-        self._drop_ignored()
-        return True
+        """A participant is in this life; whether that is news."""
+        news = self.ears.learn_life(rank, life)
+        if news:
+            self._drop_ignored()
+        return news
 
-    def is_trusted(self, rank: int, life: int) -> bool:
-        """Whether a packet from a participant, with so much of its life, is from the life in which it is known to be:
-        what it sends in that has been attached there."""
-        if self.strangers >> rank & 1:
-            return False
-        return not self.lives[rank] or life == self.lives[rank] & LIFE_MASK
+    def ask_around(self, tries: int) -> None:
+        """Ask for whatever follows what is here: one after the other, and everybody only if that has not helped.
 
-    def ask(self, rank: int) -> None:
-        """Ask one participant for whatever follows what is here; it also learns what is here."""
-        self._ask(rank, None)
+        Each gives an answer of many packets. If the network is merely slow, all of them are for nothing, and if all
+        answered at once they would make it slower.
+        """
+        others = [rank for rank in range(self.graph.participants) if rank != self._me and not self.ears.ignores(rank)]
+        self._ask(EVERYBODY if tries > len(others) else others[(self._me + tries) % len(others)], None)
 
     def ask_everybody(self) -> None:
         """Ask all for whatever follows what is here; they also learn what is here."""
@@ -540,22 +524,16 @@ class Image:
     def mask_in(self, rank: int) -> None:
         """Wait for a participant again, and listen to it."""
         self.graph.mask_in(rank)
-        self.listen(rank)
+        self.ears.listen(rank)
 
     def ignore(self, rank: int) -> None:
-        """Listen to a participant no more, but for what others' messages need; stability still waits for it."""
-        self._ignored |= 1 << rank
+        """Listen to a participant no more; stability still waits for it."""
+        self.ears.ignore(rank)
         self._drop_ignored()
-
-    def listen(self, rank: int) -> None:
-        self._ignored &= ~(1 << rank)
-
-    def ignores(self, rank: int) -> bool:
-        return bool(self._ignored >> rank & 1)
 
     def _is_unwanted(self, held: Held) -> bool:
         """Whether a held message would not be taken if it came now, but for others' sake."""
-        return self.ignores(held.added.sender) or not self.is_trusted(held.via, held.via_life)
+        return not self.ears.hears(held.added.sender, held.added.number, held.via, held.via_life)
 
     def _drop_ignored(self) -> None:
         """Let go of held messages that would not be taken if they came now."""
@@ -566,7 +544,7 @@ class Image:
 
     def _is_needed(self, mid: Mid) -> bool:
         """Whether a held message of somebody who is listened to was sent in the context of this one."""
-        return bool(self._held) and mid[1] <= self._needed()[mid[0]]
+        return bool(self._held) and self.ears.may_need(mid[0], mid[1]) and mid[1] <= self._needed()[mid[0]]
 
     def _needed(self) -> list[int]:
         """Up to which number the messages of each participant are needed by held messages of those listened to.

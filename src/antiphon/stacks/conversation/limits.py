@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import Final
 
 MIB: Final = 1024 * 1024
-UNBOUNDED: Final = 1 << 62
-"""Where another limit holds already."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -35,8 +35,20 @@ image is whole. It lets a participant send as soon as it likes; then numbers cou
 from typing import final
 
 from antiphon.kernel.effects import NEVER
+from antiphon.kernel.errors import UsageError
 from antiphon.kernel.options import Options
 from antiphon.parts.message_graph import MessageGraph, Mid
+
+
+class ReplayError(UsageError):
+    """A participant that runs again said something else than before."""
+
+    def __init__(self, mid: Mid) -> None:
+        super().__init__(
+            f"message {mid[1]} of this participant was something else when it was first sent; to come back by running "
+            "again, a program must be deterministic, and get the same messages in the same order (in waves, say)"
+        )
+        self.mid = mid
 
 
 @final

@@ -37,12 +37,11 @@ from antiphon.parts.pending import PendingQueue
 from antiphon.stacks.conversation.batch import BATCH_OVERHEAD, Batch, decode_batch, encode_batch
 from antiphon.stacks.conversation.graph_end import GraphEnd, numbers_max
 from antiphon.stacks.conversation.image import EVERYBODY, Image
-from antiphon.stacks.conversation.limits import UNBOUNDED, Limits
+from antiphon.stacks.conversation.limits import Limits
 from antiphon.stacks.conversation.ordering import Ordering
 from antiphon.stacks.conversation.wire import (
     ADD,
     ADD_OVERHEAD,
-    ANSWER,
     ASK,
     MID_SIZE,
     Added,
@@ -64,6 +63,15 @@ _FREE_MIN: Final = 256
 def members_max(options: Options) -> int:
     """How many members a view may have, so that the names of a message's predecessors take half of a packet at most."""
     return (options.packet_bytes_max // 2 - ADD_OVERHEAD - BATCH_OVERHEAD) // MID_SIZE
+
+
+def _limits(members: int, options: Options) -> Limits:
+    """Room for all that the windows of all members let out, so that none is dropped for want of it."""
+    sent_max = numbers_max(options)
+    bytes_max = members * sent_max * options.packet_bytes_max
+    return Limits(
+        unstable_max=sent_max, buffer_bytes_max=bytes_max, held_max=members * sent_max, held_bytes_max=bytes_max
+    )
 
 
 @final
@@ -118,12 +126,7 @@ class ConversationSession(Session):
             me,
             b"",
             options,
-            limits=Limits(
-                unstable_max=UNBOUNDED,  # the cut knows which numbers there can be
-                buffer_bytes_max=members * numbers_max(options) * options.packet_bytes_max,
-                held_max=members * numbers_max(options),
-                held_bytes_max=members * numbers_max(options) * options.packet_bytes_max,
-            ),
+            limits=_limits(members, options),
         )
         self._graph = self._image.graph
         self.cut = GraphEnd(self._graph, me, options)
@@ -248,8 +251,9 @@ class ConversationSession(Session):
         if self.cut.frozen:
             return
         last = self._graph.last
-        if any(count > last[rank] for rank, count in enumerate(counts)):
-            self._image.lacks(via, now_ns)
+        news = [(rank, count) for rank, count in enumerate(counts) if count > last[rank]]
+        if news:
+            self._image.learn_leaves(via, news, now_ns)
         for number in range(counts[self._me] + 1, min(last[self._me], counts[self._me] + _ANSWER_MAX) + 1):
             self._send_again((self._me, number), via)
 
@@ -285,7 +289,7 @@ class ConversationSession(Session):
         body = node.body if node is not None else None if fetched is None else fetched.section
         if body is not None:
             self._image.count("resent")
-            self._image.out.append((to, encode_add(self._group_id, self.tag, self._me, body, ANSWER)))
+            self._image.out.append((to, encode_add(self._group_id, self.tag, self._me, body, 0)))
 
     # ---- the end of a step -----------------------------------------------------------------------------------------
 

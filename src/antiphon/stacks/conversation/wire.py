@@ -18,7 +18,8 @@ RR  retransmission       wanted: rank u16, number u64 (0: none) | leaves u16 | (
 RS  restart              life u32 | own life u32 | leaves u16 | (rank u16, number u64) each
                          The outer layer tells who is back, in which life. Flag HEARD: to whoever is back in this life,
                          by somebody who is back itself and has no answer yet. Flag ANSWER: the same, and the leaves of
-                         the image here. `own life` is that of whoever sends the packet.
+                         the image here. Flag GONE: to one who was removed in this life. `own life` is that of whoever
+                         sends the packet.
 part of an AN            sender u16 | number u64 | life u32 | size u32 | step u32 | index u32 | bytes
                          `step` bytes, from `index` times `step` on, of an AN's fields, which are `size` bytes long
 request for parts        sender u16 | number u64 | life u32 | size u32 | step u32 | ranges u16
@@ -47,6 +48,7 @@ RESENT: Final = 1
 KEPT: Final = 2
 ANSWER: Final = 4
 HEARD: Final = 8
+GONE: Final = 16
 LIFE_MASK: Final = 0xFF
 """So much of the life of whoever sends it is in the outer layer of each packet with a message, as its `level`."""
 

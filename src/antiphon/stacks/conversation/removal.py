@@ -1,0 +1,261 @@
+"""Taking a participant out of a conversation, and in again, so that all mask alike (psync-1989, 3.2.4 and 5).
+
+Remove. Who suspects somebody stops listening to it and says so in the conversation: a vote, which names all that its
+sender wants out and how many messages of each are in its image. Who hears a vote of somebody it does not suspect joins
+in, and votes itself. A set is decided when everybody outside it has voted for exactly that set, and they are a majority
+of all participants, or half of them with the first one. Then, and when the messages that the votes count are all here,
+its members are masked out; nothing else of theirs is ever taken.
+
+Add. Who was removed comes back in a new life, by restart. When a participant asks for it, all that take part say that
+it is to be in; when all have, it is masked in, here. Who is back sends nothing before it has received all of that.
+
+Safety. All mask alike: what is decided follows from messages alone, and two sets that are decided have a voter in
+common, whose votes only grow, so one contains the other; who decides the smaller one takes part in the larger. At the
+same place: when a host masks somebody out it has all messages of it that any voter had when it voted; voters take
+nothing more of it but what another's vote counts or another's message needs, which is among these. So no message of it
+comes later, and a wave that is complete without it stays so: stability is not fooled. A message that became stable
+without the one that is added precedes, where somebody's consent is still missing, that very consent, or it would not be
+stable there. So it precedes all that the one that is back sends, which therefore belongs to later waves.
+
+Liveness. If those outside the union of all suspicions are a majority, run, and reach each other, each vote reaches all
+of them, so they all come to vote for that union. Suspicions that no majority escapes stay undecided: nobody is masked
+out, nothing becomes stable, and the application has to end the conversation.
+
+A wrong suspicion. Who was removed learns it: from the votes, if it gets them; else from the answers of a majority to
+its questions. It takes no part any more and may come back as above. Who finds that it has more of a removed participant
+than was decided, because it failed and came back between its vote and the decision, has diverged: it comes back, too.
+
+Deviations: the paper refers to protocols elsewhere; these are ours. It lets any subset go on; ours must be a majority.
+"""
+
+from struct import Struct
+from typing import Final, final
+
+from antiphon.kernel.errors import MalformedError, UsageError
+from antiphon.parts.message_graph import GraphView, MessageGraph
+
+OUT: Final = 1
+IN: Final = 2
+_HEAD: Final = Struct("<BH")
+_ENTRY: Final = Struct("<HIQ")
+
+Lives = dict[int, int]
+"""Participants by rank, each in a life."""
+
+
+def encode_change(kind: int, entries: list[tuple[int, int, int]]) -> bytes:
+    """Rank, life, and how many messages of it there are, of each."""
+    return _HEAD.pack(kind, len(entries)) + b"".join([_ENTRY.pack(*entry) for entry in entries])
+
+
+def decode_change(payload: bytes, participants: int) -> tuple[int, list[tuple[int, int, int]]]:
+    """Raises MalformedError."""
+    if len(payload) < _HEAD.size:
+        raise MalformedError("length")
+    kind, count = _HEAD.unpack_from(payload)
+    if kind not in (OUT, IN) or len(payload) != _HEAD.size + _ENTRY.size * int(count):
+        raise MalformedError("length")
+    entries: list[tuple[int, int, int]] = []
+    for place in range(count):
+        rank, life, number = _ENTRY.unpack_from(payload, _HEAD.size + _ENTRY.size * place)
+        if rank >= participants:
+            raise MalformedError("rank")
+        entries.append((int(rank), int(life), int(number)))
+    return int(kind), entries
+
+
+@final
+class Removal:
+    """Who is in and who is out, as one participant sees it."""
+
+    __slots__ = (
+        "_graph",
+        "_joined",
+        "_joining",
+        "_life",
+        "_me",
+        "_notices",
+        "_removed_in",
+        "_said_in",
+        "_votes",
+        "added",
+        "counted",
+        "is_back",
+        "is_out",
+        "outside",
+        "removed",
+        "suspects",
+        "to_ask_in",
+        "vote_due",
+    )
+
+    def __init__(self, graph: MessageGraph, me: int, life: int) -> None:
+        self._graph = graph
+        self._me = me
+        self._life = life
+        self.suspects: Lives = {}
+        """Whom this participant wants out, those that are out included."""
+        self.removed: Lives = {}
+        """Who is out."""
+        self.added = [0] * graph.participants
+        """By rank: the life in which it was added again."""
+        self.counted: dict[tuple[int, int], int] = {}
+        """By rank and life of one who is to be out: how many of its messages count."""
+        self._votes: list[Lives] = [{} for _ in range(graph.participants)]
+        self._joining: dict[tuple[int, int], dict[int, int]] = {}
+        """By rank and life of one who is to be in: who has said so, and with which message."""
+        self._joined: dict[int, int] = {}
+        """The messages by which this participant was let in again, which it has to receive."""
+        self._said_in: set[tuple[int, int]] = set()
+        self.vote_due = False
+        self.to_ask_in: list[tuple[int, int]] = []
+        self.is_back = False
+        """This participant has come back by restart."""
+        self.outside = False
+        """A former life of this participant was removed, and it was not added since."""
+        self.is_out = False
+        """This participant, in this life, was removed."""
+        self._notices: set[int] = set()
+        self._removed_in = 0
+        """The life in which this participant was removed."""
+
+    # ---- what the application asks for -----------------------------------------------------------------------------
+
+    def suspect(self, rank: int, life: int) -> bool:
+        """Want a participant out; whether that is new."""
+        if rank == self._me:
+            raise UsageError("a participant cannot remove itself; close the conversation instead")
+        if self._in_force(self.suspects).get(rank, -1) >= life:
+            return False
+        self.suspects[rank] = life
+        self.vote_due = True
+        return True
+
+    def ask_in(self, rank: int, life: int) -> None:
+        """Want a participant in again."""
+        if rank not in self.removed or life <= self.removed[rank]:
+            raise UsageError("only who was removed, and is back in a new life, can be added again")
+        self._want_in(rank, life)
+
+    def _want_in(self, rank: int, life: int) -> None:
+        if (rank, life) not in self._said_in:
+            self._said_in.add((rank, life))
+            self.to_ask_in.append((rank, life))
+
+    def is_due(self) -> bool:
+        """Whether there is something to say."""
+        return self.vote_due or bool(self.to_ask_in)
+
+    def vote(self) -> bytes:
+        """What to say: whom this participant wants out, and what it has of them."""
+        self.vote_due = False
+        suspects = self._in_force(self.suspects)
+        return encode_change(OUT, [(rank, life, self._graph.last[rank]) for rank, life in sorted(suspects.items())])
+
+    def consent(self) -> bytes:
+        """What to say: whom this participant wants in."""
+        rank, life = self.to_ask_in.pop(0)
+        return encode_change(IN, [(rank, life, 0)])
+
+    # ---- what is said in the conversation --------------------------------------------------------------------------
+
+    def take(self, sender: int, number: int, payload: bytes) -> None:
+        """A message about who takes part was attached."""
+        kind, entries = decode_change(payload, self._graph.participants)
+        if kind == IN:
+            for rank, life, _ in entries:
+                self._joining.setdefault((rank, life), {}).setdefault(sender, number)
+                if sender == self._me:
+                    self._said_in.add((rank, life))
+                elif rank in self.removed and life > self.removed[rank] and not self.outside:
+                    self._want_in(rank, life)
+            return
+        self._votes[sender] = {rank: life for rank, life, _ in entries}
+        for rank, life, count in entries:
+            self.counted[rank, life] = max(self.counted.get((rank, life), 0), count)
+        if sender == self._me:
+            self.suspects.update(self._votes[sender])
+        elif sender not in self._in_force(self.suspects) and not self.outside:
+            for rank, life in self._in_force(self._votes[sender]).items():
+                if rank != self._me and self._in_force(self.suspects).get(rank, -1) < life:
+                    self.suspects[rank] = life
+                    self.vote_due = True
+
+    def _in_force(self, lives: Lives) -> Lives:
+        """Without those that were added in a later life."""
+        return {rank: life for rank, life in lives.items() if life >= self.added[rank]}
+
+    def newly_removed(self) -> list[int]:
+        """Who is out from now on: those of a set that is decided, if all that counts of them is here."""
+        for voter in range(self._graph.participants):
+            chosen = self._in_force(self._votes[voter])
+            fresh = [rank for rank, life in chosen.items() if self._is_news(rank, life)]
+            if fresh and self._is_decided(chosen):
+                if any(self._graph.last[rank] < self.counted[rank, chosen[rank]] for rank in fresh):
+                    continue
+                return [rank for rank in fresh if self._remove(rank, chosen[rank])]
+        return []
+
+    def _is_news(self, rank: int, life: int) -> bool:
+        if rank == self._me:
+            return not self.is_out and (not self.outside or life > self._removed_in)
+        return self.removed.get(rank, -1) < life
+
+    def _is_decided(self, chosen: Lives) -> bool:
+        voters = {rank for rank in range(self._graph.participants) if rank not in chosen}
+        return self._is_majority(voters) and all(self._in_force(self._votes[rank]) == chosen for rank in voters)
+
+    def _is_majority(self, ranks: set[int]) -> bool:
+        all_count = self._graph.participants
+        return 2 * len(ranks) > all_count or (2 * len(ranks) == all_count and 0 in ranks)
+
+    def _remove(self, rank: int, life: int) -> bool:
+        """Whether there is somebody to mask out: not oneself."""
+        if rank == self._me:
+            self.is_out = self._is_mine(life)
+            self.outside = True
+            self._removed_in = life
+            return False
+        self.removed[rank] = life
+        self.suspects[rank] = life
+        return True
+
+    def _is_mine(self, life: int) -> bool:
+        """Whether it is this life of this participant that is to be out. Others may not know yet in which one it is, if
+        it has not been back."""
+        return life >= self._life or not self.is_back
+
+    def has_diverged(self, rank: int, life: int) -> bool:
+        """Whether there are messages of one who is out here that do not count."""
+        return self._graph.last[rank] > self.counted[rank, life]
+
+    def newly_added(self) -> list[int]:
+        """Who is in again from now on."""
+        result: list[int] = []
+        for (rank, life), said in list(self._joining.items()):
+            out_in = self._removed_in if rank == self._me else self.removed.get(rank, life)
+            if life <= out_in or self.added[rank] >= life or (rank == self._me and not self.outside):
+                continue
+            working = [one for one in range(self._graph.participants) if one != rank and one not in self.removed]
+            if all(one in said for one in working):
+                self.added[rank] = life
+                self.removed.pop(rank, None)
+                self.suspects.pop(rank, None)
+                if rank == self._me:
+                    self._joined = dict(said)
+                result.append(rank)
+        return result
+
+    def may_speak(self, view: GraphView) -> bool:
+        """Whether this participant is in, and has received that it is."""
+        if self.outside and self._joined and all(view.received[rank] >= one for rank, one in self._joined.items()):
+            self.outside = False
+            self._joined = {}
+        return not self.outside and not self.is_out
+
+    def notice(self, rank: int, life: int) -> None:
+        """Somebody tells this participant that it was removed in this life."""
+        if self._is_mine(life):
+            self._notices.add(rank)
+            if self._is_majority(self._notices):
+                self.is_out = self.outside = True

@@ -1,0 +1,81 @@
+"""Groups on the stack `conversation` broken on purpose; hunted in the sieges of tests/simulation, on that stack."""
+
+from typing import Any
+
+from antiphon.kernel.effects import Effects
+from antiphon.parts.message_graph import MessageGraph
+from antiphon.parts.ranges import Ranges
+from antiphon.pipeline.campaign.judge import REST
+from antiphon.stacks.conversation import ordering
+from antiphon.stacks.conversation.graph_end import GraphEnd
+from antiphon.stacks.conversation.ordering import Ordering
+from antiphon.stacks.conversation.session import ConversationSession
+from antiphon.stacks.registry import CONVERSATION
+from tests.mutants.mutants import Mutant
+
+
+def _drain_waves_that_have_begun(self: Ordering, effects: Effects) -> None:
+    """Takes a wave for whole as soon as the wave before it is."""
+    self._graph.stable_wave += 1
+    try:
+        _drain(self, effects)
+    finally:
+        self._graph.stable_wave -= 1
+
+
+_drain = Ordering.drain
+
+
+def _settle_without_one(self: MessageGraph, rank: int) -> None:
+    """Takes a message for stable though one participant has not answered."""
+    absent = self.participants - 1
+    working = self.working
+    if absent != rank and working.bit_count() > 2:
+        self.working &= ~(1 << absent)
+    try:
+        _settle(self, rank)
+    finally:
+        self.working = working
+
+
+_settle = MessageGraph._settle
+
+
+def _finish_without_the_rest(self: ConversationSession, barriers: Any, effects: Effects, now_ns: int) -> bool:
+    return True
+
+
+def _status_without_news(self: ConversationSession, now_ns: int) -> None:
+    self._tries += 1
+    self._status_at_ns = now_ns + self._interval_ns()
+
+
+def _holdings_but_for_the_last(self: GraphEnd) -> list[Ranges]:
+    return [Ranges([(1, last - 1)] if last > 1 else []) for last in self._graph.last]
+
+
+def _close_without_asking(self: GraphEnd, cut: list[Ranges], sources: list[int], now_ns: int) -> None:
+    """What is missing of the cut is left out."""
+    self.frozen = True
+    self._cut = list(self._graph.last)
+
+
+def _mutant(name: str, breaks: tuple[str, ...], place: Any, attribute: str, replacement: Any) -> Mutant:
+    return Mutant(f"conversation: {name}", breaks, ((place, attribute, replacement),), CONVERSATION.name)
+
+
+CONVERSATION_GROUP_MUTANTS = (
+    _mutant("a wave taken for whole too early", ("total",), Ordering, "drain", _drain_waves_that_have_begun),
+    _mutant("a wave in the order of arrival", ("total",), ordering, "_sender", lambda batch: 0),
+    _mutant("weak ones wait for nothing", ("fifo", "causal"), Ordering, "_is_blocked", lambda self, node: False),
+    _mutant("stable though one has not answered", ("safe", "total"), MessageGraph, "_settle", _settle_without_one),
+    _mutant("cut not waited for", ("view_synchrony",), GraphEnd, "is_complete", lambda self: self._cut is not None),
+    _mutant("members go on during the flush", ("view_synchrony",), GraphEnd, "freeze", lambda self: None),
+    _mutant("cut not fetched", ("view_synchrony",), GraphEnd, "close_at", _close_without_asking),
+    _mutant("last one not reported", ("view_synchrony",), GraphEnd, "holdings", _holdings_but_for_the_last),
+    _mutant(
+        "rest of the cut not delivered", ("view_synchrony",), ConversationSession, "finish_cut",
+        _finish_without_the_rest,
+    ),
+    _mutant("nobody tells what it has", (REST, "settled"), ConversationSession, "_send_status", _status_without_news),
+)  # fmt: skip

@@ -1,0 +1,172 @@
+"""Conversations broken on purpose, one rule at a time, and hunted in the simulation of talks.
+
+    ANTIPHON_PURE=1 python -m tests.mutants.conversation_mutants [--seeds 60] [NAME …]
+
+Prints one JSON line per mutant: the seed that caught it and what was seen. Exit code 1 if one got away.
+"""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from antiphon._build import pure_forced
+from antiphon.parts.message_graph import MessageGraph, Mid, Node
+from antiphon.stacks.conversation.blast import Assembly
+from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.stacks.conversation.ears import Ears
+from antiphon.stacks.conversation.image import Held, Image
+from antiphon.stacks.conversation.recovery import Recovery
+from antiphon.stacks.conversation.removal import Removal
+from tests.mutants.mutants import Mutant
+from tests.simulation.talks import run_seed
+from tests.stacks.conversation.table import (
+    alone_problem,
+    early_problem,
+    hasty_problem,
+    late_problem,
+    minority_problem,
+    uncounted_problem,
+    unsaved_problem,
+)
+
+_make_graph = MessageGraph.__init__
+_working_without = MessageGraph._working_without
+
+
+def _nothing_is_missing(self: MessageGraph, predecessors: list[Mid]) -> list[Mid]:
+    return []
+
+
+def _give_up_at_once(self: Image, held: Held, now_ns: int) -> None:
+    self._give_up(held.mid())
+
+
+def _answers_nothing(self: Image, wanted: Mid | None, leaves: list[Mid], via: int, now_ns: int) -> None:
+    self.learn_leaves(via, leaves, now_ns)
+
+
+def _always(*_: Any) -> bool:
+    return True
+
+
+def _never(*_: Any) -> bool:
+    return False
+
+
+def _nobody(*_: Any) -> list[int]:
+    return []
+
+
+def _nothing_to_keep(*_: Any) -> list[bytes]:
+    return []
+
+
+def _newest_first(self: Conversation) -> tuple[Node, bytes] | None:
+    self._outstanding.reverse()
+    got = _receive(self)
+    self._outstanding.reverse()
+    return got
+
+
+_receive = Conversation.receive
+
+
+def _begin_anywhere(self: Recovery, graph: MessageGraph) -> list[int]:
+    return [0] * graph.participants
+
+
+def _begin_at_the_end(self: Recovery, graph: MessageGraph) -> list[int]:
+    return list(graph.last)
+
+
+def _whole_with_one_answer(self: Recovery, graph: MessageGraph) -> bool:
+    return not graph.missing(self.leaves) and not graph.missing(list(self._goal)) and bool(self._goal)
+
+
+def _without_the_last(self: MessageGraph, rank: int) -> list[int]:
+    return _working_without(self, rank)[:-1]
+
+
+def _keep_nothing(self: MessageGraph, participants: int, keep_bodies: bool = False) -> None:
+    _make_graph(self, participants, False)
+
+
+def _in_order_of_arrival(self: Assembly) -> bytes:
+    return b"".join(self.parts.values())
+
+
+def _whatever_is_here(self: Removal) -> list[int]:
+    self.counted = dict.fromkeys(self.counted, 0)
+    return _newly_removed(self)
+
+
+_newly_removed = Removal.newly_removed
+
+SEEN = ("a problem",)
+
+CONVERSATION_MUTANTS: tuple[Mutant, ...] = (
+    Mutant("nothing waits for its predecessors", SEEN, ((MessageGraph, "missing", _nothing_is_missing),)),
+    Mutant("what is missing is never asked for", SEEN, ((Image, "receive_ask", _answers_nothing),)),
+    Mutant("the newest is received first", SEEN, ((Conversation, "receive", _newest_first),)),
+    Mutant("stable without one", SEEN, ((MessageGraph, "_working_without", _without_the_last),)),
+    Mutant("the last message may be lost", SEEN, ((Conversation, "is_settled", _always),)),
+    Mutant("the first message may be lost", SEEN, ((Conversation, "_strangers", _nobody),)),
+    Mutant("slices in order of arrival", SEEN, ((Assembly, "whole", _in_order_of_arrival),)),
+    Mutant("what should be kept is not", SEEN, ((MessageGraph, "__init__", _keep_nothing),)),
+    Mutant("back without everybody's answer", SEEN, ((Recovery, "is_whole", _whole_with_one_answer),)),
+    Mutant("former lives are believed", SEEN, ((Ears, "trusts", _always),)),
+    Mutant("the view begins anew", SEEN, ((Recovery, "seen", _begin_anywhere),)),
+    Mutant("the view begins at the end", SEEN, ((Recovery, "seen", _begin_at_the_end),)),
+    Mutant("nothing is said again in silence", SEEN, ((Conversation, "is_repeating", _never),)),
+    Mutant("a checkpoint without messages", SEEN, ((Conversation, "checkpoint_sections", _nothing_to_keep),)),
+    Mutant("few remove many", SEEN, ((Removal, "_is_majority", _always),)),
+    Mutant("removed without agreement", SEEN, ((Removal, "_is_decided", _always),)),
+    Mutant("let in and heard at once", SEEN, ((Removal, "may_speak", _always),)),
+    Mutant("what counts is not waited for", SEEN, ((Removal, "newly_removed", _whatever_is_here),)),
+)
+
+STAGED = {
+    "back without everybody's answer": hasty_problem,
+    "former lives are believed": late_problem,
+    "a checkpoint without messages": unsaved_problem,
+    "few remove many": minority_problem,
+    "removed without agreement": alone_problem,
+    "let in and heard at once": early_problem,
+    "what counts is not waited for": uncounted_problem,
+}
+"""What seeds hardly ever come to is put on a table."""
+
+
+def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
+    """The first seed that catches the mutant."""
+    with mutant.at_large():
+        if mutant.name in STAGED:
+            problem = STAGED[mutant.name]()
+            return {"mutant": mutant.name, "caught": problem is not None, "seed": 0, "seen": problem, "seeds": 0}
+        for seed in range(seeds):
+            problems = run_seed(seed).problems
+            if problems:
+                return {"mutant": mutant.name, "caught": True, "seed": seed, "seen": problems[0][:200]}
+    return {"mutant": mutant.name, "caught": False, "seeds": seeds}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=60, help="how many seeds a mutant may survive")
+    parser.add_argument("names", nargs="*", help="mutants to hunt; all if none is named")
+    arguments = parser.parse_args()
+    if not pure_forced():
+        print("mutants patch the plain-Python core: set ANTIPHON_PURE=1", file=sys.stderr)
+        return 2
+    escaped = 0
+    for mutant in CONVERSATION_MUTANTS:
+        if not arguments.names or mutant.name in arguments.names:
+            result = hunt(mutant, arguments.seeds)
+            escaped += not result["caught"]
+            print(json.dumps(result), flush=True)
+    return 1 if escaped else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
