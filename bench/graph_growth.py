@@ -4,11 +4,11 @@
     python -m bench.graph_growth --out bench/results          also writes graph_growth.json and two plots
 
 One host of a conversation: each message is attached to its image and taken into its participant's view, and that is
-what is timed; garbage collection is part of it. Each case runs in a process of its own, up to a million messages of 64
-bytes:
+what is timed. Each case runs in a process of its own, up to a million messages of 64 bytes:
 
-    freed    bodies are dropped when stable, nodes beyond a threshold of THRESHOLD a participant are freed
-    kept     no node is freed; bodies are dropped when stable
+    freed        bodies are dropped when stable, nodes beyond a threshold of THRESHOLD a participant are freed
+    kept         no node is freed; bodies are dropped when stable; Python's garbage collector is off
+    collected    the same with the collector on, which from time to time walks through all that is kept
 
 Talks, which decide how many immediate predecessors a message has:
 
@@ -16,8 +16,8 @@ Talks, which decide how many immediate predecessors a message has:
     random     each receives what it has not seen at random times: some predecessors
     together   all send, all receive, all send: as many predecessors as participants
 
-The cost at a size is the mean over all messages between the next smaller size and this one, in processor time. Memory
-is what the process has grown by, per node that is held.
+The cost at a size is that of the messages between the next smaller size and this one, in processor time: the median of
+pieces of a thousand, or, with the collector, their mean. Memory is what the process has grown by, per node held.
 """
 
 import argparse
@@ -31,7 +31,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
-from typing import Final
+from typing import Any, Final
 
 from antiphon.parts.message_graph import GraphView, MessageGraph, Mid
 from bench.figures import IncompleteError, Report, Result, median_of, parser, progress, run, table
@@ -45,7 +45,7 @@ THRESHOLD: Final = 64
 BODY: Final = b"x" * 64
 BLOCK: Final = 1_000
 TALKS: Final = ("token", "random", "together")
-KINDS: Final = ("freed", "kept")
+KINDS: Final = ("freed", "kept", "collected")
 PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 Message = tuple[int, int, list[Mid]]
@@ -135,7 +135,7 @@ def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
-def measure_case(name: str, kind: str, participants: int, count: int) -> dict[str, object]:
+def measure_case(name: str, kind: str, participants: int, count: int) -> dict[str, Any]:
     """Nanoseconds of each piece, and where each ends."""
     keep = THRESHOLD * participants if kind == "freed" else 0
     first = talk(name, participants)
@@ -143,6 +143,8 @@ def measure_case(name: str, kind: str, participants: int, count: int) -> dict[st
     graph = MessageGraph(participants)
     view = GraphView(graph)
     gc.collect()
+    if kind == "kept":
+        gc.disable()
     before_bytes = resident_bytes()
     ends: list[int] = []
     taken_ns: list[int] = []
@@ -155,6 +157,7 @@ def measure_case(name: str, kind: str, participants: int, count: int) -> dict[st
             taken_ns.append(took_ns)
             ends.append(view.count - ready)
         piece = later(first, graph.last, view.leaves()[0].mid(), name)
+    gc.enable()
     return {
         "ends": ends,
         "taken_ns": taken_ns,
@@ -165,25 +168,25 @@ def measure_case(name: str, kind: str, participants: int, count: int) -> dict[st
     }
 
 
-def cost_ns(ends: list[int], taken_ns: list[int], size: int) -> float:
+def cost_ns(ends: list[int], taken_ns: list[int], size: int, kind: str) -> float:
     """Per message, of those after the next smaller size and up to this one."""
     after = max((other for other in SIZES if other < size), default=0)
     chosen = [
-        (end - begin, taken)
+        taken / (end - begin)
         for begin, end, taken in zip([0, *ends], ends, taken_ns, strict=False)
         if after <= begin < size
     ]
-    return sum(taken for _, taken in chosen) / sum(messages for messages, _ in chosen)
+    return statistics.mean(chosen) if kind == "collected" else statistics.median(chosen)
 
 
-async def in_a_process(*words: object) -> dict[str, object]:
+async def in_a_process(*words: object) -> dict[str, Any]:
     worker = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.graph_growth", "--case", *map(str, words)), stdout=asyncio.subprocess.PIPE
     )
     out, _ = await worker.communicate()
     if worker.returncode:
         raise IncompleteError(f"the case {words} ended with {worker.returncode}; see its words above")
-    found: dict[str, object] = json.loads(out)
+    found: dict[str, Any] = json.loads(out)
     return found
 
 
@@ -193,7 +196,7 @@ Costs = dict[tuple[str, str, int, int], list[float]]
 
 async def measure(arguments: argparse.Namespace) -> Report:
     costs: Costs = {}
-    more: dict[tuple[str, str, int, int], dict[str, object]] = {}
+    more: dict[tuple[str, str, int, int], dict[str, Any]] = {}
     sizes = [size for size in SIZES if size <= arguments.messages]
     for repeat in range(1, arguments.repeats + 1):
         for name in TALKS:
@@ -224,22 +227,19 @@ async def measure(arguments: argparse.Namespace) -> Report:
 
 def _note(
     costs: Costs,
-    more: dict[tuple[str, str, int, int], dict[str, object]],
+    more: dict[tuple[str, str, int, int], dict[str, Any]],
     key: tuple[str, str, int, int],
-    found: dict[str, object],
+    found: dict[str, Any],
 ) -> None:
-    ends, taken_ns = found["ends"], found["taken_ns"]
-    assert isinstance(ends, list)
-    assert isinstance(taken_ns, list)
-    costs.setdefault(key, []).append(cost_ns(ends, taken_ns, key[3]))
+    costs.setdefault(key, []).append(cost_ns(found["ends"], found["taken_ns"], key[3], key[1]))
     if key[3] in (SIZES[-1], CROWD_MESSAGES):
         names = ("nodes", "bodies", "bytes_per_node", "predecessors")
-        more[key] = {name: round(float(str(found[name])), 1) for name in names}
+        more[key] = {name: round(found[name], 1) for name in names}
     else:
         more[key] = {}
 
 
-def words_of(costs: Costs, more: dict[tuple[str, str, int, int], dict[str, object]], sizes: list[int]) -> str:
+def words_of(costs: Costs, more: dict[tuple[str, str, int, int], dict[str, Any]], sizes: list[int]) -> str:
     rows: list[list[object]] = []
     for name in TALKS:
         for kind in KINDS:

@@ -1,7 +1,9 @@
-"""The tables of isis-1991, section 8, on loopback, beside the paper's own figures.
+"""The tables of isis-1991, section 8, on loopback, beside the paper's own figures; and those of psync-1989.
 
-    python -m bench.paper               Tables II to V, and the plain remote call; from the project's root
-    python -m bench.paper --json        one JSON document
+    python -m bench.paper                     all of them; from the project's root
+    python -m bench.paper --of isis-1991      Tables II to V, and the plain remote call
+    python -m bench.paper --of psync-1989     Tables I and II (bench/paper_psync.py tells how)
+    python -m bench.paper --json              one JSON document
 
 Tables II and III. One member multicasts; the others each answer it alone; it waits for all. Or it sends without waiting
 (asynchronous), and the value is the rate at which the slowest destination is handed the messages. In Table III the
@@ -28,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from bench import local
+from bench import local, paper_psync
 from bench.crew import ECHO, Crew, Members
 from bench.figures import Report, Result, median_of, parser, progress, run, spread, table
 from bench.paper_figures import (
@@ -44,6 +46,8 @@ from bench.paper_figures import (
 )
 from bench.plots import Panel, Series, draw
 
+ISIS: Final = "isis-1991"
+PSYNC: Final = "psync-1989"
 BLOCK: Final = 100
 STREAM_S: Final = 1.0
 STREAMED: Final = ("null", "7K")
@@ -54,10 +58,12 @@ Key = tuple[str, str, str, int]
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
-    made = parser("The tables of isis-1991 beside ours.")
+    made = parser("The tables of isis-1991 and of psync-1989 beside ours.")
+    made.add_argument("--of", choices=[ISIS, PSYNC], help="the tables of one paper only")
     made.add_argument("--repeats", type=int, default=3)
     made.add_argument("--rounds", type=int, default=300, help="round trips for each figure of Tables II, III and V")
     made.add_argument("--loops", type=int, default=10_000, help="requests and replies for Table IV")
+    made.add_argument("--blocks", type=int, default=40, help="blocks of messages for each figure of psync-1989")
     return made.parse_args(words)
 
 
@@ -321,6 +327,20 @@ def plot(measured: Measured) -> str:
 
 
 async def measure(arguments: argparse.Namespace) -> Report:
+    """Both papers, or the one that was chosen."""
+    reports = []
+    if arguments.of != PSYNC:
+        reports.append(await measure_isis(arguments))
+    if arguments.of != ISIS:
+        reports.append(await paper_psync.measure(arguments))
+    if len(reports) == 1:
+        return reports[0]
+    first, second = reports
+    words = f"{first.words}\n\n{PSYNC}\n\n{second.words}"
+    return Report("paper", first.results + second.results, words, first.pictures | second.pictures)
+
+
+async def measure_isis(arguments: argparse.Namespace) -> Report:
     measured = Measured()
     for number in range(1, arguments.repeats + 1):
         for count in DESTINATIONS:

@@ -29,6 +29,8 @@ GROUP: Final = "antiphon"
 
 COMPILED_PACKAGES: Final = ("kernel", "parts", "stacks", "simulator")
 COMPILED_MODULES: Final = ("engine.py", "faults.py", "runtime/events.py", "runtime/outbox.py", "runtime/stream.py")
+PLAIN: Final = ("kernel/errors.py",)
+"""Compiled exceptions could not also be built-in ones, as that of a time-out is."""
 
 
 class Stamp(TypedDict, total=False):
@@ -49,6 +51,7 @@ def compiled_sources() -> list[Path]:
     """The sources that a compiled build compiles, in a fixed order. Package markers stay Python."""
     sources = [source for package in COMPILED_PACKAGES for source in (PACKAGE / package).rglob("*.py")]
     sources += [PACKAGE / module for module in COMPILED_MODULES]
+    sources = [source for source in sources if source.relative_to(PACKAGE).as_posix() not in PLAIN]
     return sorted(source for source in sources if source.name != "__init__.py" and source.is_file())
 
 

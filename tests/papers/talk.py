@@ -4,7 +4,7 @@ Nothing travels unless it is passed on, no time goes by unless it is let. Messag
 first of participant a.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from antiphon.kernel.codec import unseal
 from antiphon.kernel.identity import ProcessId
@@ -177,6 +177,19 @@ class Talk:
                 if receiver not in self.dead:
                     self.arrive(receiver, *packets)
             self.wait(200 * MILLISECOND_NS)
+
+    def play(self, polls: Sequence[Callable[[int], object]], rounds: int = 30) -> None:
+        """Participants that each run a routine, which is polled; what is on the way arrives a millisecond later."""
+        for _ in range(rounds):
+            for rank, poll in enumerate(polls):
+                if rank not in self.dead:
+                    poll(self.now_ns)
+                    self.flush(rank)
+            for sender, receiver in list(self._ways):
+                packets = self.take(sender, receiver)
+                if receiver not in self.dead:
+                    self.arrive(receiver, *packets)
+            self.wait(MILLISECOND_NS)
 
     # ---- asking ----------------------------------------------------------------------------------------------------
 

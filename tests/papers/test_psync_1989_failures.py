@@ -165,9 +165,10 @@ def test_3_2_2_a_copy_that_is_not_marked_brings_nothing_back() -> None:
     assert talk.take(B, A) == []
 
 
-def test_3_2_2_a_stable_message_is_not_resent() -> None:
-    """All have it, and all have answered."""
-    talk = Talk(3)
+@pytest.mark.parametrize("keep_bodies", [False, True])
+def test_3_2_2_a_stable_message_is_not_resent(keep_bodies: bool) -> None:
+    """All have it, and all have answered; also where it is still there to be sent."""
+    talk = Talk(3, keep_bodies=keep_bodies)
     for sender in (A, B, C):
         talk.tell(sender)
     assert talk.stable(A) == ["a1"]

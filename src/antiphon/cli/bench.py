@@ -47,7 +47,7 @@ def growth(context: typer.Context) -> None:
 
 @bench.command(context_settings=HANDED_ON, add_help_option=False)
 def paper(context: typer.Context) -> None:
-    """The tables of isis-1991, ours beside the paper's (--help tells what can be chosen)."""
+    """The tables of isis-1991 and psync-1989, ours beside the papers' (--help tells what can be chosen)."""
     _run("bench.paper", context.args)
 
 

@@ -409,6 +409,15 @@ class Image:
             self._drop_ignored()
         return news
 
+    def ask_around(self, tries: int) -> None:
+        """Ask for whatever follows what is here: one after the other, and everybody only if that has not helped.
+
+        Each gives an answer of many packets. If the network is merely slow, all of them are for nothing, and if all
+        answered at once they would make it slower.
+        """
+        others = [rank for rank in range(self.graph.participants) if rank != self._me and not self.ears.ignores(rank)]
+        self._ask(EVERYBODY if tries > len(others) else others[(self._me + tries) % len(others)], None)
+
     def ask_everybody(self) -> None:
         """Ask all for whatever follows what is here; they also learn what is here."""
         self._ask(EVERYBODY, None)

@@ -1,6 +1,7 @@
 """Looking for what may have been lost at the end, without the application's help.
 
-While something is not stable and nothing comes, everybody is asked for what follows our leaves, more and more seldom.
+While something is not stable and nothing comes, the others are asked for what follows our leaves, one after the other
+and then all together, more and more seldom.
 Those who have never said anything may not know of the conversation: the first message is resent to them.
 
 Deviations: the paper leaves this to the application, which resends when it has waited in vain (3.2.2).
@@ -47,7 +48,7 @@ class Probe:
             self._probe_at_ns = NEVER
             if not is_settled:
                 self._probes += 1
-                image.ask_everybody()
+                image.ask_around(self._probes)
                 self._probe_at_ns = now_ns + self._interval_ns(self._probes)
         if now_ns >= self._greet_at_ns:
             self._greet_at_ns = NEVER
