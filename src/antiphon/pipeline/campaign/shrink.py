@@ -5,7 +5,8 @@ deeds and messages. A cut is kept if the run still breaks the promise; halves ar
 to single parts. All kinds of parts are gone through again until none can be spared, or until so many runs were made.
 
 Many faults are races: take a process out, and the network's dice fall otherwise for all the others. So when no part can
-be spared, all are tried once more, each cut also with a few other seeds of chance: it is kept if it fails with one.
+be spared, all are tried once more, each cut also with a few other seeds of chance, and then with more of them: it is
+kept if it fails with one.
 
 It is deterministic, since a script decides its run; and what is left is a run like any other, which a protocol without
 the fault must get right.
@@ -19,9 +20,9 @@ from antiphon.pipeline.campaign.cuts import PARTS, PartsOf, WithParts, size_of
 from antiphon.pipeline.campaign.judge import Judgement, SimulatedRun, judge
 from antiphon.pipeline.result import BROKEN
 
-RUNS_MAX: Final = 500
-OTHER_SEEDS: Final = (1, 2, 3)
-"""What is added to a script's seed, where the cut alone does not fail."""
+RUNS_MAX: Final = 1_000
+OTHER_SEEDS: Final = (0, 3, 12)
+"""How many other seeds a cut is tried with that does not fail by itself, in each pass."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class _Search:
         self._verdict = verdict
         self._runs_max = runs_max
         self.runs = 0
-        self.other_seeds: tuple[int, ...] = ()
+        self.other_seeds = 0
         self.best: tuple[Script, SimulatedRun, Judgement] | None = None
 
     @property
@@ -62,7 +63,8 @@ class _Search:
         if self._fails(script):
             return True
         seed = script["seed"]
-        return any(not self.is_over and self._fails({**script, "seed": seed + more}) for more in self.other_seeds)
+        others = range(seed + 1, seed + 1 + self.other_seeds)
+        return any(not self.is_over and self._fails({**script, "seed": other}) for other in others)
 
     def _fails(self, script: Script) -> bool:
         self.runs += 1
@@ -81,9 +83,9 @@ def shrink(
     search = _Search(simulator, guarantee, verdict, runs_max)
     if not search.fails(script) or search.best is None:
         return None
-    _reduce_all(search)
-    search.other_seeds = OTHER_SEEDS
-    _reduce_all(search)
+    for others in OTHER_SEEDS:
+        search.other_seeds = others
+        _reduce_all(search)
     return Shrunk(*search.best, runs=search.runs, is_minimal=not search.is_over)
 
 
