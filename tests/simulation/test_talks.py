@@ -11,6 +11,7 @@ ONCE_FAILED = {
     10: "an answer was used up by what the asker had already, as its leaves did not tell",
     54: "who was back waited for a message of one that was being removed, and was needed to agree on that",
     77: "who had come back could not acknowledge, since it had nothing more to say again",
+    94: "who was back left out what one that was being removed had said, and so what it had said itself",
     313: "a checkpoint named a message that nobody else had",
     378: "a program had acted on a message of its own that was lost with it",
 }
