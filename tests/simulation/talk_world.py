@@ -3,14 +3,15 @@
 One seed decides everything. Packets are lost, doubled, and held up, some for seconds, so that they come after their
 sender's death. The network is cut in two for a while; processes stop for a while; processes crash, lose what they had
 not written down, and come back from a checkpoint or from the beginning, with the help of their storage or without. One
-process always runs. Then all heals, and everybody must come to the same end.
+process always runs. One is taken to have failed, rightly or wrongly, and is removed; when it learns that, it comes back
+in a new life and is added again. Then all heals, and everybody must come to the same end.
 
 What is checked, without asking the protocol: `context` and `order` below, and the end (talks.py).
 """
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 from antiphon.kernel.effects import NEVER
@@ -52,7 +53,7 @@ def draw_plan(seed: int) -> Plan:
     participants = random.choice([2, 3, 3, 4, 4, 5, 6])
     keep = random.random() < 0.8
     removals = 1 if keep and participants > 2 and seed % 5 == 4 else 0
-    plan = Plan(
+    return Plan(
         seed=seed,
         participants=participants,
         loss=random.choice([0, 0.02, 0.1, 0.3]),
@@ -68,7 +69,6 @@ def draw_plan(seed: int) -> Plan:
         removals=removals,
         trouble_ns=random.choice([2, 5, 10]) * SECOND_NS,
     )
-    return replace(plan, crashes=0) if removals else plan
 
 
 @dataclass

@@ -7,14 +7,17 @@ from tests.simulation.talks import run_seed
 ONCE_FAILED = {
     1: "a first message brought back the whole graph, once for each path",
     6: "two who came back waited for each other to vouch for what each had said before",
+    9: "who was asked to agree on a removal did not say again, when it was back, what it had said",
     10: "an answer was used up by what the asker had already, as its leaves did not tell",
+    54: "who was back waited for a message of one that was being removed, and was needed to agree on that",
     77: "who had come back could not acknowledge, since it had nothing more to say again",
+    94: "who was back left out what one that was being removed had said, and so what it had said itself",
     313: "a checkpoint named a message that nobody else had",
     378: "a program had acted on a message of its own that was lost with it",
 }
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(30))
 def test_a_conversation_keeps_what_it_promises(seed: int) -> None:
     outcome = run_seed(seed)
     assert outcome.problems == ()

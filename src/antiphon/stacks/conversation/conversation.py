@@ -369,6 +369,7 @@ class Conversation:
             return
         while self._spare and self._use_spare():
             pass
+        recovery.disregard(self.image.ears)
         if recovery.is_whole(self.image.graph):
             self._begin_view(recovery)
 

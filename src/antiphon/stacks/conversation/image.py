@@ -395,7 +395,11 @@ class Image:
             return False
         news = self.learn_life(via, life)
         leaves = self.graph.leaves() if is_whole else []
-        said = Restarted(life, self._life, [leaf.mid() for leaf in leaves])
+        mids = [leaf.mid() for leaf in leaves]
+        own = (via, self.graph.last[via])
+        if is_whole and own[1] and own not in mids:  # it needs that whatever becomes of what follows it
+            mids.append(own)
+        said = Restarted(life, self._life, mids)
         flags = ANSWER if is_whole else HEARD
         self.out.append((via, encode_restart(self._conversation, self._tag, self._me, flags, said)))
         for leaf in leaves:

@@ -38,6 +38,7 @@ from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.options import Options
 from antiphon.parts.message_graph import MessageGraph, Mid
+from antiphon.stacks.conversation.ears import Ears
 
 
 class ReplayError(UsageError):
@@ -101,6 +102,14 @@ class Recovery:
         """Do not wait for a participant."""
         self.awaiting.discard(rank)
         self.unheard.discard(rank)
+
+    def disregard(self, ears: Ears) -> None:
+        """Do not wait for those that are being removed, nor for messages of theirs that do not count: whoever is back
+        may be needed to agree on that."""
+        for rank in [rank for rank in self.awaiting if ears.ignores(rank)]:
+            self.forgive(rank)
+        goal = [mid for mid in self._goal if not ears.ignores(mid[0]) or mid[1] <= ears.wanted[mid[0]]]
+        self._goal = dict.fromkeys(goal)
 
     def is_whole(self, graph: MessageGraph) -> bool:
         """Whether everybody has answered and everything is here."""
