@@ -75,7 +75,7 @@ class Rows:
         self.cells = cells
 
     def __len__(self) -> int:
-        return self.cells.shape[1]
+        return int(self.cells.shape[1])
 
     def take(self, order: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> "Rows":
         """A copy of some rows: by their places, or those that are chosen."""

@@ -71,6 +71,7 @@ def test_nobody_calls_in_time() -> None:
             with pytest.raises(ConversationTimeoutError, match="nobody began") as caught:
                 await node.accept_conversation(timeout_s=0.01)
             assert caught.value.timeout_s == 0.01
+            assert isinstance(caught.value, TimeoutError)
 
     run(test)
 

@@ -36,8 +36,8 @@ from antiphon.stacks.conversation.recovery import Recovery
 RECOVER_S: Final = 10.0
 
 
-class ConversationTimeoutError(AntiphonError):
-    """Nothing came in time. It cannot be a TimeoutError, too: the compiled root of all errors has another layout."""
+class ConversationTimeoutError(AntiphonError, TimeoutError):
+    """Nothing came in time."""
 
     def __init__(self, what: str, timeout_s: float) -> None:
         super().__init__(f"{what} within {timeout_s:g} s")
