@@ -269,8 +269,8 @@ class World:
         running = [one for one in self.processes if one.up and one.conversation and not is_busy(one.conversation)]
         if not process.up or self.healed or [one for one in running if one is not process] == []:
             return
-        conversation = process.conversation
-        assert conversation is not None
+        if process.conversation is None:
+            return  # it has not accepted the conversation yet: there is nothing to come back to
         self._write_down(process)
         process.up = False
         process.arrived = []
