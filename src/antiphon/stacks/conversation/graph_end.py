@@ -4,7 +4,7 @@ What a member holds is closed under context: with a message all that precede it.
 sender, and the union of what several hold is closed as well: no message of a cut waits for one that is lost.
 
 What is missing of a cut is asked for by its numbers, of one of those who have it after the other, and set aside until
-the cut is decided.
+the cut is decided. Another cut may come instead: what was fetched for the former and is not of the latter is let go.
 """
 
 from typing import final
@@ -72,7 +72,9 @@ class GraphEnd(ViewEnd):
 
     def close_at(self, cut: list[Ranges], sources: list[int], now_ns: int) -> None:
         self.frozen = True
-        self._cut = [part.pairs[-1][1] if part.pairs else 0 for part in cut]
+        ends = [part.pairs[-1][1] if part.pairs else 0 for part in cut]
+        self._cut = ends
+        self.fetched = {mid: added for mid, added in self.fetched.items() if mid[1] <= ends[mid[0]]}
         self._sources = [rank for rank in sources if rank != self._me]
         self._tries = 0
         self.ask_at_ns = NEVER if self.is_complete() else now_ns
