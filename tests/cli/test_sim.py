@@ -29,7 +29,7 @@ def test_json_is_one_document(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--stack", "nonesuch"), "there is no stack 'nonesuch'; the stacks are: vector"),
+        (("--stack", "nonesuch"), "there is no stack 'nonesuch'; the stacks are: vector, conversation"),
         (("--faults", "some"), "there are no faults 'some'; choose one of: none, loss, all"),
         (("--members", "0"), "a simulated group has 1 to 100 members, not 0"),
     ],
