@@ -31,7 +31,6 @@ class GraphEnd(ViewEnd):
         "_ahead_max",
         "_cut",
         "_graph",
-        "_interval_ns",
         "_me",
         "_options",
         "_sources",
@@ -86,15 +85,7 @@ class GraphEnd(ViewEnd):
         )
 
     def is_complete(self) -> bool:
-        return self._cut is not None and not self._first_missing()
-
-    def _first_missing(self) -> bool:
-        assert self._cut is not None
-        for rank, end in enumerate(self._cut):
-            for number in range(self._graph.last[rank] + 1, end + 1):
-                if (rank, number) not in self.fetched:
-                    return True
-        return False
+        return self._cut is not None and not self.missing()
 
     def missing(self) -> list[tuple[int, int, int]]:
         """Rank, first and last number of what is missing."""
