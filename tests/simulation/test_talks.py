@@ -14,6 +14,8 @@ ONCE_FAILED = {
     94: "who was back left out what one that was being removed had said, and so what it had said itself",
     313: "a checkpoint named a message that nobody else had",
     378: "a program had acted on a message of its own that was lost with it",
+    2584: "who took in a whole removal at once, and the return that followed, saw no votes any more",
+    2969: "as 2584, and it is not to be taken for diverged, for what the one that is in again has said",
 }
 
 

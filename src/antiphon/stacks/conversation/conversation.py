@@ -519,7 +519,7 @@ class Conversation:
         while True:
             removed = removal.newly_removed()
             for rank in removed:
-                self.image.conflict = self.image.conflict or removal.has_diverged(rank, removal.removed[rank])
+                self.image.conflict = self.image.conflict or removal.has_diverged(rank, self.image.lives_of(rank))
                 self.mask_out(rank)
                 self.image.ears.close(rank)
             added = removal.newly_added()

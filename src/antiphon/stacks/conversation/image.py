@@ -293,6 +293,10 @@ class Image:
                 if not self.graph.is_stable(successor):
                     self._resend_to(rank, successor)
 
+    def lives_of(self, rank: int) -> list[tuple[int, int]]:
+        """From which number on the attached messages of a participant are of which life."""
+        return self._life_marks[rank]
+
     def _life_at(self, mid: Mid) -> int:
         """In which life a participant sent a message that is attached."""
         life = 0

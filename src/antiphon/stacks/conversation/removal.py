@@ -69,6 +69,7 @@ class Removal:
     """Who is in and who is out, as one participant sees it."""
 
     __slots__ = (
+        "_decided",
         "_graph",
         "_joined",
         "_joining",
@@ -102,6 +103,8 @@ class Removal:
         self.counted: dict[tuple[int, int], int] = {}
         """By rank and life of one who is to be out: how many of its messages count."""
         self._votes: list[Lives] = [{} for _ in range(graph.participants)]
+        self._decided: Lives = {}
+        """Whom all others have voted out, in its latest life of which they have."""
         self._joining: dict[tuple[int, int], dict[int, int]] = {}
         """By rank and life of one who is to be in: who has said so, and with which message."""
         self._joined: dict[int, int] = {}
@@ -173,8 +176,10 @@ class Removal:
         self._votes[sender] = {rank: life for rank, life, _ in entries}
         for rank, life, count in entries:
             self.counted[rank, life] = max(self.counted.get((rank, life), 0), count)
+        self._see_what_is_decided()
         if sender == self._me:
             self.suspects.update(self._votes[sender])
+            self._drop_empty_vote()
         elif sender not in self._in_force(self.suspects) and not self.outside:
             for rank, life in self._in_force(self._votes[sender]).items():
                 if rank != self._me and self._in_force(self.suspects).get(rank, -1) < life:
@@ -185,16 +190,23 @@ class Removal:
         """Without those that were added in a later life."""
         return {rank: life for rank, life in lives.items() if life >= self.added[rank]}
 
+    def _drop_empty_vote(self) -> None:
+        """Do not vote for what was voted for: in a former life, or before somebody was let in again."""
+        self.vote_due = self.vote_due and self._in_force(self.suspects) != self._in_force(self._votes[self._me])
+
+    def _see_what_is_decided(self) -> None:
+        """With each vote: many messages may be attached at once, among them later votes, when somebody is in again."""
+        for votes in self._votes:
+            chosen = self._in_force(votes)
+            if chosen and self._is_decided(chosen):
+                self._decided.update(chosen)
+
     def newly_removed(self) -> list[int]:
-        """Who is out from now on: those of a set that is decided, if all that counts of them is here."""
-        for voter in range(self._graph.participants):
-            chosen = self._in_force(self._votes[voter])
-            fresh = [rank for rank, life in chosen.items() if self._is_news(rank, life)]
-            if fresh and self._is_decided(chosen):
-                if any(self._graph.last[rank] < self.counted[rank, chosen[rank]] for rank in fresh):
-                    continue
-                return [rank for rank in fresh if self._remove(rank, chosen[rank])]
-        return []
+        """Who is out from now on: those of whom it is decided, if all that counts of them is here."""
+        fresh = {rank: life for rank, life in self._in_force(self._decided).items() if self._is_news(rank, life)}
+        if any(self._graph.last[rank] < self.counted[rank, life] for rank, life in fresh.items()):
+            return []
+        return [rank for rank, life in fresh.items() if self._remove(rank, life)]
 
     def _is_news(self, rank: int, life: int) -> bool:
         if rank == self._me:
@@ -225,9 +237,19 @@ class Removal:
         it has not been back."""
         return life >= self._life or not self.is_back
 
-    def has_diverged(self, rank: int, life: int) -> bool:
-        """Whether there are messages of one who is out here that do not count."""
-        return self._graph.last[rank] > self.counted[rank, life]
+    def has_diverged(self, rank: int, lives: list[tuple[int, int]]) -> bool:
+        """Whether there are messages of one who is out here that do not count. `lives`: from which number on its
+        messages are of which life; those of one in which it was let in again may be here already."""
+        last = self._graph.last[rank]
+        for number, life in lives:
+            if life > self.removed[rank] and self._all_want_in(rank, self._joining.get((rank, life), {})):
+                last = number - 1
+                break
+        return last > self.counted[rank, self.removed[rank]]
+
+    def _all_want_in(self, rank: int, said: dict[int, int]) -> bool:
+        ranks = range(self._graph.participants)
+        return all(one in said for one in ranks if one != rank and one not in self.removed)
 
     def newly_added(self) -> list[int]:
         """Who is in again from now on."""
@@ -236,11 +258,11 @@ class Removal:
             out_in = self._removed_in if rank == self._me else self.removed.get(rank, life)
             if life <= out_in or self.added[rank] >= life or (rank == self._me and not self.outside):
                 continue
-            working = [one for one in range(self._graph.participants) if one != rank and one not in self.removed]
-            if all(one in said for one in working):
+            if self._all_want_in(rank, said):
                 self.added[rank] = life
                 self.removed.pop(rank, None)
                 self.suspects.pop(rank, None)
+                self._drop_empty_vote()
                 if rank == self._me:
                     self._joined = dict(said)
                 result.append(rank)
