@@ -34,6 +34,12 @@ def test_what_was_fetched_for_a_cut_that_was_given_up_is_let_go(seed: int) -> No
     assert run_crowd(seed, stack=STACK).problems == ()
 
 
+def test_a_group_whose_next_view_nobody_lived_to_be_in_has_ended() -> None:
+    """One of two leaves, by a proposal of the other, who dies of it: that other was all of the next view."""
+    outcome = run_crowd(10921, stack=STACK)
+    assert (outcome.problems, outcome.excused) == ((), 1)
+
+
 @pytest.mark.parametrize("seed", [0, 2, 14, 18])
 def test_seeds_that_found_something(seed: int) -> None:
     """0: answers that were flagged as resent brought back the whole graph, again and again. 2: weak messages overtook

@@ -160,15 +160,15 @@ class Stalled:
 
 @final
 class Ended:
-    """This process is no longer a member: it left (`excluded` false), or the others went on without it. `last`: it left
-    and nobody goes on, so the group has ended."""
+    """This process is no longer a member: it left (`excluded` false), or the others went on without it. `left_to`: who
+    goes on, if it left by agreement; nobody, if the group has ended."""
 
-    __slots__ = ("excluded", "group", "last")
+    __slots__ = ("excluded", "group", "left_to")
 
-    def __init__(self, group: str, excluded: bool, last: bool = False) -> None:
+    def __init__(self, group: str, excluded: bool, left_to: View | None = None) -> None:
         self.group = group
         self.excluded = excluded
-        self.last = last
+        self.left_to = left_to
 
 
 @final

@@ -468,8 +468,7 @@ class Crowd:
             self.coverage.count("event: barrier reached")
         elif isinstance(event, Installed):
             life.views[event.group] = event.view
-            if event.view.id > self._last_views.get(event.group, NO_VIEW).id:
-                self._last_views[event.group] = event.view
+            self._note_view(event.group, event.view)
             life.others[event.group] = [self._place[m.name] for m in event.view.members if m != life.process]
             self.views += 1
             self.coverage.count("event: view installed")
@@ -480,6 +479,10 @@ class Crowd:
             self.coverage.count("event: stalled without a majority")
         elif isinstance(event, Ended):
             self._end_membership(life, event)
+
+    def _note_view(self, group: str, view: View) -> None:
+        if view.id > self._last_views.get(group, NO_VIEW).id:
+            self._last_views[group] = view
 
     def _end_membership(self, life: Life, event: Ended) -> None:
         del life.views[event.group]
@@ -492,8 +495,10 @@ class Crowd:
             return
         self._left.add((event.group, life.process))
         self.coverage.count("event: left in good order")
-        if event.last:
-            self._ended.add(event.group)
+        if event.left_to is not None:  # perhaps nobody has lived to be in that view
+            self._note_view(event.group, event.left_to)
+            if not event.left_to.members:
+                self._ended.add(event.group)
         if life.views:
             life.log.note(self.now_ns, LEFT, event.group)
         else:

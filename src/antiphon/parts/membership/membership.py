@@ -55,6 +55,7 @@ class Membership(Agreement):
         self._early_flush: Message | None = None
         self.parted_by: Proposal | None = None
         """The proposal by which I left, whose cut is still to be delivered."""
+        self._left_to: View | None = None
 
     # ---- entry and exit --------------------------------------------------------------------------------------------
 
@@ -254,6 +255,7 @@ class Membership(Agreement):
     def _part(self, proposal: Proposal, effects: Effects, now_ns: int) -> None:
         """I am not in the next view. Whoever leaves in good order stays until those of the next view have heard of it,
         newcomers too; if nobody goes on, until the others that leave have."""
+        self._left_to = proposal.view
         self._remaining = dict(zip(proposal.view.members, proposal.view.addresses, strict=True))
         patience_ns = self._options.silence_ns_max
         if not self._remaining:
@@ -265,16 +267,16 @@ class Membership(Agreement):
                     self._post.transmit(member, None, self._last_install, effects)
             self._end(True, effects)
         elif not self._remaining:
-            self._end(False, effects, not proposal.view.members)
+            self._end(False, effects)
         else:
             self.phase = PARTING
             self.parted_by = proposal
             self._ask_at_ns = now_ns
             self._part_at_ns = now_ns + patience_ns
 
-    def _end(self, excluded: bool, effects: Effects, last: bool = False) -> None:
+    def _end(self, excluded: bool, effects: Effects) -> None:
         self.phase = OUT
-        effects.events.append(Ended(self._group, excluded, last))
+        effects.events.append(Ended(self._group, excluded, None if excluded else self._left_to))
 
     def _answer_straggler(self, message: Message, effects: Effects) -> None:
         """Somebody speaks of a view that is over: it learns what came after it, or that it is out."""
