@@ -15,7 +15,8 @@ from antiphon.parts.message_graph import MessageGraph, Mid, Node
 from antiphon.stacks.conversation.blast import Assembly
 from antiphon.stacks.conversation.conversation import Conversation
 from antiphon.stacks.conversation.ears import Ears
-from antiphon.stacks.conversation.image import Held, Image
+from antiphon.stacks.conversation.holding import Held
+from antiphon.stacks.conversation.image import Image
 from antiphon.stacks.conversation.recovery import Recovery
 from antiphon.stacks.conversation.removal import Removal
 from tests.mutants.mutants import Mutant

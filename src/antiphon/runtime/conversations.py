@@ -126,24 +126,36 @@ class Conversation:
         """The earliest message that was not received yet. Raises ConversationTimeoutError if none comes in time: then
         something may have been lost, and `resend` helps."""
         got = self.receive_nowait()
-        if got is None:
-            try:
-                async with asyncio.timeout(timeout_s):
-                    while got is None:
-                        await self._next(None)
-                        got = self.receive_nowait()
-            except TimeoutError:
-                assert timeout_s is not None
-                raise ConversationTimeoutError("no message came", timeout_s) from None
-        return got
+        if got is not None:
+            return got
+        if timeout_s is None:
+            return await self._receive_some_day()
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await self._receive_some_day()
+        except TimeoutError:
+            raise ConversationTimeoutError("no message came", timeout_s) from None
+
+    async def _receive_some_day(self) -> tuple[Handle, bytes]:
+        while True:
+            await self._next(None)
+            got = self.core.receive()
+            if got is not None:
+                self._flush_if_stirred()
+                return got
 
     def receive_nowait(self) -> tuple[Handle, bytes] | None:
         """The same, or None if there is nothing now."""
         self._check()
         got = self.core.receive()
         if got is not None:
-            self.flush()
+            self._flush_if_stirred()
         return got
+
+    def _flush_if_stirred(self) -> None:
+        """To receive is seldom to have something to send; what has come was seen to when it came."""
+        if self.core.is_stirred():
+            self.flush()
 
     def resend(self, handle: Handle) -> None:
         """Send a message once more, in case it was lost; whoever has it sends back what follows it. A stable one is not
@@ -423,11 +435,14 @@ class Conversations:
 
     def sift(self, datagrams: list[bytes]) -> list[bytes]:
         """Take what is for conversations; the rest comes back."""
-        host = self.host
-        rest = [datagram for datagram in datagrams if not host.wants(datagram)]
-        if len(rest) < len(datagrams):
+        wants = self.host.wants
+        own: list[bytes] = []
+        rest: list[bytes] = []
+        for datagram in datagrams:
+            (own if wants(datagram) else rest).append(datagram)
+        if own:
             try:
-                self._take([datagram for datagram in datagrams if host.wants(datagram)])
+                self._take(own)
             except Exception as error:
                 self._fail(error)
         return rest
@@ -439,10 +454,13 @@ class Conversations:
             core = self.host.take(datagram, now_ns)
             if core is not None:
                 touched[core.cid] = core
-        for cid in touched:
+        for cid, core in touched.items():
             conversation = self._conversations[cid]
-            self.flush(conversation)
             conversation.wake()
+            if core.image.out or not core.is_stirred():
+                self.flush(conversation)
+            else:  # who was woken runs first, and what it sends takes this along
+                self._loop.call_soon(self._flush_late, conversation)
         while self._accepting and self.host.pending():
             waiter = self._accepting.popleft()
             if not waiter.done():
@@ -456,10 +474,16 @@ class Conversations:
         for outgoing in self.host.flush(conversation.core, self.clock.now_ns()):
             addresses = [where for where in map(self._resolve, outgoing.addresses) if where is not None]
             self._transport.send(outgoing.packets, addresses)
-        store = self._stores.get(conversation.cid)
-        if store is not None:
+        if self._stores and (store := self._stores.get(conversation.cid)) is not None:
             store.collect()
         self._arm()
+
+    def _flush_late(self, conversation: Conversation) -> None:
+        try:
+            if conversation.core.is_stirred():
+                self.flush(conversation)
+        except Exception as error:
+            self._fail(error)
 
     def _resolve(self, address: str) -> SocketAddress | None:
         """Addresses that came over the network are taken in figures only; others get nothing."""

@@ -27,6 +27,8 @@ from antiphon.runtime.errors import AddressError
 READ_CALLS_MAX: Final = 64
 READ_DATAGRAMS_MAX: Final = 256
 """Read per wake-up, by so many calls; then others on the loop get their turn."""
+WAKES_BEFORE_MORE: Final = 4
+"""Wake-ups with a single datagram each before it is looked whether there are more."""
 QUEUE_DATAGRAMS_MAX: Final = 8192
 """Datagrams that wait for the socket; at the limit new ones are dropped and counted."""
 SOCKET_BUFFER_BYTES: Final = 8 * 1024 * 1024
@@ -149,7 +151,9 @@ class UdpTransport:
         self._queued = 0
         self._last_bytes = 0
         self._calls = 1
-        """How often to read at the next wake-up: to find that there is nothing more costs as much as to find some."""
+        """How often to read at a wake-up: to find that there is nothing more costs as much as to find some."""
+        self._wakes = 0
+        """Wake-ups since there was nothing more."""
         self._retry: asyncio.TimerHandle | None = None
         self._closed = False
         self.datagrams_received = 0
@@ -165,17 +169,21 @@ class UdpTransport:
         datagrams: list[bytes] = []
         read = self._read_pieces if self._reads_pieces else self._read_one
         calls = self._calls
-        self._calls = min(2 * calls, READ_CALLS_MAX)
         for call in range(calls):
             try:
                 read(datagrams)
             except (BlockingIOError, InterruptedError):
                 self._calls = max(1, call)
+                self._wakes = 0
                 break
             except OSError:  # an ICMP answer to something that was sent: the peer is not there now
                 self.socket_errors += 1
             if len(datagrams) >= READ_DATAGRAMS_MAX:
                 break
+        else:
+            self._wakes += 1
+            if calls > 1 or len(datagrams) > 1 or self._wakes > WAKES_BEFORE_MORE:
+                self._calls = min(2 * calls, READ_CALLS_MAX)
         if datagrams:
             self.datagrams_received += len(datagrams)
             self._on_datagrams(datagrams)

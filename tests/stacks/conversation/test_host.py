@@ -211,9 +211,9 @@ def test_no_packet_raises_or_grows_memory(seed: int) -> None:
             packet = seal(START, random.randrange(1 << 60), talk.tag, 0, 0, 0, [packets[0][28:]])
         host.take(packet, now_ns)
         assert talk.image.held() <= 20
-        assert talk.image._held_bytes <= 20_000
+        assert talk.image._held._bytes <= 20_000
         assert len(talk.image._wishes) <= 3
-        assert len(talk.image._waiting) <= 60
+        assert len(talk.image._held._waiting) <= 60
         assert host.pending() <= 3
         assert talk._blasts._bytes <= 20_000 + 60_000
         assert len(talk._blasts._assemblies) <= 5
@@ -228,7 +228,7 @@ def test_no_packet_raises_or_grows_memory(seed: int) -> None:
         host.tick(now_ns)
         host.flush(talk, now_ns)
     assert talk.image.held() == 0
-    assert not talk.image._waiting
+    assert not talk.image._held._waiting
     assert not talk.image._wishes
     assert not talk._blasts._assemblies
     talk.send(b"still here")

@@ -23,6 +23,7 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
 from antiphon.parts.message_graph import GraphView, Mid, Node
 from antiphon.stacks.conversation.blast import Blasts
+from antiphon.stacks.conversation.forgetting import Forgetting
 from antiphon.stacks.conversation.identity import conversation_id, participants_tag
 from antiphon.stacks.conversation.image import EVERYBODY, Image
 from antiphon.stacks.conversation.limits import Limits
@@ -67,10 +68,9 @@ class Conversation:
     """One participant in one conversation."""
 
     __slots__ = (
-        "_attached",
         "_blasts",
+        "_forgetting",
         "_life",
-        "_limited",
         "_limits",
         "_options",
         "_outstanding",
@@ -144,9 +144,7 @@ class Conversation:
         self._life = life
         self._blasts = Blasts(options, self._limits)
         self._outstanding: deque[Node] = deque()
-        self._limited = keep_bodies or self._limits.nodes_max > 0
-        self._attached: deque[Node] = deque()
-        """In the order of attachment, where the earliest are to be forgotten at a limit."""
+        self._forgetting = Forgetting(self.image.graph, self.view, self._limits, keep_bodies)
         self._spare: list[Added] = []
         """Out of the host's storage, but some that it follows is not here."""
         self._spoken = 0
@@ -270,7 +268,7 @@ class Conversation:
             assert node.body is not None, "what is stable was received here"
             if node.sender != self.me and form_of(node.body) in (SAID, NOTED):
                 payload = payload_of(node.body)
-                self._trim()
+                self._forgetting.trim()
                 if self.removal.is_due():
                     self.pursue_changes()
                 return node, payload
@@ -309,20 +307,6 @@ class Conversation:
     def mids(self, nodes: list[Node]) -> list[Mid]:
         """What names these messages in a checkpoint."""
         return [node.mid() for node in nodes]
-
-    def _trim(self) -> None:
-        """Forget the earliest messages where a limit says so."""
-        graph, limits = self.image.graph, self._limits
-        while self._attached:
-            earliest = self._attached[0]
-            if not graph.is_stable(earliest) or not self.view.holds(earliest):
-                return
-            too_many = limits.nodes_max > 0 and graph.nodes > limits.nodes_max
-            if graph.node(earliest.mid()) is not None:
-                if not too_many and graph.body_bytes <= limits.kept_bytes_max:
-                    return
-                graph.free(earliest)
-            self._attached.popleft()
 
     # ---- coming back -----------------------------------------------------------------------------------------------
 
@@ -437,9 +421,7 @@ class Conversation:
             self.records.append(node.body)
         if node.body is not None and form_of(node.body) == REMOVAL:
             self._take_change(node, node.body)
-        if self._limited:
-            self._attached.append(node)
-            self._trim()
+        self._forgetting.note(node)
 
     def _take_part(self, via: int, flags: int, data: bytes, now_ns: int, via_life: int) -> None:
         slicing, index, part = decode_part(data, len(self.participants))
@@ -516,7 +498,7 @@ class Conversation:
     def pursue_changes(self) -> None:
         """Say what is to be said about who takes part, and see what is decided."""
         removal = self.removal
-        while True:
+        while removal.is_open():
             removed = removal.newly_removed()
             for rank in removed:
                 self.image.conflict = self.image.conflict or removal.has_diverged(rank, self.image.lives_of(rank))
@@ -547,6 +529,10 @@ class Conversation:
     def _tell(self, rank: int, flags: int, said: Restarted) -> None:
         self.image.out.append((rank, encode_restart(self.cid, self.tag, self.me, flags, said)))
 
+    def is_stirred(self) -> bool:
+        """Whether there is something to send, or something has happened since the time was last noted."""
+        return bool(self.image.out) or (self._probe is not None and self._probe.stirred)
+
     def note_time(self, now_ns: int) -> None:
         """The time at which something was sent, or has come: from then on it is waited for what may follow."""
         if self._probe is not None and self._probe.stirred:
@@ -575,6 +561,8 @@ class Conversation:
 
     def _strangers(self) -> list[int]:
         """Those who have never said anything, if it is on us to see that they know of the conversation."""
+        if 0 not in self.image.graph.last:
+            return []
         ranks = range(len(self.participants))
         if self.me != min([rank for rank in ranks if not self.image.ears.ignores(rank)]):
             return []

@@ -28,6 +28,7 @@ from antiphon.kernel.options import Options
 from antiphon.parts.message_graph import GraphError, MessageGraph, Mid, Node
 from antiphon.stacks.conversation.blast import BURST, parts_of, step_for
 from antiphon.stacks.conversation.ears import Ears
+from antiphon.stacks.conversation.holding import Held, HoldingQueue
 from antiphon.stacks.conversation.limits import Limits
 from antiphon.stacks.conversation.wire import (
     ANSWER,
@@ -53,29 +54,6 @@ EVERYBODY: Final = -1
 
 
 @final
-class Held:
-    """A message that waits for predecessors."""
-
-    __slots__ = ("added", "at_ns", "lacking", "mark", "tries", "via", "via_life")
-
-    def __init__(self, added: Added, via: int, via_life: int, lacking: int, at_ns: int) -> None:
-        self.added = added
-        self.via_life = via_life
-        self.via = via
-        """Who sent it to us, and so has all that precedes it."""
-        self.lacking = lacking
-        """How many of its predecessors are not here."""
-        self.at_ns = at_ns
-        """When to ask for them."""
-        self.tries = 0
-        self.mark = 0
-        """How much had been recovered when they were last asked for."""
-
-    def mid(self) -> Mid:
-        return (self.added.sender, self.added.number)
-
-
-@final
 class Wish:
     """Messages that are known to exist, because somebody named them as its leaves; none: it is not known which."""
 
@@ -98,7 +76,6 @@ class Image:
         "_conversation",
         "_due_ns",
         "_held",
-        "_held_bytes",
         "_kept",
         "_life",
         "_life_marks",
@@ -112,7 +89,6 @@ class Image:
         "_step",
         "_tag",
         "_unstable_bytes",
-        "_waiting",
         "_wishes",
         "conflict",
         "counts",
@@ -146,10 +122,7 @@ class Image:
         self._limits = limits or Limits()
         self._share_bytes = self._limits.buffer_bytes_max // participants
         self._step = step_for(options.packet_bytes_max)
-        self._held: dict[Mid, Held] = {}
-        self._held_bytes = 0
-        self._waiting: dict[Mid, list[Held]] = {}
-        """By what is missing: the messages that wait for it."""
+        self._held = HoldingQueue(self._limits)
         self._wishes: dict[int, Wish] = {}
         """By rank: what this participant is known to have."""
         self._due_ns = NEVER
@@ -251,7 +224,7 @@ class Image:
         if added.number <= self.graph.last[added.sender]:
             self._receive_again(added, via)
             return []
-        if mid in self._held:
+        if self._held.has(mid):
             self.count("duplicate")
             return []
         if not self.ears.hears(added.sender, added.number, via, via_life) and not self._is_needed(mid):
@@ -274,7 +247,7 @@ class Image:
 
     def has(self, mid: Mid) -> bool:
         """Whether a message is attached, or held."""
-        return mid[1] <= self.graph.last[mid[0]] or mid in self._held
+        return mid[1] <= self.graph.last[mid[0]] or self._held.has(mid)
 
     def _receive_again(self, added: Added, via: int) -> None:
         self.count("duplicate")
@@ -307,16 +280,12 @@ class Image:
         return life
 
     def _hold(self, added: Added, via: int, via_life: int, missing: list[Mid], now_ns: int) -> None:
-        size = len(added.section)
-        if len(self._held) >= self._limits.held_max or self._held_bytes + size > self._limits.held_bytes_max:
+        lacks = set(missing)
+        held = Held(added, via, via_life, len(lacks), now_ns + self._options.gap_delay_ns)
+        if self._held.hold(held, lacks):
+            self._due_ns = min(self._due_ns, held.at_ns)
+        else:
             self.count("overflow")
-            return
-        held = Held(added, via, via_life, len(set(missing)), now_ns + self._options.gap_delay_ns)
-        self._held[held.mid()] = held
-        self._held_bytes += size
-        for mid in set(missing):
-            self._waiting.setdefault(mid, []).append(held)
-        self._due_ns = min(self._due_ns, held.at_ns)
 
     def _attach(self, added: Added, attached: list[Node]) -> None:
         """Attach a message, and what was held for it."""
@@ -326,17 +295,14 @@ class Image:
             node = self._attach_one(following)
             if node is None:
                 self.count("contradiction")
-                self._give_up_behind(following.mid())
+                for waiting in self._held.behind(following.mid()):
+                    self._give_up(waiting)
                 continue
             attached.append(node)
             if following.answers:
                 self._recovered += 1
                 self._answered += 1
-            for held in self._waiting.pop(node.mid(), ()):
-                held.lacking -= 1
-                if not held.lacking and self._held.get(held.mid()) is held:
-                    self._drop(held)
-                    ready.append(held.added)
+            ready += self._held.freed_by(node.mid())
 
     def _attach_one(self, added: Added) -> Node | None:
         marks = self._life_marks[added.sender]
@@ -348,11 +314,6 @@ class Image:
             return None
         self._note(node, added.life, len(added.section))
         return node
-
-    def _drop(self, held: Held) -> None:
-        """No longer held."""
-        del self._held[held.mid()]
-        self._held_bytes -= len(held.added.section)
 
     def restore(self, added: Added) -> list[Node]:
         """A message out of the host's own storage; which nodes were attached: none if it follows what is not here."""
@@ -447,14 +408,14 @@ class Image:
         """Ask again for what is still missing, or give up."""
         if now_ns < self._due_ns:
             return
-        for held in list(self._held.values()):
-            if held.at_ns <= now_ns and self._held.get(held.mid()) is held:
+        for held in self._held.all():
+            if held.at_ns <= now_ns and self._held.is_held(held):
                 self._pursue(held, now_ns)
         for rank, wish in list(self._wishes.items()):
             if wish.at_ns <= now_ns:
                 self._pursue_wish(rank, wish, now_ns)
         self._due_ns = NEVER
-        for held in self._held.values():
+        for held in self._held.all():
             self._due_ns = min(self._due_ns, held.at_ns)
         for wish in self._wishes.values():
             self._due_ns = min(self._due_ns, wish.at_ns)
@@ -506,7 +467,7 @@ class Image:
         self._answers_due_ns.clear()
         self._answered = 0
         self._due_ns = now_ns
-        for held in self._held.values():
+        for held in self._held.all():
             if held.tries:
                 held.at_ns = now_ns
         for wish in self._wishes.values():
@@ -515,24 +476,8 @@ class Image:
 
     def _give_up(self, mid: Mid) -> None:
         """Forget a held message, and those that wait for it, and so on."""
-        doomed = [mid]
-        while doomed:
-            held = self._held.get(doomed.pop())
-            if held is None:
-                continue
+        for _ in range(self._held.give_up(mid)):
             self.count("given_up")
-            self._drop(held)
-            for predecessor in held.added.predecessors:
-                waiting = self._waiting.get(predecessor)
-                if waiting is not None and held in waiting:
-                    waiting.remove(held)
-                    if not waiting:
-                        del self._waiting[predecessor]
-            doomed += [waiting.mid() for waiting in self._waiting.get(held.mid(), ())]
-
-    def _give_up_behind(self, mid: Mid) -> None:
-        for waiting in list(self._waiting.get(mid, ())):
-            self._give_up(waiting.mid())
 
     # ---- whom to listen to -----------------------------------------------------------------------------------------
 
@@ -558,32 +503,17 @@ class Image:
     def _drop_ignored(self) -> None:
         """Let go of held messages that would not be taken if they came now."""
         needed = self._needed()
-        for mid, held in list(self._held.items()):
+        for held in self._held.all():
+            mid = held.mid()
             if self._is_unwanted(held) and mid[1] > needed[mid[0]]:
                 self._give_up(mid)
 
     def _is_needed(self, mid: Mid) -> bool:
         """Whether a held message of somebody who is listened to was sent in the context of this one."""
-        return bool(self._held) and self.ears.may_need(mid[0], mid[1]) and mid[1] <= self._needed()[mid[0]]
+        return len(self._held) > 0 and self.ears.may_need(mid[0], mid[1]) and mid[1] <= self._needed()[mid[0]]
 
     def _needed(self) -> list[int]:
-        """Up to which number the messages of each participant are needed by held messages of those listened to.
-
-        It may be so by way of other held messages. Who needs a message needs all that its sender had sent before.
-        """
-        needed = [0] * self.graph.participants
-        growing = True
-        while growing:
-            growing = False
-            for held in self._held.values():
-                added = held.added
-                if self._is_unwanted(held) and added.number > needed[added.sender]:
-                    continue
-                for rank, number in added.predecessors:
-                    if number > needed[rank]:
-                        needed[rank] = number
-                        growing = True
-        return needed
+        return self._held.needed(self.graph.participants, self._is_unwanted)
 
     def held(self) -> int:
         """How many messages wait for their predecessors."""

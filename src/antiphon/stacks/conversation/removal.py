@@ -145,6 +145,10 @@ class Removal:
             self._said_in.add((rank, life))
             self.to_ask_in.append((rank, life))
 
+    def is_open(self) -> bool:
+        """Whether anything about who takes part may be to say, or to be done."""
+        return self.is_due() or bool(self._decided or self._joining)
+
     def is_due(self) -> bool:
         """Whether there is something to say."""
         return self.vote_due or bool(self.to_ask_in)

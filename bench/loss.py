@@ -1,0 +1,50 @@
+"""A loopback that loses packets: a network namespace of its own, in which this process, and whatever it starts, lives
+for a while.
+
+One packet in `every` is dropped as it comes in, at random, whatever it carries. Needs root, `ip` and `nft`, and Linux.
+The machine's own network is not touched; the namespace goes when this is left.
+"""
+
+import ctypes
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from tests.networks.network import call
+
+CLONE_NEWNET: Final = 0x4000_0000
+NAMESPACES: Final = "/var/run/netns"
+_LIBRARY: Final = ctypes.CDLL(None, use_errno=True)
+
+
+def enter(path: str) -> None:
+    """From here on the calling thread, and what it starts, is in this network namespace."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        if _LIBRARY.setns(descriptor, CLONE_NEWNET):
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def losing(every: int) -> Iterator[None]:
+    """Lose one packet in `every`; 0: none, on the same kind of loopback."""
+    name = f"antiphon-{os.getpid()}-loss"
+    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    rule = f"numgen random mod {every} == 0 drop;" if every else ""
+    table = f"table inet loss {{ chain input {{ type filter hook input priority 0; {rule} }}; }}"
+    call("ip", "netns", "add", name)
+    try:
+        call("ip", "-n", name, "link", "set", "lo", "up")
+        call("ip", "netns", "exec", name, "nft", "-f", "-", text=table)
+        enter(f"{NAMESPACES}/{name}")
+        try:
+            yield
+        finally:
+            enter(f"/proc/self/fd/{own}")
+    finally:
+        os.close(own)
+        subprocess.run(["ip", "netns", "delete", name], capture_output=True, check=False, timeout=30)
