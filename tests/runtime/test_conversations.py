@@ -228,6 +228,28 @@ def test_who_waits_is_woken_when_the_node_closes() -> None:
     run(test)
 
 
+def test_the_node_says_what_its_conversations_may_hold() -> None:
+    """Beyond the threshold the earliest messages that are stable are forgotten, and the talk goes on."""
+
+    async def test() -> None:
+        async with people(("a", "b"), conversation_limits=antiphon.ConversationLimits(nodes_max=8)) as nodes:
+            one, other = await begin(nodes)
+            for number in range(40):
+                for speaker, hearer in ((other, one), (one, other)):
+                    await speaker.send(b"%d" % number)
+                    assert (await hearer.receive(timeout_s=5))[1] == b"%d" % number
+            assert one.core.image.graph.nodes <= 8
+            assert other.core.image.graph.nodes <= 8
+
+    run(test)
+
+
+@pytest.mark.parametrize(("name", "value"), [("unstable_max", 0), ("nodes_max", -1), ("held_bytes_max", 0)])
+def test_limits_that_cannot_be_are_refused(name: str, value: int) -> None:
+    with pytest.raises(UsageError, match=f"{name} is {value}; it must be at least"):
+        antiphon.ConversationLimits(**{name: value})
+
+
 def test_mistakes_are_told() -> None:
     async def test() -> None:
         async with people(("a", "b")) as nodes:

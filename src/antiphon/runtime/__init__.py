@@ -23,6 +23,7 @@ from antiphon.runtime.node import Node
 from antiphon.runtime.plan import Plan, PlanError, load_plan
 from antiphon.stacks.conversation.library.operations import Operation
 from antiphon.stacks.conversation.library.talker import Manner
+from antiphon.stacks.conversation.limits import Limits as ConversationLimits
 
 __all__ = [
     "AddressError",
@@ -32,6 +33,7 @@ __all__ = [
     "Checkpoint",
     "Conversation",
     "ConversationFilter",
+    "ConversationLimits",
     "ConversationTimeoutError",
     "DivergedError",
     "Excluded",

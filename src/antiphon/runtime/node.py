@@ -47,6 +47,7 @@ from antiphon.runtime.multicast import MulticastTransport, check_multicast
 from antiphon.runtime.naming import check_name, parse_process
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
+from antiphon.stacks.conversation.limits import Limits as ConversationLimits
 
 JOIN_S: Final = 10.0
 FOUND_AFTER_S: Final = 5.0
@@ -76,6 +77,7 @@ class Node:
         faults: Sequence[Fault] = (),
         seed: int | None = None,
         storage: str | Path | None = None,
+        conversation_limits: ConversationLimits | None = None,
     ) -> None:
         """
         address             "host:port" to receive on; port 0 takes any free one
@@ -95,6 +97,7 @@ class Node:
                             fetch it anew at that point, and one that is not prepared for it had better end
         storage             a directory in which conversations that are kept are written down, in the background, so
                             that this process depends less on the others when it comes back
+        conversation_limits what conversations may hold (stacks/conversation/limits.py), the same at all participants
         faults              a bad network to put under the socket, for trials; `seed` makes its chances repeatable
         """
         check_name("process", name)
@@ -118,6 +121,7 @@ class Node:
         self._rejoin = rejoin
         self._faults = faults
         self._storage = storage
+        self._conversation_limits = conversation_limits
         self._random = Random(seed)
         self._family = 0
         self._groups: dict[str, Group] = {}
@@ -371,7 +375,7 @@ class Node:
                 self.process.name,
                 self.process.incarnation,
                 self._options,
-                None,
+                self._conversation_limits,
                 broadcast=self._multicast is not None,
                 clock=driver.clock,
                 family=self._family,

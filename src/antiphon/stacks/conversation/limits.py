@@ -4,8 +4,10 @@ What comes in beyond a limit is dropped and counted, as if it had been lost on t
 again later.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Final
+
+from antiphon.kernel.errors import UsageError
 
 MIB: Final = 1024 * 1024
 
@@ -39,9 +41,16 @@ class Limits:
     assemblies_max: int = 64
     """Long messages of which some slices have come; the same happens there."""
 
-    nodes_max: int = 0
+    nodes_max: int = 100_000
     """How many messages the application may ask about, the threshold of 3.3: the earliest stable ones are forgotten
-    beyond it. 0: none is forgotten but by `free`."""
+    beyond it, also where everything is kept. 0: none is forgotten but by `free`."""
     kept_bytes_max: int = 256 * MIB
     """Where everything is kept so that participants can come back: bytes of it that stay in memory. Beyond them the
     earliest is forgotten, and who comes back later finds a part of the history only."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            least = 0 if field.name == "nodes_max" else 1
+            if value < least:
+                raise UsageError(f"{field.name} is {value}; it must be at least {least}")
