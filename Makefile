@@ -2,7 +2,7 @@
 # A C compiler and Java are used where they are found and done without where they are not.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check format clean campaign crowds conversations twin mutants fuzz networks views measure bench peers latency paper stall recording scaling commuting streams cluster planted audit-scale needle seeds
+.PHONY: help setup compile demo test check format clean campaign crowds conversations talks graphs twin mutants fuzz networks views measure bench peers latency paper psync graph-growth stall recording scaling commuting streams cluster planted audit-scale needle seeds
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,6 +18,8 @@ help:
 	@echo 'make campaign 2,000 simulated seeds with all faults, audited in-process'
 	@echo 'make crowds   20,000 simulated seeds: overlapping groups, whose members come, go, crash and come back'
 	@echo 'make conversations the same on the stack conversation: 20,000 seeds, a group each'
+	@echo 'make talks    20,000 simulated conversations: crashes, restarts by checkpoint and from the beginning, removals'
+	@echo 'make graphs   10,000 random conversations, their graphs beside a slow twin made by the definition'
 	@echo 'make twin     50 seeds through Spark and the reference auditor, which must agree'
 	@echo 'make cluster  an audit on a Spark cluster of its own, and kill -9 of a worker in the middle'
 	@echo 'make mutants  protocols broken on purpose, each let loose until it is caught'
@@ -30,6 +32,8 @@ help:
 	@echo 'make peers    Antiphon beside ZeroMQ, Corosync, JGroups and the bare wire, with targets; as root'
 	@echo 'make latency  round trips beside a raw echo, one way idle and at half load: p50, p99, p99.9'
 	@echo 'make paper    the tables of isis-1991, ours beside the paper'\''s'
+	@echo 'make psync    the tables of psync-1989, also with as many packets lost as there; as root'
+	@echo 'make graph-growth what a message costs in the context graph, up to a million messages'
 	@echo 'make stall    memory while a receiver does not read for 30 s'
 	@echo 'make recording what it costs to record a history'
 	@echo 'make scaling  throughput and processor time by members, sizes, orders and groups'
@@ -88,6 +92,12 @@ crowds: setup
 conversations: setup
 	$(BIN)/python -m tests.simulation.crowds --stack conversation --seeds 0:20000 --jobs $(shell nproc)
 
+talks: setup
+	$(BIN)/python -m tests.simulation.talks --seeds 0:20000 --jobs $(shell nproc)
+
+graphs: setup
+	$(BIN)/python -m tests.parts.graphs --conversations 10000
+
 twin: setup
 	$(BIN)/python -m tests.simulation.spark_twin --seeds 0:50
 
@@ -123,6 +133,12 @@ peers: setup
 
 latency paper stall recording scaling commuting: setup
 	$(BIN)/python -m bench.$@ --out bench/results
+
+psync: setup
+	$(BIN)/python -m bench.paper_psync --losses --out bench/results
+
+graph-growth: setup
+	$(BIN)/python -m bench.graph_growth --out bench/results
 
 planted: setup
 	$(BIN)/python -m tests.pipeline.planted --histories 10000 --jobs $(shell nproc)
