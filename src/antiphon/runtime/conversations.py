@@ -141,7 +141,7 @@ class Conversation:
             await self._next(None)
             got = self.core.receive()
             if got is not None:
-                self._flush_if_stirred()
+                self._flush_answer()
                 return got
 
     def receive_nowait(self) -> tuple[Handle, bytes] | None:
@@ -149,12 +149,12 @@ class Conversation:
         self._check()
         got = self.core.receive()
         if got is not None:
-            self._flush_if_stirred()
+            self._flush_answer()
         return got
 
-    def _flush_if_stirred(self) -> None:
-        """To receive is seldom to have something to send; what has come was seen to when it came."""
-        if self.core.is_stirred():
+    def _flush_answer(self) -> None:
+        """To receive is seldom to have something to send; time is seen to when something comes."""
+        if self.core.image.out:
             self.flush()
 
     def resend(self, handle: Handle) -> None:
