@@ -1,16 +1,7 @@
-"""Conversations broken on purpose, one rule at a time, and hunted in the simulation of talks.
+"""Conversations broken on purpose, one rule at a time; hunted in the simulation of talks, or on a table (hunt.py)."""
 
-    ANTIPHON_PURE=1 python -m tests.mutants.conversation_mutants [--seeds 60] [NAME …]
-
-Prints one JSON line per mutant: the seed that caught it and what was seen. Exit code 1 if one got away.
-"""
-
-import argparse
-import json
-import sys
 from typing import Any
 
-from antiphon._build import pure_forced
 from antiphon.parts.message_graph import MessageGraph, Mid, Node
 from antiphon.stacks.conversation.blast import Assembly
 from antiphon.stacks.conversation.conversation import Conversation
@@ -20,7 +11,6 @@ from antiphon.stacks.conversation.image import Image
 from antiphon.stacks.conversation.recovery import Recovery
 from antiphon.stacks.conversation.removal import Removal
 from tests.mutants.mutants import Mutant
-from tests.simulation.talks import run_seed
 from tests.stacks.conversation.table import (
     alone_problem,
     early_problem,
@@ -137,37 +127,3 @@ STAGED = {
     "what counts is not waited for": uncounted_problem,
 }
 """What seeds hardly ever come to is put on a table."""
-
-
-def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
-    """The first seed that catches the mutant."""
-    with mutant.at_large():
-        if mutant.name in STAGED:
-            problem = STAGED[mutant.name]()
-            return {"mutant": mutant.name, "caught": problem is not None, "seed": 0, "seen": problem, "seeds": 0}
-        for seed in range(seeds):
-            problems = run_seed(seed).problems
-            if problems:
-                return {"mutant": mutant.name, "caught": True, "seed": seed, "seen": problems[0][:200]}
-    return {"mutant": mutant.name, "caught": False, "seeds": seeds}
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seeds", type=int, default=60, help="how many seeds a mutant may survive")
-    parser.add_argument("names", nargs="*", help="mutants to hunt; all if none is named")
-    arguments = parser.parse_args()
-    if not pure_forced():
-        print("mutants patch the plain-Python core: set ANTIPHON_PURE=1", file=sys.stderr)
-        return 2
-    escaped = 0
-    for mutant in CONVERSATION_MUTANTS:
-        if not arguments.names or mutant.name in arguments.names:
-            result = hunt(mutant, arguments.seeds)
-            escaped += not result["caught"]
-            print(json.dumps(result), flush=True)
-    return 1 if escaped else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

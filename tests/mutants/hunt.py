@@ -1,4 +1,4 @@
-"""Lets each mutant loose on seeds, one by one, until the audit or an assertion catches it.
+"""Lets each mutant loose on seeds, one by one, until the audit or an assertion catches it; a few on staged scenes.
 
     ANTIPHON_PURE=1 python -m tests.mutants.hunt [--seeds 200] [NAME …]
 
@@ -19,6 +19,7 @@ from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
 from antiphon.simulator.sieges import draw_siege
 from tests.mutants.conversation_group_mutants import CONVERSATION_GROUP_MUTANTS
+from tests.mutants.conversation_mutants import CONVERSATION_MUTANTS, STAGED
 from tests.mutants.group_mutants import GROUP_MUTANTS
 from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
@@ -26,10 +27,12 @@ from tests.mutants.order_mutants import ORDER_MUTANTS
 from tests.mutants.view_mutants import VIEW_MUTANTS
 from tests.simulation.campaign import explain, make_logs
 from tests.simulation.crowds import run_crowd
+from tests.simulation.talks import run_seed
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
 ALL_MUTANTS = (
-    *MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *LIBRARY_MUTANTS, *CONVERSATION_GROUP_MUTANTS
+    *MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *LIBRARY_MUTANTS, *CONVERSATION_GROUP_MUTANTS,
+    *CONVERSATION_MUTANTS,
 )  # fmt: skip
 PLAYS = {OPERATIONS: operations_problem, BROADCAST: broadcast_problem, SESSION: session_problem}
 
@@ -69,16 +72,27 @@ def play_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
     return None
 
 
+def talk_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
+    """The same in this seed's conversation."""
+    problems = run_seed(seed).problems
+    return problems[0][:200] if problems else None
+
+
 def symptoms_of(mutant: Mutant) -> Callable[[int, Sequence[str]], str | None]:
     if mutant in LIBRARY_MUTANTS:
         return play_symptoms
+    if mutant in CONVERSATION_MUTANTS:
+        return talk_symptoms
     return symptoms if mutant in MUTANTS else partial(siege_symptoms, stack=mutant.stack)
 
 
 def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
-    """The first seed that catches the mutant."""
+    """The first seed that catches the mutant, or what is seen of it on the table."""
     look = symptoms_of(mutant)
     with mutant.at_large():
+        if mutant.name in STAGED:
+            problem = STAGED[mutant.name]()
+            return {"mutant": mutant.name, "caught": problem is not None, "seen": problem, "seeds": 0}
         for seed in range(seeds):
             seen = look(seed, mutant.breaks)
             if seen is not None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.mutants.hunt import ALL_MUTANTS, symptoms
+from tests.mutants.conversation_mutants import STAGED
+from tests.mutants.hunt import ALL_MUTANTS, symptoms, talk_symptoms
 from tests.mutants.mutants import MUTANTS
 
 ROOT = Path(__file__).parents[2]
@@ -23,7 +24,7 @@ def catches() -> dict[str, dict[str, object]]:
         env=os.environ | {"ANTIPHON_PURE": "1"},
         stdout=subprocess.PIPE,
         text=True,
-        timeout=600,
+        timeout=1200,
         check=False,
     )
     return {catch["mutant"]: catch for catch in map(json.loads, done.stdout.splitlines())}
@@ -38,3 +39,13 @@ def test_the_mutant_is_caught(name: str, catches: dict[str, dict[str, object]]) 
 def test_without_a_mutant_there_is_nothing_to_catch(seed: int) -> None:
     everything = [guarantee for mutant in MUTANTS for guarantee in mutant.breaks]
     assert symptoms(seed, everything) is None
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_nor_in_conversations(seed: int) -> None:
+    assert talk_symptoms(seed, ()) is None
+
+
+@pytest.mark.parametrize("name", STAGED)
+def test_nor_on_the_table(name: str) -> None:
+    assert STAGED[name]() is None
