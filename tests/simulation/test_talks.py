@@ -15,6 +15,8 @@ ONCE_FAILED = {
     313: "a checkpoint named a message that nobody else had",
     378: "a program had acted on a message of its own that was lost with it",
     2584: "who took in a whole removal at once, and the return that followed, saw no votes any more",
+    8299: "who was back before it knew that it had been removed sent what nobody took, and was let in with that",
+    9439: "who took in a removal together with the wish to let that one in again never joined in the wish",
     2969: "as 2584, and it is not to be taken for diverged, for what the one that is in again has said",
 }
 

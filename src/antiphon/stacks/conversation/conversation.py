@@ -504,10 +504,13 @@ class Conversation:
                 self.image.conflict = self.image.conflict or removal.has_diverged(rank, self.image.lives_of(rank))
                 self.mask_out(rank)
                 self.image.ears.close(rank)
+            if removal.is_astray(self.image.lives_of(self.me)):
+                removal.is_out = True
             added = removal.newly_added()
             for rank in added:
                 if rank != self.me:
                     self.mask_in(rank)
+                    self.image.ears.entry[rank] = removal.entry(rank)
             due = removal.is_due() and self._may_change()
             if due:
                 self.say(removal.vote() if removal.vote_due else removal.consent(), REMOVAL)

@@ -308,12 +308,25 @@ class Image:
         marks = self._life_marks[added.sender]
         if marks and added.life < marks[-1][1]:
             return None
+        entry = self.ears.entry[added.sender]
+        if entry and not self._follows(added.predecessors, entry):
+            return None
         try:
             node = self.graph.attach(added.sender, added.number, added.predecessors, added.section)
         except GraphError:
             return None
         self._note(node, added.life, len(added.section))
         return node
+
+    def _follows(self, predecessors: list[Mid], entry: dict[int, int]) -> bool:
+        """Whether a message with these predecessors follows all of those."""
+        missing = dict(entry)
+        for rank, number in predecessors:
+            node = self.graph.node((rank, number))
+            for other, own in entry.items():
+                if (rank == other and number >= own) or (node is not None and node.past[other] >= own):
+                    missing.pop(other, None)
+        return not missing
 
     def restore(self, added: Added) -> list[Node]:
         """A message out of the host's own storage; which nodes were attached: none if it follows what is not here."""

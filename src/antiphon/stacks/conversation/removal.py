@@ -7,7 +7,9 @@ of all participants, or half of them with the first one. Then, and when the mess
 its members are masked out; nothing else of theirs is ever taken.
 
 Add. Who was removed comes back in a new life, by restart. When a participant asks for it, all that take part say that
-it is to be in; when all have, it is masked in, here. Who is back sends nothing before it has received all of that.
+it is to be in; when all have, it is masked in, here. Who is back sends nothing before it has received all of that. It
+may be back before it knows that it was removed, and send: such messages are not taken, and when it learns of its
+removal it has gone astray, and comes back once more.
 
 Safety. All mask alike: what is decided follows from messages alone, and two sets that are decided have a voter in
 common, whose votes only grow, so one contains the other; who decides the smaller one takes part in the larger. At the
@@ -174,8 +176,6 @@ class Removal:
                 self._joining.setdefault((rank, life), {}).setdefault(sender, number)
                 if sender == self._me:
                     self._said_in.add((rank, life))
-                elif rank in self.removed and life > self.removed[rank] and not self.outside:
-                    self._want_in(rank, life)
             return
         self._votes[sender] = {rank: life for rank, life, _ in entries}
         for rank, life, count in entries:
@@ -243,22 +243,51 @@ class Removal:
 
     def has_diverged(self, rank: int, lives: list[tuple[int, int]]) -> bool:
         """Whether there are messages of one who is out here that do not count. `lives`: from which number on its
-        messages are of which life; those of one in which it was let in again may be here already."""
+        messages are of which life; those that it sent when it was let in again may be here already."""
         last = self._graph.last[rank]
         for number, life in lives:
-            if life > self.removed[rank] and self._all_want_in(rank, self._joining.get((rank, life), {})):
+            if life > self._out_in(rank) and self._was_let_in(rank, number, life):
                 last = number - 1
                 break
-        return last > self.counted[rank, self.removed[rank]]
+        return last > self.counted[rank, self._out_in(rank)]
+
+    def is_astray(self, lives: list[tuple[int, int]]) -> bool:
+        """Whether this participant, before it knew that a former life of it was removed, has sent what nobody takes."""
+        return self.outside and not self.is_out and bool(self._removed_in) and self.has_diverged(self._me, lives)
+
+    def _out_in(self, rank: int) -> int:
+        return self._removed_in if rank == self._me else self.removed[rank]
+
+    def _was_let_in(self, rank: int, number: int, life: int) -> bool:
+        """Whether the first message of a life follows all that let it, or an earlier one, in again."""
+        node = self._graph.node((rank, number))
+        if node is None:
+            return True  # it was stable, and is forgotten
+        for (one, let_in), said in self._joining.items():
+            if one == rank and self._out_in(rank) < let_in <= life and self._all_want_in(rank, said):
+                entry = self.consents(rank, said)
+                if all(node.past[other] >= own for other, own in entry.items()):
+                    return True
+        return False
+
+    def consents(self, rank: int, said: dict[int, int]) -> dict[int, int]:
+        """Of the messages that let somebody in, those of participants that take part."""
+        return {other: own for other, own in said.items() if other != rank and other not in self.removed}
+
+    def entry(self, rank: int) -> dict[int, int]:
+        """What the messages of one that was let in follow."""
+        return self.consents(rank, self._joining[rank, self.added[rank]])
 
     def _all_want_in(self, rank: int, said: dict[int, int]) -> bool:
         ranks = range(self._graph.participants)
         return all(one in said for one in ranks if one != rank and one not in self.removed)
 
     def newly_added(self) -> list[int]:
-        """Who is in again from now on."""
+        """Who is in again from now on. Whom others want in, this participant wants in, once it knows that it is out."""
         result: list[int] = []
         for (rank, life), said in list(self._joining.items()):
+            if rank in self.removed and life > self.removed[rank] and not self.outside:
+                self._want_in(rank, life)
             out_in = self._removed_in if rank == self._me else self.removed.get(rank, life)
             if life <= out_in or self.added[rank] >= life or (rank == self._me and not self.outside):
                 continue
