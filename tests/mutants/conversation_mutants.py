@@ -13,6 +13,7 @@ from antiphon.stacks.conversation.removal import Removal
 from tests.mutants.mutants import Mutant
 from tests.stacks.conversation.table import (
     alone_problem,
+    astray_problem,
     early_problem,
     hasty_problem,
     late_problem,
@@ -114,6 +115,7 @@ CONVERSATION_MUTANTS: tuple[Mutant, ...] = (
     Mutant("few remove many", SEEN, ((Removal, "_is_majority", _always),)),
     Mutant("removed without agreement", SEEN, ((Removal, "_is_decided", _always),)),
     Mutant("let in and heard at once", SEEN, ((Removal, "may_speak", _always),)),
+    Mutant("back before it knows that it is out", SEEN, ((Removal, "is_astray", _never),)),
     Mutant("what counts is not waited for", SEEN, ((Removal, "newly_removed", _whatever_is_here),)),
 )
 
@@ -125,5 +127,6 @@ STAGED = {
     "removed without agreement": alone_problem,
     "let in and heard at once": early_problem,
     "what counts is not waited for": uncounted_problem,
+    "back before it knows that it is out": astray_problem,
 }
 """What seeds hardly ever come to is put on a table."""

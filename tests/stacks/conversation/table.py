@@ -169,6 +169,30 @@ def early_problem() -> str | None:
     return f"it speaks in wave {wave}, but {stable_wave} is complete" if wave <= stable_wave else None
 
 
+def astray_problem() -> str | None:
+    """What goes wrong if who was back, and spoke, before it knew that it had been removed does not come back again."""
+    table = Table(3)
+    table.isolate(C)
+    table.cut.add(frozenset((A, B)))
+    table.talk(A).remove(C)
+    table.flush()
+    table.cut = {frozenset((A, B))}
+    back = table.restart(C, 2)
+    while back.is_recovering():
+        table.wait(0.01)
+    table.isolate(C)
+    back.send(b"here")
+    while back.receive() is not None:
+        pass
+    back.send(b"to nobody")
+    table.flush()
+    table.cut = set()
+    table.wait()
+    counted = table.talk(B).image.graph.last[C]
+    is_lost = table.talk(A).image.graph.is_masked(C) and back.image.graph.last[C] > counted
+    return f"it goes on behind {counted} with what nobody has" if is_lost and not back.removal.is_out else None
+
+
 def uncounted_problem() -> str | None:
     """What goes wrong if somebody is masked out before all that counts of it is here."""
     table = Table(4)
