@@ -17,6 +17,7 @@ ONCE_FAILED = {
     2584: "who took in a whole removal at once, and the return that followed, saw no votes any more",
     8299: "who was back before it knew that it had been removed sent what nobody took, and was let in with that",
     9439: "who took in a removal together with the wish to let that one in again never joined in the wish",
+    5789: "who was let in in two lives at the same time was held to the one by which others had not masked it in",
     2969: "as 2584, and it is not to be taken for diverged, for what the one that is in again has said",
 }
 

@@ -491,6 +491,9 @@ class Conversation:
         for (rank, life), number in self.removal.counted.items():
             if life >= self.removal.added[rank] and rank != self.me:
                 self.image.ears.wanted[rank] = max(self.image.ears.wanted[rank], number)
+        for rank, entries in enumerate(self.image.ears.entries):
+            if entries:
+                self.image.ears.entries[rank] = self.removal.entries(rank)
         for rank in self.removal.suspects:
             if not self.image.ears.ignores(rank):
                 self.image.ignore(rank)
@@ -510,7 +513,7 @@ class Conversation:
             for rank in added:
                 if rank != self.me:
                     self.mask_in(rank)
-                    self.image.ears.entry[rank] = removal.entry(rank)
+                    self.image.ears.entries[rank] = removal.entries(rank)
             due = removal.is_due() and self._may_change()
             if due:
                 self.say(removal.vote() if removal.vote_due else removal.consent(), REMOVAL)

@@ -18,7 +18,7 @@ from antiphon.stacks.conversation.wire import LIFE_MASK
 class Ears:
     """What one image knows of the others' lives, and whom it ignores."""
 
-    __slots__ = ("_closed", "_ignored", "entry", "lives", "strangers", "wanted")
+    __slots__ = ("_closed", "_ignored", "entries", "lives", "strangers", "wanted")
 
     def __init__(self, participants: int) -> None:
         self._ignored = 0
@@ -27,8 +27,9 @@ class Ears:
         """…and of those of whom it is agreed how much counts."""
         self.wanted = [0] * participants
         """By rank: up to which number the messages of one who is ignored are taken all the same."""
-        self.entry: list[dict[int, int]] = [{} for _ in range(participants)]
-        """By rank of one that was let in again: the messages that did so, which all that it sends must follow."""
+        self.entries: list[list[tuple[int, dict[int, int]]]] = [[] for _ in range(participants)]
+        """By rank of one that was let in again: in which life, and by which messages. What it sends in that life, or in
+        a later one, must follow them."""
         self.lives = [0] * participants
         """The latest life of each participant that was heard of."""
         self.strangers = 0

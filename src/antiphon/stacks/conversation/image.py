@@ -308,8 +308,7 @@ class Image:
         marks = self._life_marks[added.sender]
         if marks and added.life < marks[-1][1]:
             return None
-        entry = self.ears.entry[added.sender]
-        if entry and not self._follows(added.predecessors, entry):
+        if not self._may_enter(added):
             return None
         try:
             node = self.graph.attach(added.sender, added.number, added.predecessors, added.section)
@@ -317,6 +316,14 @@ class Image:
             return None
         self._note(node, added.life, len(added.section))
         return node
+
+    def _may_enter(self, added: Added) -> bool:
+        """Whether a message of one that was let in again follows what let it in."""
+        entries = self.ears.entries[added.sender]
+        for life, entry in entries:
+            if life <= added.life and self._follows(added.predecessors, entry):
+                return True
+        return not entries
 
     def _follows(self, predecessors: list[Mid], entry: dict[int, int]) -> bool:
         """Whether a message with these predecessors follows all of those."""

@@ -78,6 +78,7 @@ class Removal:
         "_life",
         "_me",
         "_notices",
+        "_out_before",
         "_removed_in",
         "_said_in",
         "_votes",
@@ -121,6 +122,8 @@ class Removal:
         self.is_out = False
         """This participant, in this life, was removed."""
         self._notices: set[int] = set()
+        self._out_before: Lives = {}
+        """Who is in again, and the life in which it was removed."""
         self._removed_in = 0
         """The life in which this participant was removed."""
 
@@ -263,20 +266,27 @@ class Removal:
         node = self._graph.node((rank, number))
         if node is None:
             return True  # it was stable, and is forgotten
-        for (one, let_in), said in self._joining.items():
-            if one == rank and self._out_in(rank) < let_in <= life and self._all_want_in(rank, said):
-                entry = self.consents(rank, said)
-                if all(node.past[other] >= own for other, own in entry.items()):
-                    return True
+        for let_in, entry in self._entries(rank, self._out_in(rank)):
+            if let_in <= life and all(node.past[other] >= own for other, own in entry.items()):
+                return True
         return False
 
-    def consents(self, rank: int, said: dict[int, int]) -> dict[int, int]:
-        """Of the messages that let somebody in, those of participants that take part."""
-        return {other: own for other, own in said.items() if other != rank and other not in self.removed}
+    def _entries(self, rank: int, out_in: int) -> list[tuple[int, dict[int, int]]]:
+        """In which lives one that was removed in this life was let in, and by which messages of those that take part.
 
-    def entry(self, rank: int) -> dict[int, int]:
-        """What the messages of one that was let in follow."""
-        return self.consents(rank, self._joining[rank, self.added[rank]])
+        It may be let in in two lives at the same time: to follow one of the two is enough. Where it was masked in by
+        the other one, that came before this one was complete, and so precedes one of its messages what had become
+        stable till then.
+        """
+        return [
+            (life, {other: own for other, own in said.items() if other != rank and other not in self.removed})
+            for (one, life), said in self._joining.items()
+            if one == rank and life > out_in and self._all_want_in(rank, said)
+        ]
+
+    def entries(self, rank: int) -> list[tuple[int, dict[int, int]]]:
+        """The same of one that is in again."""
+        return self._entries(rank, self._out_before.get(rank, 0))
 
     def _all_want_in(self, rank: int, said: dict[int, int]) -> bool:
         ranks = range(self._graph.participants)
@@ -293,6 +303,7 @@ class Removal:
                 continue
             if self._all_want_in(rank, said):
                 self.added[rank] = life
+                self._out_before[rank] = out_in
                 self.removed.pop(rank, None)
                 self.suspects.pop(rank, None)
                 self._drop_empty_vote()
