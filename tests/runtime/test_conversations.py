@@ -228,6 +228,22 @@ def test_who_waits_is_woken_when_the_node_closes() -> None:
     run(test)
 
 
+def test_who_closes_on_what_it_received_is_not_called_again() -> None:
+    """Nothing of a conversation that is closed is due any more, also if it was when the last message came."""
+
+    async def test() -> None:
+        async with people(("a", "b")) as nodes:
+            one, other = await begin(nodes)
+            await one.send(b"bye")
+            assert (await other.receive(timeout_s=5))[1] == b"bye"
+            await other.close()
+            await asyncio.sleep(0.3)  # several times as long as it takes until what may be lost is looked for
+            again, _ = await begin(nodes)
+            assert again.cid != one.cid
+
+    run(test)
+
+
 def test_the_node_says_what_its_conversations_may_hold() -> None:
     """Beyond the threshold the earliest messages that are stable are forgotten, and the talk goes on."""
 

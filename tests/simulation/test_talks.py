@@ -22,7 +22,7 @@ ONCE_FAILED = {
 }
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(40))
 def test_a_conversation_keeps_what_it_promises(seed: int) -> None:
     outcome = run_seed(seed)
     assert outcome.problems == ()

@@ -468,13 +468,14 @@ class Conversations:
                 break
 
     def flush(self, conversation: Conversation) -> None:
-        """Send what a conversation has to send, and see to the timer."""
-        if self._ended:
+        """Send what a conversation has to send, and see to the timer; nothing, once it is closed."""
+        if self._ended or self._conversations.get(conversation.cid) is not conversation:
             return
         for outgoing in self.host.flush(conversation.core, self.clock.now_ns()):
             addresses = [where for where in map(self._resolve, outgoing.addresses) if where is not None]
             self._transport.send(outgoing.packets, addresses)
-        if self._stores and (store := self._stores.get(conversation.cid)) is not None:
+        store = self._stores.get(conversation.cid)
+        if store is not None:
             store.collect()
         self._arm()
 
