@@ -18,6 +18,7 @@ from tests.stacks.conversation.table import (
     hasty_problem,
     late_problem,
     minority_problem,
+    stray_problem,
     uncounted_problem,
     unsaved_problem,
 )
@@ -116,6 +117,7 @@ CONVERSATION_MUTANTS: tuple[Mutant, ...] = (
     Mutant("removed without agreement", SEEN, ((Removal, "_is_decided", _always),)),
     Mutant("let in and heard at once", SEEN, ((Removal, "may_speak", _always),)),
     Mutant("back before it knows that it is out", SEEN, ((Removal, "is_astray", _never),)),
+    Mutant("what was said astray is taken", SEEN, ((Image, "_may_enter", _always),)),
     Mutant("what counts is not waited for", SEEN, ((Removal, "newly_removed", _whatever_is_here),)),
 )
 
@@ -128,5 +130,6 @@ STAGED = {
     "let in and heard at once": early_problem,
     "what counts is not waited for": uncounted_problem,
     "back before it knows that it is out": astray_problem,
+    "what was said astray is taken": stray_problem,
 }
 """What seeds hardly ever come to is put on a table."""

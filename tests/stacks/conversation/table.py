@@ -169,9 +169,8 @@ def early_problem() -> str | None:
     return f"it speaks in wave {wave}, but {stable_wave} is complete" if wave <= stable_wave else None
 
 
-def astray_problem() -> str | None:
-    """What goes wrong if who was back, and spoke, before it knew that it had been removed does not come back again."""
-    table = Table(3)
+def speak_astray(table: Table) -> tuple[Conversation, list[bytes]]:
+    """C is back, and speaks, before it knows that A wants its former life out; it, and the packets, which are lost."""
     table.isolate(C)
     table.cut.add(frozenset((A, B)))
     table.talk(A).remove(C)
@@ -185,12 +184,32 @@ def astray_problem() -> str | None:
     while back.receive() is not None:
         pass
     back.send(b"to nobody")
-    table.flush()
+    return back, [packet for outgoing in table.hosts[C].flush(back, table.now_ns) for packet in outgoing.packets]
+
+
+def astray_problem() -> str | None:
+    """What goes wrong if who was back, and spoke, before it knew that it had been removed does not come back again."""
+    table = Table(3)
+    back, _ = speak_astray(table)
     table.cut = set()
     table.wait()
     counted = table.talk(B).image.graph.last[C]
     is_lost = table.talk(A).image.graph.is_masked(C) and back.image.graph.last[C] > counted
     return f"it goes on behind {counted} with what nobody has" if is_lost and not back.removal.is_out else None
+
+
+def stray_problem() -> str | None:
+    """What goes wrong if what such a one had said is taken when it comes late, after it was let in again."""
+    table = Table(3)
+    _, packets = speak_astray(table)
+    table.cut = {frozenset((A, C)), frozenset((B, C))}
+    table.wait()
+    table.talk(A).add(C)
+    table.flush()
+    counted = table.talk(A).image.graph.last[C]
+    for packet in packets:
+        table.hosts[A].take(packet, table.now_ns)
+    return "taken, though it follows nothing that let it in" if table.talk(A).image.graph.last[C] > counted else None
 
 
 def uncounted_problem() -> str | None:
