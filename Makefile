@@ -2,7 +2,7 @@
 # A C compiler and Java are used where they are found and done without where they are not.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check format clean campaign crowds conversations talks graphs twin mutants fuzz networks views measure bench peers latency paper psync graph-growth stall recording scaling commuting streams cluster planted audit-scale needle seeds
+.PHONY: help setup compile demo test check format clean campaign churn churn-conversation conversations graphs twin mutants fuzz networks views measure bench peers latency paper psync graph-growth stall recording scaling commuting streams cluster planted audit-scale needle seeds
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -16,9 +16,9 @@ help:
 	@echo 'make compile  compile the core anew if a source changed (make setup, demo and test do so too)'
 	@echo 'make format   let ruff put imports and layout in order'
 	@echo 'make campaign 2,000 simulated seeds with all faults, audited in-process'
-	@echo 'make crowds   20,000 simulated seeds: overlapping groups, whose members come, go, crash and come back'
-	@echo 'make conversations the same on the stack conversation: 20,000 seeds, a group each'
-	@echo 'make talks    20,000 simulated conversations: crashes, restarts by checkpoint and from the beginning, removals'
+	@echo 'make churn   20,000 simulated seeds: overlapping groups, whose members come, go, crash and come back'
+	@echo 'make churn-conversation the same on the stack conversation: 20,000 seeds, a group each'
+	@echo 'make conversations 20,000 simulated conversations: crashes, restarts by checkpoint and from the beginning, removals'
 	@echo 'make graphs   10,000 random conversations, their graphs beside a slow twin made by the definition'
 	@echo 'make twin     50 seeds through Spark and the reference auditor, which must agree'
 	@echo 'make cluster  an audit on a Spark cluster of its own, and kill -9 of a worker in the middle'
@@ -86,14 +86,14 @@ check: setup
 campaign: setup
 	$(BIN)/python -m tests.simulation.campaign --seeds 0:2000
 
-crowds: setup
-	$(BIN)/python -m tests.simulation.crowds --seeds 0:20000 --jobs $(shell nproc)
+churn: setup
+	$(BIN)/python -m tests.simulation.churn --seeds 0:20000 --jobs $(shell nproc)
+
+churn-conversation: setup
+	$(BIN)/python -m tests.simulation.churn --stack conversation --seeds 0:20000 --jobs $(shell nproc)
 
 conversations: setup
-	$(BIN)/python -m tests.simulation.crowds --stack conversation --seeds 0:20000 --jobs $(shell nproc)
-
-talks: setup
-	$(BIN)/python -m tests.simulation.talks --seeds 0:20000 --jobs $(shell nproc)
+	$(BIN)/python -m tests.simulation.free_conversations --seeds 0:20000 --jobs $(shell nproc)
 
 graphs: setup
 	$(BIN)/python -m tests.parts.graphs --conversations 10000

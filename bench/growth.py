@@ -28,7 +28,7 @@ from random import Random
 from typing import Final
 
 from antiphon import _build
-from antiphon.kernel.domain import CARRY, CONSERVATIVE, EPOCHS, Domain
+from antiphon.kernel.causality_domain import CARRY, CONSERVATIVE, EPOCHS, CausalityDomain
 from antiphon.kernel.inputs import Send
 from antiphon.kernel.levels import CAUSAL
 from antiphon.kernel.options import MILLISECOND_NS, Options
@@ -63,10 +63,10 @@ PAYLOAD: Final = 64
 QUIET_NS: Final = 50 * MILLISECOND_NS
 LIMIT_NS: Final = 60_000 * MILLISECOND_NS
 DOMAINS: Final = {
-    "carry": Domain(rule=CARRY),
-    "carry, k = 1": Domain(rule=CARRY, resilience=1),
-    "conservative": Domain(rule=CONSERVATIVE),
-    "epochs": Domain(rule=EPOCHS),
+    "carry": CausalityDomain(rule=CARRY),
+    "carry, k = 1": CausalityDomain(rule=CARRY, resilience=1),
+    "conservative": CausalityDomain(rule=CONSERVATIVE),
+    "epochs": CausalityDomain(rule=EPOCHS),
 }
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 

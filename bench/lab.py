@@ -16,7 +16,7 @@ from typing import Any, Final, final
 
 from antiphon.engine import Engine
 from antiphon.kernel import codec
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import NEVER, BarrierReached, Delivered, Effects, Ended, Installed, Transmit
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN, Input, Join, Receive, Tick
@@ -133,13 +133,13 @@ class Lab:
 
     # ---- what processes do -----------------------------------------------------------------------------------------
 
-    def found(self, group: str, places: list[int], domain: Domain = MAIN) -> None:
+    def found(self, group: str, places: list[int], domain: CausalityDomain = MAIN) -> None:
         """These processes start the group, in one view."""
         view = View(1, tuple(self.ids[place] for place in places), tuple(self.names[place] for place in places))
         for place in places:
             self.step(place, Join(group=group, view=view, policy=PRIMARY, address=self.names[place], domain=domain))
 
-    def ask_to_join(self, group: str, place: int, contacts: list[int], domain: Domain = MAIN) -> None:
+    def ask_to_join(self, group: str, place: int, contacts: list[int], domain: CausalityDomain = MAIN) -> None:
         known = tuple(self.names[contact] for contact in contacts)
         self.step(
             place, Join(group=group, contacts=known, policy=PRIMARY, address=self.names[place], domain=domain)

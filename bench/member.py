@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from antiphon import Batch, Domain, Group, Node, ProcessId
+from antiphon import Batch, CausalityDomain, Group, Node, ProcessId
 from antiphon.runtime.events import BatchEvent
 from antiphon.runtime.workers import Object, Parent
 from bench.figures import IncompleteError
@@ -129,7 +129,7 @@ class Member:
     async def do_join(self, job: Object) -> None:
         assert self._node is not None
         for number in range(job["groups"]):
-            domain = Domain(name=f"d{number}") if job["own_domains"] else Domain()
+            domain = CausalityDomain(name=f"d{number}") if job["own_domains"] else CausalityDomain()
             self._groups.append(await self._node.join(f"g{number}", members=job["members"], domain=domain))
 
     async def do_close(self, job: Object) -> None:

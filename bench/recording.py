@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Final
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from bench.crew import Members, mean_rate
 from bench.figures import IncompleteError, Report, Result, median_of, parser, progress, run, table
 
@@ -43,7 +43,7 @@ async def rate(arguments: argparse.Namespace, histories: str | None) -> float:
 
 def check(directory: str, members: int, messages: int) -> None:
     """Refuse histories that do not tell of everything."""
-    history = History.open(directory)
+    history = HistoryFiles.open(directory)
     counts: dict[str, int] = {}
     for part in history.tables():
         for row in part.select(["process", "kind", "count"]).to_pylist():

@@ -16,13 +16,13 @@ from typing import Any, Final
 from antiphon import (
     Conversation,
     ConversationFilter,
-    Manner,
+    FilterOptions,
     Node,
     Operation,
     ordered_broadcast,
     replicated_operations,
 )
-from antiphon.parts.message_graph import Node as Handle
+from antiphon.parts.message_graph import GraphNode as Handle
 from antiphon.runtime.workers import Object, Parent
 from bench.figures import IncompleteError
 from bench.member import cpu_s
@@ -62,7 +62,7 @@ class SetCopy:
 class Replica:
     """One system's copy, and the clients that work on it."""
 
-    def __init__(self, conversation: Conversation, system: str, manner: Manner) -> None:
+    def __init__(self, conversation: Conversation, system: str, manner: FilterOptions) -> None:
         self.copy = SetCopy()
         self._me = conversation.core.me
         self._commutes = system == COMMUTING
@@ -133,7 +133,7 @@ class SetMember:
         else:
             conversation = await self._node.accept_conversation()
         leisurely = {"ack_every": job["ack_every"], "ack_delay_ns": int(job["ack_delay_ms"] * MILLISECOND_NS)}
-        replica = Replica(conversation, job["system"], Manner(window=job["window"], **leisurely))
+        replica = Replica(conversation, job["system"], FilterOptions(window=job["window"], **leisurely))
         self._replicas[job["system"]] = replica
         await replica.filter.__aenter__()
 

@@ -14,8 +14,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from antiphon.kernel.domain import Domain
-from antiphon.kernel.inputs import Barrier, Leave, Send
+from antiphon.kernel.causality_domain import CausalityDomain
+from antiphon.kernel.inputs import Leave, Send, SendBarrier
 from antiphon.kernel.levels import AGREED, CAUSAL
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.parts.packet import DataPacket
@@ -85,7 +85,7 @@ def view_changes(members: int) -> list[Row]:
     for place, who in ((0, "by the oldest"), (1, "by another")):
         lab = founded(n)
         lab.installs = 0
-        lab.step(place, Barrier(group=G, payload=b""))
+        lab.step(place, SendBarrier(group=G, payload=b""))
         rows.append(view_change("5.5", f"flush: barrier {who}", "2n", 2 * n, n, lab, n))
     lab = founded(n, others=1)
     lab.installs = 0
@@ -248,7 +248,7 @@ def hierarchical(members: int) -> Row:
     """Subgroups, of which the first members form a group of their own."""
     subgroups = [list(range(first, first + SUBGROUP)) for first in range(0, members, SUBGROUP)]
     names = [f"sub{number}" for number in range(len(subgroups))]
-    domain = Domain(overlaps=tuple((name, "top") for name in names))
+    domain = CausalityDomain(overlaps=tuple((name, "top") for name in names))
     lab = Lab(members, OPTIONS)
     tops = [places[0] for places in subgroups]
     for name, places in zip(names, subgroups, strict=True):

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from random import Random
 
 from antiphon.engine import Engine
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.codec import DATA, unseal
-from antiphon.kernel.domain import Domain
 from antiphon.kernel.effects import NEVER, BarrierReached, Delivered, Effects, Event, Installed, Writable
 from antiphon.kernel.identity import ProcessId, View, wire_id
-from antiphon.kernel.inputs import MAIN, Barrier, Input, Join, Receive, Send, Tick
+from antiphon.kernel.inputs import MAIN, Input, Join, Receive, Send, SendBarrier, Tick
 from antiphon.kernel.levels import CAUSAL
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.stacks.conversation.wire import ADD
+from antiphon.stacks.conversation.free.wire import ADD
 
 GROUP = "g"
 Groups = Mapping[str, tuple[int, ...]]
@@ -36,7 +36,7 @@ class Table:
         options: Options | None = None,
         policy: str = "static",
         groups: Groups | None = None,
-        domains: Mapping[str, Domain] | None = None,
+        domains: Mapping[str, CausalityDomain] | None = None,
         stack: str = "vector",
     ) -> None:
         self.processes = [ProcessId(f"p{number}") for number in range(1, members + 1)]
@@ -142,7 +142,7 @@ class Table:
         return self.step(member, Send(group=group, payloads=list(payloads), level=level, destination=destination))
 
     def barrier(self, member: int, payload: bytes = b"", group: str = GROUP) -> Effects:
-        return self.step(member, Barrier(group=group, payload=payload))
+        return self.step(member, SendBarrier(group=group, payload=payload))
 
     # ---- packets ---------------------------------------------------------------------------------------------------
 

@@ -168,7 +168,7 @@ SOME_MODULES: Final = frozenset(
         ("antiphon.parts.stream", "import antiphon.engine"),
         ("antiphon.parts.stream", "from antiphon import engine"),
         ("antiphon.kernel.codec", "import antiphon"),
-        ("antiphon.stacks.vector.stack", "from antiphon.stacks.label.stack import Stack"),
+        ("antiphon.stacks.vector.member", "from antiphon.stacks.label.stack import Stack"),
         ("antiphon.engine", "from antiphon.runtime.node import Node"),
         ("antiphon.simulator.world", "from antiphon.runtime.node import Node"),
         ("antiphon.runtime.node", "def f() -> None:\n    from antiphon.simulator import world"),
@@ -189,8 +189,8 @@ def test_imports_against_the_direction_are_found(module: str, source: str) -> No
     ("module", "source"),
     [
         ("antiphon.parts.stream", "from antiphon.kernel.identity import ProcessId"),
-        ("antiphon.stacks.vector.rules", "from antiphon.stacks.vector.stack import Stack"),
-        ("antiphon.stacks.vector.stack", "from antiphon.stacks.registry import OFFERED"),
+        ("antiphon.stacks.vector.rules", "from antiphon.stacks.vector.member import Stack"),
+        ("antiphon.stacks.vector.member", "from antiphon.stacks.registry import OFFERED"),
         ("antiphon.engine", "from antiphon.stacks.label.stack import Stack"),
         ("antiphon.history.reader", "from antiphon.kernel.identity import ProcessId"),
         ("antiphon.toolkit.lock", "import antiphon\nfrom antiphon import Node"),
@@ -216,7 +216,7 @@ def test_imports_along_the_direction_pass(module: str, source: str) -> None:
 )
 def test_banned_things_are_found_in_the_core(source: str) -> None:
     assert len(core_complaints("antiphon.engine", source)) == 1
-    assert len(core_complaints("antiphon.stacks.vector.stack", source)) == 1
+    assert len(core_complaints("antiphon.stacks.vector.member", source)) == 1
     assert core_complaints("antiphon.runtime.node", source) == []
 
 

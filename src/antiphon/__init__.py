@@ -7,7 +7,7 @@ from antiphon import _build
 
 _build.choose_build()  # before anything else is imported: it decides where the rest is imported from
 
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import (
     AntiphonError,
     ClosedError,
@@ -31,9 +31,9 @@ from antiphon.runtime import (
     Excluded,
     ExcludedError,
     FileDiscovery,
+    FilterOptions,
     Group,
     JoinError,
-    Manner,
     Message,
     NameDiscovery,
     Node,
@@ -61,6 +61,7 @@ __all__ = [
     "Barrier",
     "Batch",
     "BeaconDiscovery",
+    "CausalityDomain",
     "Checkpoint",
     "ClosedError",
     "Conversation",
@@ -68,14 +69,13 @@ __all__ = [
     "ConversationLimits",
     "ConversationTimeoutError",
     "DivergedError",
-    "Domain",
     "Excluded",
     "ExcludedError",
     "FileDiscovery",
+    "FilterOptions",
     "Group",
     "JoinError",
     "LevelNotOfferedError",
-    "Manner",
     "Message",
     "MessageTooLargeError",
     "NameDiscovery",

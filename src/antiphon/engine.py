@@ -19,15 +19,15 @@ from antiphon.kernel.codec import unseal
 from antiphon.kernel.effects import Effects, Ended
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, wire_id
-from antiphon.kernel.inputs import Barrier, Input, Join, Leave, Pause, Receive, Resume, Send, Tick
+from antiphon.kernel.inputs import Input, Join, Leave, Pause, Receive, Resume, Send, SendBarrier, Tick
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.options import Options
 from antiphon.parts.membership.agreement import JOINING
-from antiphon.parts.membership.group import GroupMember, Mark
-from antiphon.stacks.conversation.stack import ConversationStack
-from antiphon.stacks.registry import CONVERSATION, Offer, offer
-from antiphon.stacks.vector.crossing import Crossing
-from antiphon.stacks.vector.stack import VectorStack
+from antiphon.parts.membership.group import GroupMember, StabilityMark
+from antiphon.stacks.conversation.group.member import ConversationMember
+from antiphon.stacks.registry import CONVERSATION, Capabilities, offer
+from antiphon.stacks.vector.inter_group_order import InterGroupOrder
+from antiphon.stacks.vector.member import VectorMember
 
 
 @final
@@ -52,12 +52,12 @@ class Engine:
         self.process = process
         self._random = random
         self._options = options
-        self._crossings: dict[str, Crossing] = {}
+        self._crossings: dict[str, InterGroupOrder] = {}
         self._groups: dict[str, GroupMember] = {}
         self._groups_by_id: dict[int, GroupMember] = {}
-        self._crossed: list[VectorStack] = []
+        self._crossed: list[VectorMember] = []
         """The groups that are kept in order with each other."""
-        self._offers: dict[str, Offer] = {}
+        self._offers: dict[str, Capabilities] = {}
         """What the stack of each group offers."""
         self._dropped: dict[str, int] = {}
         self._deadlines_ns: dict[int, int] = {}
@@ -90,14 +90,14 @@ class Engine:
         return effects
 
     def _act(
-        self, input: Send | Barrier | Pause | Resume | Leave, group: GroupMember, effects: Effects, now_ns: int
+        self, input: Send | SendBarrier | Pause | Resume | Leave, group: GroupMember, effects: Effects, now_ns: int
     ) -> None:
         """What the application wants of one group."""
         self._touch(group)
         if isinstance(input, Send):
             self._offers[input.group].check_level(LEVEL_NAMES[input.level])
             group.send(input.payloads, input.level, input.destination, effects, now_ns)
-        elif isinstance(input, Barrier):
+        elif isinstance(input, SendBarrier):
             group.barrier(input.payload, effects, now_ns)
         elif isinstance(input, Pause):
             group.pause()
@@ -143,7 +143,7 @@ class Engine:
         for event in effects.events:
             if isinstance(event, Ended) and event.excluded:
                 excluded = self._groups[event.group]
-                if isinstance(excluded, VectorStack):
+                if isinstance(excluded, VectorMember):
                     self._expel(excluded.crossing, effects)
                     break
         progress = True
@@ -152,15 +152,15 @@ class Engine:
             for group in self._crossed:
                 if group.waits() and not group.crossing.is_alone():
                     self._touch(group)
-                    if group.nudge(effects, now_ns):
+                    if group.retry_blocked(effects, now_ns):
                         progress = True
         for crossing in self._crossings.values():
-            for group_id in crossing.take_hastened():
+            for group_id in crossing.take_acks_requested():
                 for group in self._crossed:
                     if group.group_id == group_id:
                         group.collect(effects)
 
-    def _expel(self, crossing: Crossing, effects: Effects) -> None:
+    def _expel(self, crossing: InterGroupOrder, effects: Effects) -> None:
         for group in self._crossed:
             if group.crossing is crossing:
                 self._touch(group)
@@ -174,7 +174,7 @@ class Engine:
             raise UsageError(f"the name {input.group!r} collides with that of another group here; choose another name")
         group: GroupMember
         if offered is CONVERSATION:
-            group = ConversationStack(input, self.process, self._options)
+            group = ConversationMember(input, self.process, self._options)
         else:
             group = self._join_crossed(input)
         self._offers[input.group] = offered
@@ -184,17 +184,17 @@ class Engine:
         group.start(input.contacts, effects, now_ns)
         group.finish(effects, now_ns)
 
-    def _join_crossed(self, input: Join) -> VectorStack:
+    def _join_crossed(self, input: Join) -> VectorMember:
         """A group that is kept in order with the others of its domain."""
         crossing = self._crossings.get(input.domain.name)
         if crossing is None:
-            crossing = Crossing(input.domain, self._random, self._options)
+            crossing = InterGroupOrder(input.domain, self._random, self._options)
         elif crossing.domain != input.domain:
             raise UsageError(
                 f"group {input.group!r} declares the causality domain {input.domain.name!r} as {input.domain}, but "
                 f"another group here declares it as {crossing.domain}; declare it alike"
             )
-        group = VectorStack(input, self.process, crossing, self._random, self._options)
+        group = VectorMember(input, self.process, crossing, self._random, self._options)
         self._crossings[input.domain.name] = crossing
         self._crossed.append(group)
         return group
@@ -218,11 +218,11 @@ class Engine:
         joined = self._groups.get(group)
         return JOINING if joined is None else joined.phase()
 
-    def mark(self, groups: list[str]) -> list[Mark]:
+    def mark(self, groups: list[str]) -> list[StabilityMark]:
         """All that was sent or delivered in these groups until now, for `is_stable` to ask about later."""
         return [self._group(group).mark() for group in groups]
 
-    def is_stable(self, marks: list[Mark], copies: int = 0) -> bool:
+    def is_stable(self, marks: list[StabilityMark], copies: int = 0) -> bool:
         """Whether all that the marks stand for has reached so many members beside its sender (0: all of them)."""
         return all(self._group(mark.group).is_stable(mark, copies) for mark in marks)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from antiphon.history.reader import History, rows_of_table
+from antiphon.history.reader import HistoryFiles, rows_of_table
 from antiphon.history.schema import SCHEMA
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline import reference
@@ -48,7 +48,7 @@ def test_the_same_seed_makes_the_same_history(tmp_path: Path) -> None:
     for name in ("one", "two"):
         generate(tmp_path / name, SMALL, seed=3, plant={"causal": 1})
     generate(tmp_path / "other", SMALL, seed=4, plant={"causal": 1})
-    one, two, other = (History.open(tmp_path / name).read_rows() for name in ("one", "two", "other"))
+    one, two, other = (HistoryFiles.open(tmp_path / name).read_rows() for name in ("one", "two", "other"))
     assert one == two != other
 
 
@@ -64,7 +64,7 @@ def test_segments_are_what_would_go_into_files(tmp_path: Path) -> None:
     written = generate(tmp_path, SMALL, seed=3, plant={"causal": 1})
     made, segments = generate_segments(SMALL, seed=3, plant={"causal": 1})
     rows = [row for segment in segments for row in rows_of_table(segment.table.cast(SCHEMA))]
-    assert (made, rows) == (written, History.open(tmp_path).read_rows())
+    assert (made, rows) == (written, HistoryFiles.open(tmp_path).read_rows())
 
 
 def test_too_much_for_too_short_a_history_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.cli.formats import EXPORTS, IMPORTS
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from tests.cli.conftest import Run
 
 SAMPLES = Path(__file__).resolve().parent.parent / "history" / "samples"
@@ -32,7 +32,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_each_sample_comes_in(run: Run, tmp_path: Path, format: str) -> None:
     outcome = run("import", "--format", format, str(SAMPLES / FILES[format]), str(tmp_path / "h"))
     assert (outcome.code, "next: antiphon audit" in outcome.out) == (0, True)
-    assert History.open(tmp_path / "h").read_rows()[0].run == FILES[format].split(".")[0]
+    assert HistoryFiles.open(tmp_path / "h").read_rows()[0].run == FILES[format].split(".")[0]
     assert [entry.name for entry in tmp_path.iterdir()] == ["h"]
     assert (tmp_path / "h" / "manifest.json").is_file()
 
@@ -42,7 +42,7 @@ def test_a_history_goes_out(run: Run, tmp_path: Path, history: Path, format: str
     out = tmp_path / "out"
     outcome = run("export", "--format", format, str(history), str(out))
     assert outcome.code == 0
-    assert f"3 logs with {History.open(history).rows} rows are in {out}" in outcome.out
+    assert f"3 logs with {HistoryFiles.open(history).rows} rows are in {out}" in outcome.out
     assert out.stat().st_size > 0
     assert [entry.name for entry in tmp_path.iterdir()] == ["out"]
 
@@ -53,7 +53,7 @@ def test_json_is_one_document(run: Run, tmp_path: Path, history: Path) -> None:
     assert imported == {
         "format": "cs451", "history": str(tmp_path / "h"), "runs": 1, "logs": 3, "events": 12, "remarks": [],
     }  # fmt: skip
-    row = History.open(tmp_path / "h").read_rows()[0]
+    row = HistoryFiles.open(tmp_path / "h").read_rows()[0]
     assert (row.run, '"causal"' in (row.label or "")) == ("mine", True)
     exported = json.loads(run("export", "--format", "otlp", "--json", str(history), str(tmp_path / "o")).out)
     assert (exported["runs"], exported["logs"], exported["remarks"]) == (1, 3, [])

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Sent
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.inputs import Leave
@@ -18,12 +18,12 @@ from tests.table import Groups, Table
 PLACES = 5
 SENDS = 40
 RULES = {
-    "carry": Domain(),
-    "carry, k = 1": Domain(resilience=1),
-    "structure": Domain(resilience=1),
-    "conservative": Domain(rule="conservative"),
-    "epochs": Domain(rule="epochs"),
-    "epochs, k = 1": Domain(rule="epochs", resilience=1),
+    "carry": CausalityDomain(),
+    "carry, k = 1": CausalityDomain(resilience=1),
+    "structure": CausalityDomain(resilience=1),
+    "conservative": CausalityDomain(rule="conservative"),
+    "epochs": CausalityDomain(rule="epochs"),
+    "epochs, k = 1": CausalityDomain(rule="epochs", resilience=1),
 }
 
 Name = tuple[str, str, int]
@@ -47,10 +47,10 @@ def draw_groups(random: Random) -> Groups:
     }
 
 
-def structured(domain: Domain, groups: Groups) -> Domain:
+def structured(domain: CausalityDomain, groups: Groups) -> CausalityDomain:
     """The same domain with its overlaps declared."""
     pairs = tuple(pair for pair in combinations(groups, 2) if set(groups[pair[0]]) & set(groups[pair[1]]))
-    return Domain(resilience=domain.resilience, overlaps=pairs)
+    return CausalityDomain(resilience=domain.resilience, overlaps=pairs)
 
 
 def stories(table: Table) -> tuple[dict[Name, Message], list[list[Name]]]:
@@ -171,7 +171,7 @@ def test_without_a_common_domain_it_does_not() -> None:
     for seed in range(6):
         random = Random(f"{seed}/apart")
         groups = draw_groups(random)
-        table = Table(PLACES, None, "static", groups, {name: Domain(name=name) for name in groups})
+        table = Table(PLACES, None, "static", groups, {name: CausalityDomain(name=name) for name in groups})
         play(random, table, False)
         found += len(violations(table))
     assert found
@@ -214,7 +214,7 @@ def test_who_is_excluded_from_one_group_is_out_of_the_whole_domain() -> None:
 
 
 def test_groups_of_another_domain_are_not_touched_by_an_exclusion() -> None:
-    domains = {"a": Domain(name="one"), "b": Domain(name="two")}
+    domains = {"a": CausalityDomain(name="one"), "b": CausalityDomain(name="two")}
     table = Table(3, policy="primary", groups=TWINS, domains=domains)
     for other in (0, 1):
         table.cut(2, other, "a")

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import Accepted
 from antiphon.kernel.errors import MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
@@ -221,15 +221,15 @@ def test_misuse_is_refused_in_words() -> None:
     with pytest.raises(UsageError, match="static; join with `primary`"):
         table.barrier(0, b"")
     with pytest.raises(UsageError, match="declare it alike"):
-        engine.step(Join(group="h", view=table.view, domain=Domain(rule="conservative")), 0)
+        engine.step(Join(group="h", view=table.view, domain=CausalityDomain(rule="conservative")), 0)
     with pytest.raises(UsageError, match="no rule 'none' for causality domains; choose one of: carry"):
-        Domain(rule="none")
+        CausalityDomain(rule="none")
     with pytest.raises(UsageError, match="the resilience of domain 'd' is -1"):
-        Domain(name="d", resilience=-1)
+        CausalityDomain(name="d", resilience=-1)
     with pytest.raises(UsageError, match="the overlaps of domain 'd' matter under the rule `carry` only"):
-        Domain(name="d", rule="epochs", overlaps=(("a", "b"),))
+        CausalityDomain(name="d", rule="epochs", overlaps=(("a", "b"),))
     with pytest.raises(UsageError, match="excluded groups matter under the rule `epochs` only"):
-        Domain(name="d", excluded=("a",))
+        CausalityDomain(name="d", excluded=("a",))
 
 
 def test_packets_of_other_groups_views_and_set_ups_are_dropped_and_counted(stack: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from antiphon.kernel.effects import Ended
 from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import Receive, Tick
-from antiphon.parts.membership.messages import Message, Proposal
+from antiphon.parts.membership.messages import MembershipMessage, Proposal
 from antiphon.parts.ranges import Ranges
 from tests.table import GROUP, Table
 
@@ -38,7 +38,7 @@ def some_proposal(random: Random) -> Proposal:
 
 
 def some_message(random: Random) -> list[bytes]:
-    message = Message(
+    message = MembershipMessage(
         random.randrange(14),
         some_process(random),
         "somewhere",

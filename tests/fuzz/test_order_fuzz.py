@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.codec import PRIVATE, PRIVATE_ACK, seal, view_tag
-from antiphon.kernel.domain import Domain
 from antiphon.kernel.identity import wire_id
 from antiphon.kernel.inputs import Receive, Tick
 from antiphon.kernel.levels import CAUSAL, FIFO
@@ -28,7 +28,7 @@ class Forger:
 
     def __init__(self, seed: int, rule: str) -> None:
         self.random = Random(seed)
-        domain = Domain(rule=rule, resilience=self.random.choice((0, 1)))
+        domain = CausalityDomain(rule=rule, resilience=self.random.choice((0, 1)))
         policy = "primary" if rule == "epochs" else "static"
         self.table = Table(MEMBERS, OPTIONS, policy, GROUPS, dict.fromkeys(GROUPS, domain))
         self.numbers: dict[tuple[int, str, int], int] = {}

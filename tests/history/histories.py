@@ -10,21 +10,21 @@ import pyarrow.parquet as pq
 
 from antiphon.history.formats.exporting import Exported
 from antiphon.history.log import MemoryLog
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import Row
 from tests.pipeline.histories import make_history
 
 SAMPLES = Path(__file__).resolve().parent / "samples"
 
-Export = Callable[[History, TextIO, str | None], Exported]
+Export = Callable[[HistoryFiles, TextIO, str | None], Exported]
 
 
-def write_logs(directory: Path, logs: Iterable[MemoryLog], row_group_size: int = 20) -> History:
+def write_logs(directory: Path, logs: Iterable[MemoryLog], row_group_size: int = 20) -> HistoryFiles:
     """Write each log into a file of several row groups."""
     directory.mkdir(parents=True, exist_ok=True)
     for place, log in enumerate(logs):
         pq.write_table(log.table(), directory / f"{place}.parquet", row_group_size=row_group_size)
-    return History.open(directory)
+    return HistoryFiles.open(directory)
 
 
 def random_logs(seed: int, run: str = "r") -> list[MemoryLog]:
@@ -43,7 +43,7 @@ def random_logs(seed: int, run: str = "r") -> list[MemoryLog]:
     )
 
 
-def exported(export: Export, history: History, run: str | None = None) -> tuple[str, Exported]:
+def exported(export: Export, history: HistoryFiles, run: str | None = None) -> tuple[str, Exported]:
     """The text of an export, and what it says of itself."""
     out = io.StringIO()
     result = export(history, out, run)
@@ -56,7 +56,7 @@ def in_order(rows: Iterable[Row]) -> list[Row]:
 
 def summary(directory: Path) -> list[str]:
     """Each row in a few words: process, kind, and what matters of it."""
-    return [_words(row) for row in in_order(History.open(directory).read_rows())]
+    return [_words(row) for row in in_order(HistoryFiles.open(directory).read_rows())]
 
 
 def _words(row: Row) -> str:

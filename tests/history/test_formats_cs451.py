@@ -7,7 +7,7 @@ import pytest
 from antiphon.history.formats.cs451 import import_cs451
 from antiphon.history.formats.errors import MalformedLogError
 from antiphon.history.formats.importing import Imported, ImportOptions
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.reference import audit
 from tests.history.histories import SAMPLES, summary
@@ -78,7 +78,11 @@ def test_the_end_of_a_log_says_nothing_of_quiet(tmp_path: Path) -> None:
 def test_a_file_cut_in_a_line_is_a_log_cut_short(tmp_path: Path) -> None:
     history, result = import_files(tmp_path, n1="b 1\nb 2\nd 1 1", n2="d 1 1\nd 1 2\n")
     assert result.remarks == ("1.output ends in the middle of a line: its log counts as cut short",)
-    assert [row.kind for row in History.open(history).read_rows() if row.process == "1"] == ["start", "view", "send"]
+    assert [row.kind for row in HistoryFiles.open(history).read_rows() if row.process == "1"] == [
+        "start",
+        "view",
+        "send",
+    ]
     assert verdicts(history)["creation"] == "unknown"
 
 

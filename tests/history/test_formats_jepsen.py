@@ -11,7 +11,7 @@ from antiphon.history.formats.errors import MalformedLogError
 from antiphon.history.formats.importing import Imported, ImportOptions
 from antiphon.history.formats.jepsen_export import export_jepsen
 from antiphon.history.formats.jepsen_import import import_jepsen
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import Row
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.reference import audit
@@ -56,7 +56,7 @@ def test_the_broadcast_sample(tmp_path: Path) -> None:
         "p2/1 stop left",
     ]  # fmt: skip
     assert verdicts(tmp_path) == {"creation": "kept", "duplication": "kept"}
-    times = [row.time_ns for row in History.open(tmp_path).read_rows() if row.kind in ("send", "deliver")]
+    times = [row.time_ns for row in HistoryFiles.open(tmp_path).read_rows() if row.kind in ("send", "deliver")]
     assert times == [1000, 4000, 4000, 1500, 8000, 8000]
 
 
@@ -207,7 +207,7 @@ def test_an_export_has_the_same_orders_when_it_comes_back(tmp_path: Path, seed: 
     check_form(json.loads(text))
     back, _ = import_text(tmp_path, text)
     names = {f"p{rank}/1": name for rank, name in enumerate(sorted(f"{log.process}/1" for log in logs))}
-    returned = orders(History.open(back).read_rows())
+    returned = orders(HistoryFiles.open(back).read_rows())
     assert {
         (names[process], group): [(names[sender], number) for sender, number in messages]
         for (process, group), messages in returned.items()

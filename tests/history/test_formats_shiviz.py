@@ -13,7 +13,7 @@ from antiphon.history.formats.importing import Imported, ImportOptions
 from antiphon.history.formats.shiviz_export import DELIMITER, PARSER, export_shiviz
 from antiphon.history.formats.shiviz_import import import_shiviz
 from antiphon.history.log import MemoryLog
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import SCHEMA
 from antiphon.pipeline.reference import audit
 from tests.history.histories import SAMPLES, exported, in_order, random_logs, summary, write_logs
@@ -55,7 +55,7 @@ def test_the_sample(tmp_path: Path) -> None:
 
 def test_no_effect_is_before_its_cause(tmp_path: Path) -> None:
     import_shiviz(SAMPLES / "shiviz.log", tmp_path, OPTIONS)
-    rows = History.open(tmp_path).read_rows()
+    rows = HistoryFiles.open(tmp_path).read_rows()
     sent = {(row.sender, row.number): row.time_ns for row in rows if row.kind == "send"}
     delivered = [row for row in rows if row.kind == "deliver"]
     assert len(delivered) == 3
@@ -92,7 +92,7 @@ def test_executions_are_runs(tmp_path: Path) -> None:
     parser = r"(?<host>\w) (?<event>\w+) (?<clock>{.*})"
     text = f'{parser}\n^-- (?<trace>\\w+)$\na x {{"a":1}}\n-- two\na y {{"a":1}}\nb z {{"b":1}}\n'
     directory = import_text(tmp_path, text, OPTIONS)
-    found = {(row.run, row.process) for row in History.open(directory).read_rows()}
+    found = {(row.run, row.process) for row in HistoryFiles.open(directory).read_rows()}
     assert found == {("r", "a"), ("two", "a"), ("two", "b")}
 
 
@@ -156,8 +156,8 @@ def test_an_export_is_the_same_history_when_it_comes_back(tmp_path: Path, seed: 
     text, result = exported(export_shiviz, write_logs(tmp_path / "original", logs))
     assert (result.rows, result.logs, result.remarks) == (len(rows_of(logs)), len(logs), ())
     back = import_text(tmp_path, text, OPTIONS)
-    assert in_order(History.open(back).read_rows()) == in_order(rows_of(logs))
-    assert exported(export_shiviz, History.open(back))[0] == text
+    assert in_order(HistoryFiles.open(back).read_rows()) == in_order(rows_of(logs))
+    assert exported(export_shiviz, HistoryFiles.open(back))[0] == text
 
 
 def test_names_and_notes_that_look_like_the_format(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_names_and_notes_that_look_like_the_format(tmp_path: Path) -> None:
     log.send(3, "g {x} {y}", 1, 1, 1, "fifo", 0)
     log.stop(4)
     text, _ = exported(export_shiviz, write_logs(tmp_path / "original", [log]))
-    assert in_order(History.open(import_text(tmp_path, text, OPTIONS)).read_rows()) == list(log.rows())
+    assert in_order(HistoryFiles.open(import_text(tmp_path, text, OPTIONS)).read_rows()) == list(log.rows())
 
 
 def clocks_of(text: str) -> list[tuple[str, dict[str, int]]]:
@@ -226,6 +226,6 @@ def test_rows_that_share_a_file_are_taken_apart(tmp_path: Path) -> None:
     columns = {name: pa.array([getattr(row, name) for row in mixed], SCHEMA.field(name).type) for name in SCHEMA.names}
     (tmp_path / "original").mkdir()
     pq.write_table(pa.table(columns), tmp_path / "original" / "all.parquet", row_group_size=4)
-    text, result = exported(export_shiviz, History.open(tmp_path / "original"))
+    text, result = exported(export_shiviz, HistoryFiles.open(tmp_path / "original"))
     assert result.rows == len(rows)
-    assert in_order(History.open(import_text(tmp_path, text, OPTIONS)).read_rows()) == in_order(rows)
+    assert in_order(HistoryFiles.open(import_text(tmp_path, text, OPTIONS)).read_rows()) == in_order(rows)

@@ -9,7 +9,7 @@ import pytest
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.log import MemoryLog
 from antiphon.history.logs import LogKey, by_run, find_logs
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 
 
 def make_log(process: str, run: str = "r", notes: int = 10) -> MemoryLog:
@@ -20,7 +20,7 @@ def make_log(process: str, run: str = "r", notes: int = 10) -> MemoryLog:
 
 
 def indices(path: Path) -> dict[LogKey, list[int]]:
-    return {log.key: [row.index for row in log.rows()] for log in find_logs(History.open(path))}
+    return {log.key: [row.index for row in log.rows()] for log in find_logs(HistoryFiles.open(path))}
 
 
 def test_segments_follow_each_other_whatever_they_are_called(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_logs_that_share_row_groups_are_taken_apart_and_sorted(tmp_path: Path) -
     whole = list(range(10))
     keys = [LogKey("r", "a", 1), LogKey("r", "b", 1), LogKey("s", "a", 1)]
     assert indices(tmp_path) == dict.fromkeys(keys, whole)
-    assert {run: len(logs) for run, logs in by_run(find_logs(History.open(tmp_path))).items()} == {"r": 2, "s": 1}
+    assert {run: len(logs) for run, logs in by_run(find_logs(HistoryFiles.open(tmp_path))).items()} == {"r": 2, "s": 1}
 
 
 def test_a_log_ends_at_its_first_gap(tmp_path: Path) -> None:
@@ -53,4 +53,4 @@ def test_long_row_groups(tmp_path: Path) -> None:
 def test_a_run_that_is_not_there(tmp_path: Path) -> None:
     pq.write_table(make_log("a").table(), tmp_path / "a.parquet")
     with pytest.raises(UnusableHistoryError, match="it holds no run 'x'; it holds r"):
-        find_logs(History.open(tmp_path), "x")
+        find_logs(HistoryFiles.open(tmp_path), "x")

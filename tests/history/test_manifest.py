@@ -9,7 +9,7 @@ import pytest
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.log import MemoryLog
 from antiphon.history.manifest import close_history
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.reference import audit
 from tests.pipeline.script import make_logs
 
@@ -27,7 +27,7 @@ def write_closed(directory: Path, run: str = "r") -> Path:
 
 def refused(path: Path) -> str:
     with pytest.raises(UnusableHistoryError) as caught:
-        History.open(path)
+        HistoryFiles.open(path)
     return str(caught.value)
 
 
@@ -44,7 +44,7 @@ def test_what_it_says(tmp_path: Path) -> None:
 @pytest.mark.parametrize("segment", [0, 4])
 def test_a_listed_file_that_is_gone_leaves_its_log_cut_short(tmp_path: Path, segment: int) -> None:
     (write_closed(tmp_path) / f"p-1-{segment:05}.parquet").unlink()
-    history = History.open(tmp_path)
+    history = HistoryFiles.open(tmp_path)
     assert [file.name for file in history.leftovers] == [f"p-1-{segment:05}.parquet"]
     assert set(history.unfinished()) == {("r", "p/1")}
     assert audit(tmp_path).verdict == "unknown"
@@ -52,7 +52,7 @@ def test_a_listed_file_that_is_gone_leaves_its_log_cut_short(tmp_path: Path, seg
 
 def test_a_whole_log_that_is_gone_is_missed(tmp_path: Path) -> None:
     (write_closed(tmp_path) / "q-1-00000.parquet").unlink()
-    assert set(History.open(tmp_path).unfinished()) == {("r", "q/1")}
+    assert set(HistoryFiles.open(tmp_path).unfinished()) == {("r", "q/1")}
 
 
 def test_all_files_gone(tmp_path: Path) -> None:
@@ -71,16 +71,16 @@ def test_a_file_that_was_changed_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_came_later_is_read(tmp_path: Path) -> None:
     (log,) = make_logs(r="quiet")
     pq.write_table(log.table(), write_closed(tmp_path) / "r-1-00000.parquet")
-    assert "r" in {row.process for row in History.open(tmp_path).read_rows()}
+    assert "r" in {row.process for row in HistoryFiles.open(tmp_path).read_rows()}
 
 
 def test_a_folder_of_many_runs(tmp_path: Path) -> None:
     for run in ("one", "two", "three"):
         write_closed(tmp_path / run, run)
-    assert {row.run for row in History.open(tmp_path).read_rows()} == {"one", "two", "three"}
+    assert {row.run for row in HistoryFiles.open(tmp_path).read_rows()} == {"one", "two", "three"}
     assert (audit(tmp_path).verdict, audit(tmp_path).runs) == ("kept", 3)
     (tmp_path / "two" / "p-1-00002.parquet").unlink()
-    assert set(History.open(tmp_path).unfinished()) == {("two", "p/1")}
+    assert set(HistoryFiles.open(tmp_path).unfinished()) == {("two", "p/1")}
 
 
 def test_closing_lists_no_file_that_is_cut_short(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_closing_lists_no_file_that_is_cut_short(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:300])
     close_history(tmp_path)
     assert "q-1-00000.parquet" not in (tmp_path / "manifest.json").read_text()
-    assert set(History.open(tmp_path).unfinished()) == {("r", "q/1")}
+    assert set(HistoryFiles.open(tmp_path).unfinished()) == {("r", "q/1")}
 
 
 @pytest.mark.parametrize(

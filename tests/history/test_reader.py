@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.log import MemoryLog
-from antiphon.history.reader import History, read_unit
+from antiphon.history.reader import HistoryFiles, read_unit
 from antiphon.history.schema import SCHEMA, Row
 
 
@@ -44,7 +44,7 @@ def test_a_directory_is_read_whole(tmp_path: Path) -> None:
     write(tmp_path / "a-1-00000.parquet", make_table("a"))
     write(tmp_path / "deeper" / "b-1-00000.parquet", make_table("b"))
     (tmp_path / "README.txt").write_text("not part of it")
-    history = History.open(tmp_path)
+    history = HistoryFiles.open(tmp_path)
     assert history.rows == 10
     assert {row.process for row in history.read_rows()} == {"a", "b"}
     assert history.unfinished() == {}
@@ -52,14 +52,14 @@ def test_a_directory_is_read_whole(tmp_path: Path) -> None:
 
 def test_a_single_file_is_a_history(tmp_path: Path) -> None:
     file = write(tmp_path / "whatever", make_table())
-    rows = History.open(file).read_rows()
+    rows = HistoryFiles.open(file).read_rows()
     assert [row.kind for row in rows] == ["start", "view", "send", "deliver", "stop"]
     assert rows[1].members == ("a/1", "b/1")
 
 
 def test_rows_come_by_row_group(tmp_path: Path) -> None:
     pq.write_table(make_table(), tmp_path / "a-1-00000.parquet", row_group_size=2)
-    history = History.open(tmp_path)
+    history = HistoryFiles.open(tmp_path)
     assert [len(read_unit(unit)) for unit in history.units] == [2, 2, 1]
     assert [unit.first_row for unit in history.units] == [0, 2, 4]
 
@@ -69,7 +69,7 @@ def test_strings_may_be_stored_otherwise(tmp_path: Path) -> None:
     for name, kind in (("kind", pa.dictionary(pa.int32(), pa.string())), ("group", pa.large_string())):
         table = table.set_column(table.schema.get_field_index(name), name, table[name].cast(kind))
     write(tmp_path / "a-1-00000.parquet", table)
-    history = History.open(tmp_path)
+    history = HistoryFiles.open(tmp_path)
     assert [row.kind for row in history.read_rows()] == ["start", "view", "send", "deliver", "stop"]
     assert history.first_delivery("r", "a/1", "g", "b/1", 2) == history.read_rows()[3]
 
@@ -80,7 +80,7 @@ def test_first_delivery(tmp_path: Path) -> None:
     log.note(1, "again")
     log.deliver(2, "g", 1, "b", 1, 4, 5, "causal", 1)
     write(tmp_path / "a-1-00000.parquet", log.table())
-    history = History.open(tmp_path)
+    history = HistoryFiles.open(tmp_path)
 
     def index(number: int, group: str = "g") -> int | None:
         row = history.first_delivery("r", "a/1", group, "b/1", number)
@@ -92,7 +92,7 @@ def test_first_delivery(tmp_path: Path) -> None:
 
 def refused(path: Path) -> str:
     with pytest.raises(UnusableHistoryError) as caught:
-        History.open(path).read_rows()
+        HistoryFiles.open(path).read_rows()
     return str(caught.value)
 
 
@@ -194,7 +194,7 @@ def test_rows_that_make_no_sense(tmp_path: Path, words: str, place: int, change:
 def test_a_truncated_file_beside_readable_ones(tmp_path: Path) -> None:
     write(tmp_path / "a-1-00000.parquet", make_table("a"))
     truncate(write(tmp_path / "b-1-00000.parquet", make_table("b")), 700)
-    history = History.open(tmp_path)
+    history = HistoryFiles.open(tmp_path)
     assert {row.process for row in history.read_rows()} == {"a"}
     assert history.unfinished() == {("r", "b/1"): "b-1-00000.parquet has no readable end"}
 
@@ -202,7 +202,7 @@ def test_a_truncated_file_beside_readable_ones(tmp_path: Path) -> None:
 def test_a_partial_file_is_a_fact(tmp_path: Path) -> None:
     write(tmp_path / "a-1-00000.parquet", make_table("a"))
     (tmp_path / "a-1-00001.parquet.partial").write_bytes(b"PAR1")
-    assert History.open(tmp_path).unfinished() == {("r", "a/1"): "a-1-00001.parquet.partial was never completed"}
+    assert HistoryFiles.open(tmp_path).unfinished() == {("r", "a/1"): "a-1-00001.parquet.partial was never completed"}
 
 
 def test_leftovers_belong_to_the_runs_beside_them(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ def test_leftovers_belong_to_the_runs_beside_them(tmp_path: Path) -> None:
     (tmp_path / "two" / "b-1-00000.parquet.partial").touch()
     (tmp_path / "three").mkdir()
     (tmp_path / "three" / "odd.parquet").touch()
-    assert History.open(tmp_path).unfinished() == {
+    assert HistoryFiles.open(tmp_path).unfinished() == {
         ("second", "b/1"): "b-1-00000.parquet.partial was never completed",
         ("first", "odd.parquet"): "odd.parquet is empty",
         ("second", "odd.parquet"): "odd.parquet is empty",

@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.history.errors import HistoryWriteError
 from antiphon.history.log import Log, MemoryLog
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.recorder import QUEUE_SEGMENTS, SEGMENT_SPAN_NS, Recorder
 from antiphon.kernel.errors import UsageError
 
@@ -30,7 +30,7 @@ def test_disk_holds_what_memory_holds(tmp_path: Path) -> None:
     record(memory)
     with Recorder(tmp_path, run="r", process="a", segment_rows=7) as recorder:
         record(recorder)
-    assert History.open(tmp_path).read_rows() == list(memory.rows())
+    assert HistoryFiles.open(tmp_path).read_rows() == list(memory.rows())
 
 
 def test_full_segments_are_cut(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_leaving_by_an_exception_keeps_what_was_recorded(tmp_path: Path) -> None
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    rows = History.open(tmp_path).read_rows()
+    rows = HistoryFiles.open(tmp_path).read_rows()
     assert [row.kind for row in rows] == ["note"]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from antiphon.history import reader, versions
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from tests.history.test_reader import make_table
 
 
@@ -27,7 +27,7 @@ def write(tmp_path: Path, table: pa.Table, version: str) -> Path:
 )
 def test_versions_that_cannot_be_read(tmp_path: Path, version: str, words: str) -> None:
     with pytest.raises(UnusableHistoryError, match=words):
-        History.open(write(tmp_path, make_table(), version))
+        HistoryFiles.open(write(tmp_path, make_table(), version))
 
 
 def test_an_older_version_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ def test_an_older_version_is_brought_up_to_date(tmp_path: Path, monkeypatch: pyt
     old = make_table().rename_columns(["bytes" if name == "size" else name for name in make_table().column_names])
     directory = write(tmp_path, old, "0")
     with pytest.raises(UnusableHistoryError):
-        History.open(directory)
+        HistoryFiles.open(directory)
     monkeypatch.setitem(versions.UPGRADES, 0, rename)
-    assert [row.size for row in History.open(directory).read_rows()] == make_table()["size"].to_pylist()
-    assert reader.read_unit(History.open(directory).units[0]).column_names == make_table().column_names
+    assert [row.size for row in HistoryFiles.open(directory).read_rows()] == make_table()["size"].to_pylist()
+    assert reader.read_unit(HistoryFiles.open(directory).units[0]).column_names == make_table().column_names

@@ -6,10 +6,10 @@ from antiphon.kernel.effects import Effects
 from antiphon.parts.message_graph import MessageGraph
 from antiphon.parts.ranges import Ranges
 from antiphon.pipeline.campaign.judge import REST
-from antiphon.stacks.conversation import ordering
-from antiphon.stacks.conversation.graph_end import GraphEnd
-from antiphon.stacks.conversation.ordering import Ordering
-from antiphon.stacks.conversation.session import ConversationSession
+from antiphon.stacks.conversation.group import ordering
+from antiphon.stacks.conversation.group.ordering import Ordering
+from antiphon.stacks.conversation.group.session import ConversationSession
+from antiphon.stacks.conversation.group.view_end import GraphViewEnd
 from antiphon.stacks.registry import CONVERSATION
 from tests.mutants.mutants import Mutant
 
@@ -50,11 +50,11 @@ def _status_without_news(self: ConversationSession, now_ns: int) -> None:
     self._status_at_ns = now_ns + self._interval_ns()
 
 
-def _holdings_but_for_the_last(self: GraphEnd) -> list[Ranges]:
+def _holdings_but_for_the_last(self: GraphViewEnd) -> list[Ranges]:
     return [Ranges([(1, last - 1)] if last > 1 else []) for last in self._graph.last]
 
 
-def _close_without_asking(self: GraphEnd, cut: list[Ranges], sources: list[int], now_ns: int) -> None:
+def _close_without_asking(self: GraphViewEnd, cut: list[Ranges], sources: list[int], now_ns: int) -> None:
     """What is missing of the cut is left out."""
     self.frozen = True
     self._cut = list(self._graph.last)
@@ -69,10 +69,10 @@ CONVERSATION_GROUP_MUTANTS = (
     _mutant("a wave in the order of arrival", ("total",), ordering, "_sender", lambda batch: 0),
     _mutant("weak ones wait for nothing", ("fifo", "causal"), Ordering, "_is_blocked", lambda self, node: False),
     _mutant("stable though one has not answered", ("safe", "total"), MessageGraph, "_settle", _settle_without_one),
-    _mutant("cut not waited for", ("view_synchrony",), GraphEnd, "is_complete", lambda self: self._cut is not None),
-    _mutant("members go on during the flush", ("view_synchrony",), GraphEnd, "freeze", lambda self: None),
-    _mutant("cut not fetched", ("view_synchrony",), GraphEnd, "close_at", _close_without_asking),
-    _mutant("last one not reported", ("view_synchrony",), GraphEnd, "holdings", _holdings_but_for_the_last),
+    _mutant("cut not waited for", ("view_synchrony",), GraphViewEnd, "is_complete", lambda self: self._cut is not None),
+    _mutant("members go on during the flush", ("view_synchrony",), GraphViewEnd, "freeze", lambda self: None),
+    _mutant("cut not fetched", ("view_synchrony",), GraphViewEnd, "close_at", _close_without_asking),
+    _mutant("last one not reported", ("view_synchrony",), GraphViewEnd, "holdings", _holdings_but_for_the_last),
     _mutant(
         "rest of the cut not delivered", ("view_synchrony",), ConversationSession, "finish_cut",
         _finish_without_the_rest,

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from antiphon.parts.message_graph import MessageGraph, Mid, Node
-from antiphon.stacks.conversation.blast import Assembly
-from antiphon.stacks.conversation.conversation import Conversation
-from antiphon.stacks.conversation.ears import Ears
-from antiphon.stacks.conversation.holding import Held
-from antiphon.stacks.conversation.image import Image
-from antiphon.stacks.conversation.recovery import Recovery
-from antiphon.stacks.conversation.removal import Removal
+from antiphon.parts.message_graph import GraphNode, MessageGraph, Mid
+from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.free.graph_replica import GraphReplica
+from antiphon.stacks.conversation.free.holding import HeldMessage
+from antiphon.stacks.conversation.free.recovery import Recovery
+from antiphon.stacks.conversation.free.removal import Removal
+from antiphon.stacks.conversation.free.sender_filter import SenderFilter
+from antiphon.stacks.conversation.free.slices import SliceAssembly
 from tests.mutants.mutants import Mutant
 from tests.stacks.conversation.table import (
     alone_problem,
@@ -31,11 +31,11 @@ def _nothing_is_missing(self: MessageGraph, predecessors: list[Mid]) -> list[Mid
     return []
 
 
-def _give_up_at_once(self: Image, held: Held, now_ns: int) -> None:
+def _give_up_at_once(self: GraphReplica, held: HeldMessage, now_ns: int) -> None:
     self._give_up(held.mid())
 
 
-def _answers_nothing(self: Image, wanted: Mid | None, leaves: list[Mid], via: int, now_ns: int) -> None:
+def _answers_nothing(self: GraphReplica, wanted: Mid | None, leaves: list[Mid], via: int, now_ns: int) -> None:
     self.learn_leaves(via, leaves, now_ns)
 
 
@@ -55,14 +55,14 @@ def _nothing_to_keep(*_: Any) -> list[bytes]:
     return []
 
 
-def _newest_first(self: Conversation) -> tuple[Node, bytes] | None:
+def _newest_first(self: ConversationCore) -> tuple[GraphNode, bytes] | None:
     self._outstanding.reverse()
     got = _receive(self)
     self._outstanding.reverse()
     return got
 
 
-_receive = Conversation.receive
+_receive = ConversationCore.receive
 
 
 def _begin_anywhere(self: Recovery, graph: MessageGraph) -> list[int]:
@@ -85,7 +85,7 @@ def _keep_nothing(self: MessageGraph, participants: int, keep_bodies: bool = Fal
     _make_graph(self, participants, False)
 
 
-def _in_order_of_arrival(self: Assembly) -> bytes:
+def _in_order_of_arrival(self: SliceAssembly) -> bytes:
     return b"".join(self.parts.values())
 
 
@@ -100,24 +100,24 @@ SEEN = ("a problem",)
 
 CONVERSATION_MUTANTS: tuple[Mutant, ...] = (
     Mutant("nothing waits for its predecessors", SEEN, ((MessageGraph, "missing", _nothing_is_missing),)),
-    Mutant("what is missing is never asked for", SEEN, ((Image, "receive_ask", _answers_nothing),)),
-    Mutant("the newest is received first", SEEN, ((Conversation, "receive", _newest_first),)),
+    Mutant("what is missing is never asked for", SEEN, ((GraphReplica, "receive_ask", _answers_nothing),)),
+    Mutant("the newest is received first", SEEN, ((ConversationCore, "receive", _newest_first),)),
     Mutant("stable without one", SEEN, ((MessageGraph, "_working_without", _without_the_last),)),
-    Mutant("the last message may be lost", SEEN, ((Conversation, "is_settled", _always),)),
-    Mutant("the first message may be lost", SEEN, ((Conversation, "_strangers", _nobody),)),
-    Mutant("slices in order of arrival", SEEN, ((Assembly, "whole", _in_order_of_arrival),)),
+    Mutant("the last message may be lost", SEEN, ((ConversationCore, "is_settled", _always),)),
+    Mutant("the first message may be lost", SEEN, ((ConversationCore, "_strangers", _nobody),)),
+    Mutant("slices in order of arrival", SEEN, ((SliceAssembly, "whole", _in_order_of_arrival),)),
     Mutant("what should be kept is not", SEEN, ((MessageGraph, "__init__", _keep_nothing),)),
     Mutant("back without everybody's answer", SEEN, ((Recovery, "is_whole", _whole_with_one_answer),)),
-    Mutant("former lives are believed", SEEN, ((Ears, "trusts", _always),)),
+    Mutant("former lives are believed", SEEN, ((SenderFilter, "trusts", _always),)),
     Mutant("the view begins anew", SEEN, ((Recovery, "seen", _begin_anywhere),)),
     Mutant("the view begins at the end", SEEN, ((Recovery, "seen", _begin_at_the_end),)),
-    Mutant("nothing is said again in silence", SEEN, ((Conversation, "is_repeating", _never),)),
-    Mutant("a checkpoint without messages", SEEN, ((Conversation, "checkpoint_sections", _nothing_to_keep),)),
+    Mutant("nothing is said again in silence", SEEN, ((ConversationCore, "is_repeating", _never),)),
+    Mutant("a checkpoint without messages", SEEN, ((ConversationCore, "checkpoint_sections", _nothing_to_keep),)),
     Mutant("few remove many", SEEN, ((Removal, "_is_majority", _always),)),
     Mutant("removed without agreement", SEEN, ((Removal, "_is_decided", _always),)),
     Mutant("let in and heard at once", SEEN, ((Removal, "may_speak", _always),)),
     Mutant("back before it knows that it is out", SEEN, ((Removal, "is_astray", _never),)),
-    Mutant("what was said astray is taken", SEEN, ((Image, "_may_enter", _always),)),
+    Mutant("what was said astray is taken", SEEN, ((GraphReplica, "_may_enter", _always),)),
     Mutant("what counts is not waited for", SEEN, ((Removal, "newly_removed", _whatever_is_here),)),
 )
 

@@ -26,8 +26,8 @@ from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.order_mutants import ORDER_MUTANTS
 from tests.mutants.view_mutants import VIEW_MUTANTS
 from tests.simulation.campaign import explain, make_logs
-from tests.simulation.crowds import run_crowd
-from tests.simulation.talks import run_seed
+from tests.simulation.churn import run_crowd
+from tests.simulation.free_conversations import run_seed
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
 ALL_MUTANTS = (

@@ -4,12 +4,12 @@ from typing import Any
 from unittest.mock import patch
 
 from antiphon.kernel.effects import NEVER
-from antiphon.parts.message_graph import Node
+from antiphon.parts.message_graph import GraphNode
 from antiphon.stacks.conversation.library import epochs
 from antiphon.stacks.conversation.library.epochs import Epochs
-from antiphon.stacks.conversation.library.handshake import Session
+from antiphon.stacks.conversation.library.filter_base import FilterBase
+from antiphon.stacks.conversation.library.handshake import HandshakeSession
 from antiphon.stacks.conversation.library.operations import Operation, Operations
-from antiphon.stacks.conversation.library.talker import Talker
 from antiphon.stacks.conversation.waves import Waves
 from tests.mutants.mutants import Mutant
 
@@ -19,10 +19,10 @@ SESSION = "session"
 """Not guarantees of an audit, but the plays that have to find the mutant."""
 
 
-def _take_what_is_stable(self: Epochs) -> list[Node]:
+def _take_what_is_stable(self: Epochs) -> list[GraphNode]:
     """Executes each ordered operation when it is stable here, whatever else its epoch has."""
     waiting = [node for epoch in self._ordered.values() for node in epoch]
-    result: list[Node] = []
+    result: list[GraphNode] = []
     for node in waiting:
         if self._graph.is_stable(node):
             epoch = next(depth for depth, nodes in self._ordered.items() if node in nodes)
@@ -44,20 +44,20 @@ def _complete_for_most(self: Epochs, epoch: int) -> bool:
     return sum(depth >= epoch for depth in self.reached) >= max(1, self._graph.participants - 1)
 
 
-def _commutes_with_everything(self: Epochs, node: Node) -> bool:
+def _commutes_with_everything(self: Epochs, node: GraphNode) -> bool:
     self._reach(node.sender, self._followed(node))
     return True
 
 
-def _followed_own_only(self: Epochs, node: Node) -> int:
+def _followed_own_only(self: Epochs, node: GraphNode) -> int:
     """Sees no further than what the sender itself has issued."""
     numbers, depths = self._numbers[node.sender], self._depths[node.sender]
     return max([self.executed, *(depth for number, depth in zip(numbers, depths, strict=True) if number < node.number)])
 
 
-def _take_stable_messages(self: Waves) -> list[Node]:
+def _take_stable_messages(self: Waves) -> list[GraphNode]:
     """Commits messages in the order in which they become stable here."""
-    result: list[Node] = []
+    result: list[GraphNode] = []
     for wave in list(self._waves):
         stable = [node for node in self._waves[wave] if self._graph.is_stable(node)]
         self._waves[wave] = [node for node in self._waves[wave] if node not in stable]
@@ -66,13 +66,13 @@ def _take_stable_messages(self: Waves) -> list[Node]:
     return result
 
 
-def _settle_without_acks(self: Talker, now_ns: int, urgent: bool = False) -> Node | None:
+def _settle_without_acks(self: FilterBase, now_ns: int, urgent: bool = False) -> GraphNode | None:
     self._repair(now_ns)
     self._ack_at_ns = NEVER
     return None
 
 
-def _receive_and_owe(self: Talker, now_ns: int) -> Any:
+def _receive_and_owe(self: FilterBase, now_ns: int) -> Any:
     """Every message wants an acknowledgement, acknowledgements too: Figure 8 to the letter."""
     one = _receive(self, now_ns)
     if one is not None:
@@ -81,10 +81,10 @@ def _receive_and_owe(self: Talker, now_ns: int) -> Any:
     return one
 
 
-_receive = Talker.receive
+_receive = FilterBase.receive
 
 
-def _settle_within_the_window(self: Talker, now_ns: int, urgent: bool = False) -> Node | None:
+def _settle_within_the_window(self: FilterBase, now_ns: int, urgent: bool = False) -> GraphNode | None:
     """An acknowledgement needs room in the window, as any message does."""
     if len(self._own) >= self._manner.window:
         self._repair(now_ns)
@@ -93,10 +93,10 @@ def _settle_within_the_window(self: Talker, now_ns: int, urgent: bool = False) -
     return _settle(self, now_ns, urgent)
 
 
-_settle = Talker.settle
+_settle = FilterBase.settle
 
 
-def _repair_own_only(self: Talker, now_ns: int) -> None:
+def _repair_own_only(self: FilterBase, now_ns: int) -> None:
     """Whoever has all of its own acknowledged asks for nothing more."""
     self._forget_stable()
     if not self._own:
@@ -107,11 +107,11 @@ def _repair_own_only(self: Talker, now_ns: int) -> None:
         self.conversation.resend(self._latest)
 
 
-def _ready_when_somebody_is(self: Session) -> bool:
+def _ready_when_somebody_is(self: HandshakeSession) -> bool:
     return self._conversation.me == 0 and sum(self._conversation.image.graph.last) > 1
 
 
-def _ended_when_two_have(self: Session) -> bool:
+def _ended_when_two_have(self: HandshakeSession) -> bool:
     return self._ends.bit_count() > 1
 
 
@@ -127,7 +127,7 @@ def _poll_receiving_first(self: Operations, now_ns: int) -> list[Operation]:
 _poll = Operations.poll
 
 
-def _as_it_came(_: Node) -> int:
+def _as_it_came(_: GraphNode) -> int:
     return 0
 
 
@@ -138,12 +138,12 @@ LIBRARY_MUTANTS: tuple[Mutant, ...] = (
     Mutant("depth by own operations alone", (OPERATIONS,), ((Epochs, "_followed", _followed_own_only),)),
     Mutant("epoch in order of arrival", (OPERATIONS,), ((epochs, "_sender", _as_it_came),)),
     Mutant("early operation said too late", (OPERATIONS,), ((Operations, "poll", _poll_receiving_first),)),
-    Mutant("nobody owes an answer to an ordered one", (OPERATIONS,), ((Talker, "settle", _settle_without_acks),)),
+    Mutant("nobody owes an answer to an ordered one", (OPERATIONS,), ((FilterBase, "settle", _settle_without_acks),)),
     Mutant("message committed when stable", (BROADCAST,), ((Waves, "take", _take_stable_messages),)),
-    Mutant("no acknowledgements", (BROADCAST,), ((Talker, "settle", _settle_without_acks),)),
-    Mutant("acknowledgements of acknowledgements", (BROADCAST,), ((Talker, "receive", _receive_and_owe),)),
-    Mutant("acknowledgements wait for the window", (BROADCAST,), ((Talker, "settle", _settle_within_the_window),)),
-    Mutant("nobody repairs for others", (BROADCAST,), ((Talker, "_repair", _repair_own_only),)),
-    Mutant("begun before all are ready", (SESSION,), ((Session, "_is_ready", _ready_when_somebody_is),)),
-    Mutant("closed before all have ended", (SESSION,), ((Session, "_all_have_ended", _ended_when_two_have),)),
+    Mutant("no acknowledgements", (BROADCAST,), ((FilterBase, "settle", _settle_without_acks),)),
+    Mutant("acknowledgements of acknowledgements", (BROADCAST,), ((FilterBase, "receive", _receive_and_owe),)),
+    Mutant("acknowledgements wait for the window", (BROADCAST,), ((FilterBase, "settle", _settle_within_the_window),)),
+    Mutant("nobody repairs for others", (BROADCAST,), ((FilterBase, "_repair", _repair_own_only),)),
+    Mutant("begun before all are ready", (SESSION,), ((HandshakeSession, "_is_ready", _ready_when_somebody_is),)),
+    Mutant("closed before all have ended", (SESSION,), ((HandshakeSession, "_all_have_ended", _ended_when_two_have),)),
 )

@@ -5,16 +5,16 @@ from typing import Any
 from unittest.mock import patch
 
 from antiphon.kernel.effects import BarrierReached, Effects
-from antiphon.stacks.vector.agreed import AgreedOrder, Place
+from antiphon.stacks.vector.agreed import AgreedOrder, OrderPlace
 from antiphon.stacks.vector.causal import CausalOrder
-from antiphon.stacks.vector.delivery import Delivery
+from antiphon.stacks.vector.delivery import DeliveryQueue
 from antiphon.stacks.vector.session import ViewSession
 from tests.mutants.mutants import Mutant
 
 
 def _place_for_oneself(self: AgreedOrder, rank: int, number: int) -> None:
     self.used = True
-    self.sequence.append(Place(rank, number, self._me, 1))
+    self.sequence.append(OrderPlace(rank, number, self._me, 1))
 
 
 def _place_as_if_told(self: AgreedOrder, rank: int, number: int) -> None:
@@ -47,7 +47,7 @@ def _close_with_untold_places(self: AgreedOrder) -> None:
 _close = AgreedOrder.close
 
 
-def _place_by_taste(self: Delivery) -> bool:
+def _place_by_taste(self: DeliveryQueue) -> bool:
     """Every other member begins with the greatest rank."""
     if self._agreed.sequence:
         return False
@@ -70,12 +70,12 @@ def _barriers_first(self: ViewSession, barriers: Any, effects: Effects, now_ns: 
 _finish_cut = ViewSession.finish_cut
 
 
-def _drain_letters_at_once(self: Delivery, effects: Effects) -> None:
+def _drain_letters_at_once(self: DeliveryQueue, effects: Effects) -> None:
     with patch.object(CausalOrder, "is_due", lambda *_: True):
         _drain_letters(self, effects)
 
 
-_drain_letters = Delivery._drain_letters
+_drain_letters = DeliveryQueue._drain_letters
 
 
 def _receive_private_again(self: ViewSession, data: bytes, sender: int, effects: Effects, now_ns: int) -> None:
@@ -101,11 +101,13 @@ ORDER_MUTANTS = (
         ),
     ),
     Mutant("untold places kept at the flush", ("total",), ((AgreedOrder, "close", _close_with_untold_places),)),
-    Mutant("lost places filled by taste", ("total",), ((Delivery, "_place_by_rule", _place_by_taste),)),
-    Mutant("safe taken for agreed", ("safe",), ((Delivery, "_is_known_to_all", lambda *_: True),)),
+    Mutant("lost places filled by taste", ("total",), ((DeliveryQueue, "_place_by_rule", _place_by_taste),)),
+    Mutant("safe taken for agreed", ("safe",), ((DeliveryQueue, "_is_known_to_all", lambda *_: True),)),
     Mutant(
         "barrier before the rest of the view", ("group_broadcast",), ((ViewSession, "finish_cut", _barriers_first),)
     ),
-    Mutant("private message ahead of its past", ("causal",), ((Delivery, "_drain_letters", _drain_letters_at_once),)),
+    Mutant(
+        "private message ahead of its past", ("causal",), ((DeliveryQueue, "_drain_letters", _drain_letters_at_once),)
+    ),
     Mutant("private message twice", ("duplication",), ((ViewSession, "_receive_private", _receive_private_again),)),
 )

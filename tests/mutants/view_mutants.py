@@ -7,12 +7,12 @@ from antiphon.parts.incoming import IncomingStream
 from antiphon.parts.membership import agreement
 from antiphon.parts.membership.membership import Membership
 from antiphon.parts.membership.messages import Proposal
+from antiphon.parts.membership.requests import MembershipRequests
 from antiphon.parts.membership.rounds import Round
-from antiphon.parts.membership.wishes import Wishes
 from antiphon.parts.ranges import Ranges
 from antiphon.pipeline.campaign.judge import REST
 from antiphon.stacks.vector.session import ViewSession
-from antiphon.stacks.vector.view_end import PacketEnd
+from antiphon.stacks.vector.view_end import PacketViewEnd
 from tests.mutants.mutants import Mutant
 
 
@@ -32,11 +32,11 @@ def _never_closed(self: IncomingStream, cut: Ranges, now_ns: int) -> None:
     self.known = self.received
 
 
-def _holdings_up_to_the_first_gap(self: PacketEnd) -> list[Ranges]:
+def _holdings_up_to_the_first_gap(self: PacketViewEnd) -> list[Ranges]:
     return [Ranges(held.pairs[:1] if held.pairs and held.pairs[0][0] == 1 else []) for held in _holdings(self)]
 
 
-_holdings = PacketEnd.holdings
+_holdings = PacketViewEnd.holdings
 
 
 def _finish_without_the_rest(self: ViewSession, barriers: Any, effects: Effects, now_ns: int) -> bool:
@@ -50,14 +50,14 @@ def _part_at_once(self: Membership, proposal: Proposal, effects: Effects, now_ns
 
 VIEW_MUTANTS = (
     Mutant(
-        "cut not waited for", ("view_synchrony",), ((PacketEnd, "is_complete", lambda self: self._cut is not None),)
+        "cut not waited for", ("view_synchrony",), ((PacketViewEnd, "is_complete", lambda self: self._cut is not None),)
     ),
-    Mutant("members go on during the flush", ("view_synchrony",), ((PacketEnd, "freeze", lambda self: None),)),
+    Mutant("members go on during the flush", ("view_synchrony",), ((PacketViewEnd, "freeze", lambda self: None),)),
     Mutant("cut of the coordinator alone", ("view_synchrony",), ((Round, "make_proposal", _cut_of_the_coordinator),)),
     Mutant("cut not fetched", ("view_synchrony",), ((IncomingStream, "close_at", _never_closed),)),
     Mutant("any number is a majority", ("primary",), ((agreement, "is_quorum", lambda ranks, members: True),)),
     Mutant(
-        "early packets not reported", ("view_synchrony",), ((PacketEnd, "holdings", _holdings_up_to_the_first_gap),)
+        "early packets not reported", ("view_synchrony",), ((PacketViewEnd, "holdings", _holdings_up_to_the_first_gap),)
     ),
     Mutant(
         "rest of the cut not delivered", ("view_synchrony",), ((ViewSession, "finish_cut", _finish_without_the_rest),)
@@ -67,6 +67,10 @@ VIEW_MUTANTS = (
         ("view_agreement", "primary", "view_synchrony"),
         ((Round, "accepted", lambda self: None),),
     ),
-    Mutant("an excluded life let in again", ("fifo", "causal", "settled"), ((Wishes, "is_gone", lambda *_: False),)),
+    Mutant(
+        "an excluded life let in again",
+        ("fifo", "causal", "settled"),
+        ((MembershipRequests, "is_gone", lambda *_: False),),
+    ),
     Mutant("leaver does not wait", (REST,), ((Membership, "_part", _part_at_once),)),
 )

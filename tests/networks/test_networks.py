@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline import reference
 from antiphon.pipeline.auditor import audit
 from antiphon.pipeline.session import make_session
@@ -134,7 +134,7 @@ def test_a_journal_becomes_a_log_that_ends_with_the_crash(tmp_path: Path) -> Non
     with (journals / "p-1.journal").open("ab") as file:
         file.write(b'[5,"del')  # torn by the kill
     to_history(journals, tmp_path / "history", "r", {("p", 1): 9})
-    rows = list(History.open(tmp_path / "history").read_rows())
+    rows = list(HistoryFiles.open(tmp_path / "history").read_rows())
     kinds = [(row.incarnation, row.kind, row.number, row.label) for row in rows if row.kind not in ("start", "view")]
     assert kinds == [
         (1, "send", 1, None),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.identity import wire_id
 from antiphon.kernel.levels import AGREED, FIFO
 from antiphon.kernel.options import MILLISECOND_NS, Options
@@ -10,7 +10,7 @@ from tests.papers.wire import section_of, times_in
 from tests.table import Groups, Table
 
 ACK_NS = 6 * MILLISECOND_NS
-QUICK = Domain(resilience=1)
+QUICK = CausalityDomain(resilience=1)
 """What somebody beside its sender holds may be followed elsewhere at once."""
 FIGURE_4 = {"a": (0, 1, 2), "b": (1, 2, 3)}
 CHAIN = {"a": (0, 1, 3), "b": (1, 2), "c": (2, 3)}

@@ -3,8 +3,8 @@ Table I), the cost of a change of view (5.5, 7.4)."""
 
 import pytest
 
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.codec import MEMBERSHIP, PRIVATE, unseal
-from antiphon.kernel.domain import Domain
 from antiphon.kernel.effects import Delivered, Sent
 from antiphon.kernel.levels import AGREED, CAUSAL
 from antiphon.kernel.options import MILLISECOND_NS, Options
@@ -187,7 +187,7 @@ def test_7_2_one_to_oneself_comes_after_what_was_sent_before_it() -> None:
 def test_7_2_it_carries_the_times_of_other_groups() -> None:
     """m1 of a is in the past of a message to p3 inside b: p3, in both, waits for it."""
     groups = {"a": (0, 1, 2), "b": (1, 2, 3)}
-    table = Table(4, groups=groups, domains=dict.fromkeys(groups, Domain(resilience=1)))
+    table = Table(4, groups=groups, domains=dict.fromkeys(groups, CausalityDomain(resilience=1)))
     table.send(0, b"m1", group="a")
     table.pass_on(0, 1)
     table.send(1, b"psst", group="b", to=2)
@@ -234,7 +234,7 @@ def test_7_2_one_to_a_member_that_fails_holds_its_sender_up_until_the_next_view_
 
 def test_7_3_between_domains_there_is_no_order() -> None:
     """Figure 4 with a domain for each group: p3 delivers m2 without m1, and p2 did not have to wait."""
-    domains = {"a": Domain(name="one"), "b": Domain(name="two")}
+    domains = {"a": CausalityDomain(name="one"), "b": CausalityDomain(name="two")}
     table = Table(4, groups={"a": (0, 1, 2), "b": (1, 2, 3)}, domains=domains)
     table.send(0, b"m1", group="a")
     table.pass_on(0, 1)
@@ -245,7 +245,7 @@ def test_7_3_between_domains_there_is_no_order() -> None:
 
 def test_7_3_flush_before_the_change_of_domain_restores_it() -> None:
     """p2 waits until all that it has sent or delivered in the first domain is at all its members."""
-    domains = {"a": Domain(name="one"), "b": Domain(name="two")}
+    domains = {"a": CausalityDomain(name="one"), "b": CausalityDomain(name="two")}
     table = Table(4, groups={"a": (0, 1, 2), "b": (1, 2, 3)}, domains=domains)
     table.send(0, b"m1", group="a")
     table.pass_on(0, 1)

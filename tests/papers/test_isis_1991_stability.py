@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import BarrierReached, Installed, Sent
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, SAFE
 from antiphon.kernel.options import MILLISECOND_NS
@@ -109,7 +109,7 @@ def test_5_5_a_new_view_makes_all_that_came_before_it_stable() -> None:
 
 
 def test_7_3_flush_asks_for_all_groups_of_a_domain_and_no_other() -> None:
-    domains = {"a": Domain(name="one"), "b": Domain(name="one"), "c": Domain(name="two")}
+    domains = {"a": CausalityDomain(name="one"), "b": CausalityDomain(name="one"), "c": CausalityDomain(name="two")}
     table = Table(3, groups={"a": (0, 1), "b": (0, 2), "c": (0, 2)}, domains=domains)
     engine = table.engines[0]
     table.send(0, b"m", group="a")

@@ -2,8 +2,8 @@
 
 import pytest
 
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.codec import DATA, unseal
-from antiphon.kernel.domain import Domain
 from antiphon.kernel.inputs import Leave, Pause, Resume
 from antiphon.kernel.levels import FIFO
 from antiphon.kernel.options import MILLISECOND_NS
@@ -15,10 +15,10 @@ CHAIN = {"a": (0, 1, 3), "b": (1, 2), "c": (2, 3)}
 """A ring of three groups: p2 joins a and b, p3 b and c, p4 c and a."""
 LINE = {"a": (0, 1), "b": (1, 2), "c": (2, 3)}
 NAMES = ["a", "b", "c"]
-EPOCHS = Domain(rule="epochs", resilience=1)
+EPOCHS = CausalityDomain(rule="epochs", resilience=1)
 
 
-def arranged(groups: Groups, domain: Domain, policy: str = "static", places: int = 4) -> Table:
+def arranged(groups: Groups, domain: CausalityDomain, policy: str = "static", places: int = 4) -> Table:
     """A table on which everybody knows that everybody is there."""
     table = Table(places, None, policy, groups, dict.fromkeys(groups, domain))
     table.play(260)
@@ -40,18 +40,18 @@ def walk(table: Table) -> list[bytes]:
 
 
 def test_6_6_without_a_declared_structure_all_times_travel() -> None:
-    packets = walk(arranged(LINE, Domain(resilience=1)))
+    packets = walk(arranged(LINE, CausalityDomain(resilience=1)))
     assert [times_in(packet, 2, NAMES) for packet in packets] == [{"a": [(0, 1)], "b": [(0, 1)]}]
 
 
 def test_6_6_lemma_3_where_groups_form_a_tree_only_times_of_the_senders_groups_travel() -> None:
-    packets = walk(arranged(LINE, Domain(resilience=1, overlaps=(("a", "b"), ("b", "c")))))
+    packets = walk(arranged(LINE, CausalityDomain(resilience=1, overlaps=(("a", "b"), ("b", "c")))))
     assert [times_in(packet, 2, NAMES) for packet in packets] == [{"b": [(0, 1)]}]
 
 
 def test_6_6_theorem_1_within_a_biconnected_component_all_times_travel() -> None:
     """In a ring m3 carries the time of a, of which its sender has only heard: p4 waits for m1."""
-    table = arranged(CHAIN, Domain(resilience=1, overlaps=(("a", "b"), ("b", "c"), ("c", "a"))))
+    table = arranged(CHAIN, CausalityDomain(resilience=1, overlaps=(("a", "b"), ("b", "c"), ("c", "a"))))
     packets = walk(table)
     assert [times_in(packet, 2, NAMES) for packet in packets] == [{"a": [(0, 1)], "b": [(0, 1)]}]
     table.arrive(3, *packets)
@@ -62,7 +62,7 @@ def test_6_6_theorem_1_within_a_biconnected_component_all_times_travel() -> None
 
 def test_6_6_theorem_2_they_are_necessary_there() -> None:
     """The same ring, declared as if it were a line: p4 delivers m3 without m1."""
-    table = arranged(CHAIN, Domain(resilience=1, overlaps=(("a", "b"), ("b", "c"))))
+    table = arranged(CHAIN, CausalityDomain(resilience=1, overlaps=(("a", "b"), ("b", "c"))))
     table.arrive(3, *walk(table))
     assert table.log[3] == ["c:p3#1"]
 
@@ -70,7 +70,7 @@ def test_6_6_theorem_2_they_are_necessary_there() -> None:
 def test_6_6_a_time_leaves_its_component_with_nobody() -> None:
     """A ring a, b, c with a tail d: what is sent in d carries no time of a or b."""
     overlaps = (("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"))
-    table = arranged({**CHAIN, "d": (3, 4)}, Domain(resilience=1, overlaps=overlaps), places=5)
+    table = arranged({**CHAIN, "d": (3, 4)}, CausalityDomain(resilience=1, overlaps=overlaps), places=5)
     packets = walk(table)
     table.pass_on(0, 3)
     table.arrive(3, *packets)
@@ -83,7 +83,7 @@ def test_6_6_figure_5_a_chain_that_reverses_finds_its_past_again() -> None:
     """m1 in a; then m2 in b by p2, m3 in b by p3, who is not in a; then p4, in both, sends m4 in a. m3 said nothing of
     a, but p4 could deliver it after m2 only, and that after m1: p5 gets m4 after m1."""
     groups = {"a": (0, 1, 3, 4), "b": (1, 2, 3)}
-    table = arranged(groups, Domain(resilience=1, overlaps=(("a", "b"),)), places=5)
+    table = arranged(groups, CausalityDomain(resilience=1, overlaps=(("a", "b"),)), places=5)
     table.send(0, b"m1", group="a")
     table.pass_on(0, 1)
     table.send(1, b"m2", group="b")
@@ -108,7 +108,7 @@ def test_6_6_a_point_to_point_message_opens_no_way_around_the_structure(rule: st
     """Groups b, a, c in a line. m1 in b; then p1 writes to p2 alone inside a; p2 sends m3 in c, p4 answers in a. Of the
     members of a only p2 could have been told of b, and m3 could not pass it on. So the message to p2 leaves when m1 is
     delivered everywhere: p5 gets the answer after m1."""
-    domain = Domain(resilience=1, overlaps=(("a", "b"), ("a", "c"))) if rule == "structure" else EPOCHS
+    domain = CausalityDomain(resilience=1, overlaps=(("a", "b"), ("a", "c"))) if rule == "structure" else EPOCHS
     table = arranged({"a": (0, 1, 3, 4), "b": (0, 4), "c": (1, 3)}, domain, "primary", places=5)
     table.step(4, Pause("b"))
     table.send(0, b"m1", group="b")
@@ -128,7 +128,7 @@ def test_6_6_a_point_to_point_message_opens_no_way_around_the_structure(rule: st
 
 # ---- 6.7, the conservative rule ------------------------------------------------------------------------------------
 
-CONSERVATIVE = Domain(rule="conservative")
+CONSERVATIVE = CausalityDomain(rule="conservative")
 PAIR = {"a": (0, 1, 2), "b": (1, 2, 3)}
 
 
@@ -257,7 +257,7 @@ def test_6_7_epochs_a_process_that_stays_in_its_group_flushes_nothing() -> None:
 
 def test_6_7_epochs_only_excluded_groups_need_them() -> None:
     """With c excluded, going from a to b costs no flush; going from b to c does."""
-    domain = Domain(rule="epochs", resilience=1, excluded=("c",))
+    domain = CausalityDomain(rule="epochs", resilience=1, excluded=("c",))
     table = arranged(CHAIN, domain, "primary")
     table.send(0, b"m1", group="a")
     table.play(50)

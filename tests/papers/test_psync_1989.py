@@ -12,9 +12,9 @@ from antiphon.kernel.codec import unseal
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
-from antiphon.stacks.conversation.conversation import Conversation, conversation_id
-from antiphon.stacks.conversation.wire import ADD, START, decode_start
-from tests.papers.talk import NAMES, A, B, C, D, E, F, Talk, added, mid, name, names
+from antiphon.stacks.conversation.free.conversation import ConversationCore, conversation_id
+from antiphon.stacks.conversation.free.wire import ADD, START, decode_start
+from tests.papers.conversation_table import NAMES, A, B, C, D, E, F, Talk, added, mid, name, names
 
 # ---- 2: the abstraction --------------------------------------------------------------------------------------------
 
@@ -22,7 +22,7 @@ from tests.papers.talk import NAMES, A, B, C, D, E, F, Talk, added, mid, name, n
 def test_2_only_participants_take_part() -> None:
     """Who was not named when the conversation began can neither open it nor send to it."""
     with pytest.raises(UsageError, match="not among the participants"):
-        Conversation(7, [ProcessId("a", 0)], ["a"], ProcessId("x", 0), Options())
+        ConversationCore(7, [ProcessId("a", 0)], ["a"], ProcessId("x", 0), Options())
     talk = Talk(3)
     talk.send(A)
     [packet] = talk.take(A, B)

@@ -10,11 +10,11 @@ from antiphon import _build
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.parts.message_graph import GraphView, MessageGraph
-from antiphon.stacks.conversation.conversation import Conversation
-from antiphon.stacks.conversation.host import ConversationHost, Outgoing
-from antiphon.stacks.conversation.limits import Limits
-from antiphon.stacks.conversation.wire import ADD, START
-from tests.papers.talk import A, B, C, Talk, kinds, mid, names
+from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.free.host import ConversationHost, Outgoing
+from antiphon.stacks.conversation.free.limits import Limits
+from antiphon.stacks.conversation.free.wire import ADD, START
+from tests.papers.conversation_table import A, B, C, Talk, kinds, mid, names
 
 needs_lines = pytest.mark.skipif(
     _build.describe().startswith("compiled"), reason="no lines can be counted in the compiled core"
@@ -120,7 +120,7 @@ def test_3_3_flow_control_the_same_in_bytes() -> None:
 def test_3_3_flow_control_what_comes_beyond_the_buffer_is_dropped_and_recovered() -> None:
     """b's buffer is smaller than what a may send; dropping is as good as losing."""
     talk = Talk(2)
-    small = Conversation(
+    small = ConversationCore(
         talk.cid, talk.processes, ["a", "b"], talk.processes[B], talk.options, limits=Limits(unstable_max=4), life=1
     )
     talk.hosts[B] = small
@@ -163,7 +163,7 @@ class Hosts:
         self.outgoing: list[Outgoing] = []
         self.now_ns = 0
 
-    def flush(self, name: str, conversation: Conversation) -> None:
+    def flush(self, name: str, conversation: ConversationCore) -> None:
         outgoing = self.hosts[name].flush(conversation, self.now_ns)
         self.outgoing += outgoing
         for one in outgoing:
@@ -183,15 +183,15 @@ class Hosts:
             for conversation in host.tick(self.now_ns):
                 self.flush(name, conversation)
 
-    def open(self, name: str, *others: str) -> Conversation:
+    def open(self, name: str, *others: str) -> ConversationCore:
         return self.hosts[name].active_open({other: other for other in others}, name)
 
-    def say(self, name: str, conversation: Conversation, payload: bytes) -> None:
+    def say(self, name: str, conversation: ConversationCore, payload: bytes) -> None:
         conversation.send(payload)
         self.flush(name, conversation)
 
 
-def drain(conversation: Conversation) -> list[bytes]:
+def drain(conversation: ConversationCore) -> list[bytes]:
     got = []
     while (one := conversation.receive()) is not None:
         got.append(one[1])

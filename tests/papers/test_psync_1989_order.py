@@ -10,18 +10,18 @@ from random import Random
 import pytest
 
 from antiphon.kernel.options import MILLISECOND_NS
-from antiphon.parts.message_graph import GraphView, MessageGraph, Node
+from antiphon.parts.message_graph import GraphNode, GraphView, MessageGraph
 from antiphon.stacks.conversation.library.broadcast import OrderedBroadcast
 from antiphon.stacks.conversation.library.circuit import Circuit
 from antiphon.stacks.conversation.library.continuity import Continuity
 from antiphon.stacks.conversation.library.datagrams import Acknowledger, receive_datagrams, send_datagram
 from antiphon.stacks.conversation.library.epochs import Epochs
-from antiphon.stacks.conversation.library.handshake import ENDED, TALKING, Session
-from antiphon.stacks.conversation.library.requests import Client, Server
+from antiphon.stacks.conversation.library.filter_base import FilterOptions
+from antiphon.stacks.conversation.library.handshake import ENDED, TALKING, HandshakeSession
+from antiphon.stacks.conversation.library.requests import RequestClient, RequestServer
 from antiphon.stacks.conversation.library.stable import FAILURE, SUCCESS, WAITING, StableSend, is_quorum_stable
-from antiphon.stacks.conversation.library.talker import Manner
 from antiphon.stacks.conversation.waves import Waves
-from tests.papers.talk import A, B, C, D, E, Talk, mid, name, names
+from tests.papers.conversation_table import A, B, C, D, E, Talk, mid, name, names
 
 TRY_NS = 10 * MILLISECOND_NS
 
@@ -113,8 +113,8 @@ def test_3_4_quorum_stable_a_majority_has_received_and_responded() -> None:
     assert not graph.is_stable(node)
 
 
-def sessions(talk: Talk) -> list[Session]:
-    return [Session(host, talk.now_ns, tries=5, timeout_ns=50 * MILLISECOND_NS) for host in talk.hosts]
+def sessions(talk: Talk) -> list[HandshakeSession]:
+    return [HandshakeSession(host, talk.now_ns, tries=5, timeout_ns=50 * MILLISECOND_NS) for host in talk.hosts]
 
 
 def test_3_4_initialize_takes_three_ways() -> None:
@@ -161,7 +161,7 @@ def test_4_1_a_reliable_datagram_is_answered_in_its_context() -> None:
 def test_4_1_requests_and_replies_make_a_line() -> None:
     """The result is in the context of its request, the next request in that of the reply; there is nothing else."""
     talk = Talk(2)
-    client, server = Client(talk.hosts[A], tries=3, timeout_ns=TRY_NS), Server(talk.hosts[B])
+    client, server = RequestClient(talk.hosts[A], tries=3, timeout_ns=TRY_NS), RequestServer(talk.hosts[B])
 
     def serve(_: int) -> None:
         for request in server.poll():
@@ -178,8 +178,8 @@ def test_4_1_requests_and_replies_make_a_line() -> None:
 def test_4_1_servers_receive_each_others_replies() -> None:
     """So one that sees that another has answered can save itself the work."""
     talk = Talk(3)
-    client = Client(talk.hosts[A], tries=3, timeout_ns=50 * MILLISECOND_NS)
-    servers = [Server(talk.hosts[rank]) for rank in (B, C)]
+    client = RequestClient(talk.hosts[A], tries=3, timeout_ns=50 * MILLISECOND_NS)
+    servers = [RequestServer(talk.hosts[rank]) for rank in (B, C)]
     client.ask(b"who?", talk.now_ns)
     talk.flush(A)
     talk.spread(A)
@@ -197,7 +197,7 @@ def test_4_1_servers_receive_each_others_replies() -> None:
 def test_4_1_a_circuit_stops_sending_at_its_window() -> None:
     """Messages of one's own that are not stable count; the graph is as broad as that."""
     talk = Talk(2)
-    circuit = Circuit(talk.hosts[A], Manner(window=3))
+    circuit = Circuit(talk.hosts[A], FilterOptions(window=3))
     for _ in range(10):
         circuit.offer(b"x")
     circuit.poll(0)
@@ -211,7 +211,7 @@ def test_4_1_a_circuit_stops_sending_at_its_window() -> None:
 
 def test_4_1_stop_and_wait_makes_a_line() -> None:
     talk = Talk(2)
-    ends = [Circuit(host, Manner(window=1)) for host in talk.hosts]
+    ends = [Circuit(host, FilterOptions(window=1)) for host in talk.hosts]
     for _ in range(5):
         ends[A].offer(b"x")
     talk.play([end.poll for end in ends])
@@ -223,7 +223,9 @@ def test_4_1_stop_and_wait_makes_a_line() -> None:
 def test_4_1_while_both_ends_speak_their_messages_are_the_acknowledgements() -> None:
     """Piggyback comes of itself."""
     talk = Talk(2)
-    ends = [Circuit(host, Manner(window=1, ack_delay_ns=50 * MILLISECOND_NS, ack_every=100)) for host in talk.hosts]
+    ends = [
+        Circuit(host, FilterOptions(window=1, ack_delay_ns=50 * MILLISECOND_NS, ack_every=100)) for host in talk.hosts
+    ]
     for end in ends:
         for _ in range(20):
             end.offer(b"x")
@@ -291,9 +293,9 @@ def test_4_2_figure_7_the_view_is_parted_where_the_last_complete_wave_ends() -> 
     assert waves.count == 5
 
 
-def figure_8(view: GraphView, last_wave: list[Node], *, roots_only: bool = True) -> list[list[Node]]:
+def figure_8(view: GraphView, last_wave: list[GraphNode], *, roots_only: bool = True) -> list[list[GraphNode]]:
     """The loop of the figure, as far as the view lets it go: waves in order, each sorted by sender."""
-    committed: list[list[Node]] = []
+    committed: list[list[GraphNode]] = []
     done = {node.mid() for node in last_wave}
     while True:
         current = {node.mid(): node for last in last_wave for node in view.next(last)}
@@ -424,7 +426,7 @@ def _is_stable(graph: MessageGraph, message: str) -> bool:
 
 
 def broadcasts(talk: Talk) -> tuple[list[OrderedBroadcast], list[list[bytes]]]:
-    return [OrderedBroadcast(host, Manner()) for host in talk.hosts], [[] for _ in talk.hosts]
+    return [OrderedBroadcast(host, FilterOptions()) for host in talk.hosts], [[] for _ in talk.hosts]
 
 
 def polls(made: list[OrderedBroadcast], orders: list[list[bytes]]) -> list[Callable[[int], None]]:
@@ -467,7 +469,7 @@ class Figure9:
     def __init__(self, participants: int) -> None:
         self.graph = MessageGraph(participants)
         self.epochs = Epochs(self.graph)
-        self.nodes: dict[str, Node] = {}
+        self.nodes: dict[str, GraphNode] = {}
         self.executed: list[str] = []
 
     def see(self, sender: int, operation: str, *follows: str) -> None:

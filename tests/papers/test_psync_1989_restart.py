@@ -7,9 +7,9 @@ import pytest
 from antiphon.kernel.codec import unseal
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import MILLISECOND_NS
-from antiphon.stacks.conversation.conversation import ReplayError
-from antiphon.stacks.conversation.wire import ADD, ANSWER, ASK, RESTART, START
-from tests.papers.talk import A, B, C, D, Talk, added, asked, kinds, mid, names
+from antiphon.stacks.conversation.free.conversation import ReplayError
+from antiphon.stacks.conversation.free.wire import ADD, ANSWER, ASK, RESTART, START
+from tests.papers.conversation_table import A, B, C, D, Talk, added, asked, kinds, mid, names
 
 # ---- 5.1: from a checkpoint ----------------------------------------------------------------------------------------
 

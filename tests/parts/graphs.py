@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from antiphon.parts.message_graph import GraphError, GraphView, MessageGraph, Mid, Node
+from antiphon.parts.message_graph import GraphError, GraphNode, GraphView, MessageGraph, Mid
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Host:
 
     graph: MessageGraph
     view: GraphView
-    nodes: dict[Mid, Node] = field(default_factory=dict)
+    nodes: dict[Mid, GraphNode] = field(default_factory=dict)
     """All that were ever attached: the image."""
     has: set[Mid] = field(default_factory=set)
     """The view."""
@@ -89,7 +89,7 @@ class Host:
         """The stable ones that are left, but for the last of each participant."""
         return {mid for mid in self.stable - self.freed if (mid[0], mid[1] + 1) in self.nodes}
 
-    def attach(self, mid: Mid, predecessors: list[Mid]) -> Node:
+    def attach(self, mid: Mid, predecessors: list[Mid]) -> GraphNode:
         self.nodes[mid] = self.graph.attach(*mid, predecessors, b"%d-%d" % mid)
         return self.nodes[mid]
 

@@ -59,7 +59,7 @@ def test_the_window_is_halved_by_a_loss_and_grows_by_what_becomes_stable() -> No
     assert room(sender) == 32 + 1 + 4
     for _ in range(10):
         take(sender, receiver, sender.multicasts, 0)
-        receiver.hasten()
+        receiver.request_acks()
         take(receiver, sender, receiver.multicasts, 0)
         sender.settle(0)
         room(sender)

@@ -2,22 +2,22 @@
 
 import pytest
 
-from antiphon.parts.message_graph import PARTICIPANTS_MAX, GraphError, GraphView, MessageGraph, Mid, Node
+from antiphon.parts.message_graph import PARTICIPANTS_MAX, GraphError, GraphNode, GraphView, MessageGraph, Mid
 from tests.parts.graphs import converse, differences
 
 A, B, C = 0, 1, 2
 
 
-def chain(graph: MessageGraph, *senders: int) -> list[Node]:
+def chain(graph: MessageGraph, *senders: int) -> list[GraphNode]:
     """Messages, each in the context of all before it."""
-    nodes: list[Node] = []
+    nodes: list[GraphNode] = []
     for sender in senders:
         before = [nodes[-1].mid()] if nodes else []
         nodes.append(graph.attach(sender, graph.last[sender] + 1, before, b"x"))
     return nodes
 
 
-def mids(nodes: list[Node]) -> list[Mid]:
+def mids(nodes: list[GraphNode]) -> list[Mid]:
     return [node.mid() for node in nodes]
 
 

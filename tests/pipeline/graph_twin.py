@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from antiphon.history.schema import Row
-from antiphon.pipeline.explain import Message
+from antiphon.pipeline.explain import MessageName
 from antiphon.pipeline.reference_world import KnownLog, known_log, messages_of
 
-Edge = tuple[Message, Message, bool]
+Edge = tuple[MessageName, MessageName, bool]
 """The message, its direct cause, and whether the record is certain of it."""
 Stability = tuple[int | None, str | None, tuple[str, ...]]
 """When it was stable, who was last, and who lacks it."""
@@ -21,12 +21,12 @@ Stability = tuple[int | None, str | None, tuple[str, ...]]
 class Twin:
     """One run, message by message."""
 
-    past: dict[Message, set[Message]] = field(default_factory=dict)
-    sent: dict[Message, Row] = field(default_factory=dict)
+    past: dict[MessageName, set[MessageName]] = field(default_factory=dict)
+    sent: dict[MessageName, Row] = field(default_factory=dict)
     """The messages on record."""
     edges: set[Edge] = field(default_factory=set)
-    waves: dict[Message, int] = field(default_factory=dict)
-    stability: dict[Message, Stability] = field(default_factory=dict)
+    waves: dict[MessageName, int] = field(default_factory=dict)
+    stability: dict[MessageName, Stability] = field(default_factory=dict)
     circular: bool = False
 
 
@@ -52,7 +52,7 @@ def make_twin(rows: Iterable[Row]) -> Twin:
 def _find_pasts(twin: Twin, logs: dict[str, KnownLog]) -> None:
     """What the sender had sent or delivered before, then chains of such steps until there are no more."""
     for log in logs.values():
-        known: set[Message] = set()
+        known: set[MessageName] = set()
         for row in log.rows:
             if row.kind not in ("send", "deliver"):
                 continue
@@ -62,7 +62,7 @@ def _find_pasts(twin: Twin, logs: dict[str, KnownLog]) -> None:
                 if message in twin.sent or _is_off_record(message, logs):
                     known.add(message)
                     # Who sent this one sent everything before it.
-                    known |= {Message(message.group, message.sender, number) for number in range(1, message.number)}
+                    known |= {MessageName(message.group, message.sender, number) for number in range(1, message.number)}
         twin.past.update(_off_record(log.process, known, logs))
     for process in {message.sender for past in twin.past.values() for message in past} - logs.keys():
         twin.past.update(_off_record(process, set(), logs))
@@ -76,15 +76,17 @@ def _find_pasts(twin: Twin, logs: dict[str, KnownLog]) -> None:
                 growing = True
 
 
-def _is_off_record(message: Message, logs: dict[str, KnownLog]) -> bool:
+def _is_off_record(message: MessageName, logs: dict[str, KnownLog]) -> bool:
     log = logs.get(message.sender)
     return log is None or log.open
 
 
-def _off_record(process: str, known: set[Message], logs: dict[str, KnownLog]) -> dict[Message, set[Message]]:
+def _off_record(
+    process: str, known: set[MessageName], logs: dict[str, KnownLog]
+) -> dict[MessageName, set[MessageName]]:
     """The messages of a process that others delivered and its own log does not tell of: it sent them afterwards."""
     highest: dict[str, int] = defaultdict(int)
-    told: set[Message] = set()
+    told: set[MessageName] = set()
     for log in logs.values():
         for row in log.rows:
             for message in messages_of(row) if row.kind in ("send", "deliver") else ():
@@ -93,11 +95,11 @@ def _off_record(process: str, known: set[Message], logs: dict[str, KnownLog]) ->
                     told |= {message} if row.kind == "send" else set()
     if process in logs and not logs[process].open:
         return {}
-    result: dict[Message, set[Message]] = {}
+    result: dict[MessageName, set[MessageName]] = {}
     for group, last in highest.items():
         before = set(known)
         for number in range(1, last + 1):
-            message = Message(group, process, number)
+            message = MessageName(group, process, number)
             if message not in told:
                 result[message] = set(before)
             before.add(message)
@@ -127,7 +129,7 @@ def _find_waves(twin: Twin) -> None:
 
 def _find_stability(twin: Twin, logs: dict[str, KnownLog]) -> None:
     members: dict[tuple[str | None, int | None], set[str]] = defaultdict(set)
-    delivered_ns: dict[tuple[str, Message], list[int]] = defaultdict(list)
+    delivered_ns: dict[tuple[str, MessageName], list[int]] = defaultdict(list)
     for process, log in logs.items():
         for row in log.rows:
             if row.kind == "view":

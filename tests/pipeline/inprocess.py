@@ -9,10 +9,10 @@ from antiphon.history.start import parse_start
 from antiphon.pipeline.audit import settled, views
 from antiphon.pipeline.audit.judge import PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import gather_logs
-from antiphon.pipeline.audit.look import LOOK, Sights, Wishes, look, sights_of
 from antiphon.pipeline.audit.order import never_sent
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.preparation import Placement, find_tangles, prepare
+from antiphon.pipeline.audit.second_look import LOOK, Sights, Wishes, look, sights_of
 from antiphon.pipeline.audit.summary import Summary, summaries_of, summarise
 from antiphon.pipeline.audit.total import Placed
 from antiphon.pipeline.first_pass import Limits, goes_beyond

@@ -48,7 +48,7 @@ class MutatedSeeds:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("mutant")
-    parser.add_argument("--workload", default="crowds")
+    parser.add_argument("--workload", default="churn")
     parser.add_argument("--seeds", default="0:20")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--keep", type=int, default=1)

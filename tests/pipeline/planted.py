@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from antiphon.history.reader import LOG_COLUMNS, History, rows_of_table
+from antiphon.history.reader import LOG_COLUMNS, HistoryFiles, rows_of_table
 from antiphon.history.schema import SCHEMA
 from antiphon.pipeline import reference
 from antiphon.pipeline.audit.pieces import Piece
@@ -74,7 +74,7 @@ def logs_of(seed: int) -> tuple[Made, list[pa.Table]]:
     """The same as tables, one a log, as a reader finds them."""
     if seed % THROUGH_FILES == 1:
         with tempfile.TemporaryDirectory(prefix="antiphon-planted-") as place:
-            return plant(seed, Path(place)), list(History.open(place).tables())
+            return plant(seed, Path(place)), list(HistoryFiles.open(place).tables())
     made, segments = make(seed)
     return made, [segment.table.cast(SCHEMA) for segment in segments]
 

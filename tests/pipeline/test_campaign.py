@@ -29,7 +29,7 @@ from antiphon.pipeline.campaign.outcome import outcomes_of, table_of
 from antiphon.pipeline.campaign.seeds import outcome_of, run_chunk
 from antiphon.pipeline.campaign.shrink import shrink
 from antiphon.pipeline.campaign.summary import Summary, summary_document
-from antiphon.pipeline.campaign.tally import Histogram, Tally
+from antiphon.pipeline.campaign.tally import CampaignTally, Histogram
 from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN
 from antiphon.report.campaign import campaign_page
 
@@ -108,7 +108,7 @@ class Racing(Inverting):
         return bool((script["seed"] + len(script["names"])) % 3 == 0)
 
 
-def summary_of(tally: Tally, kept: Any = (), directory: Path = Path("out")) -> Summary:
+def summary_of(tally: CampaignTally, kept: Any = (), directory: Path = Path("out")) -> Summary:
     return Summary(
         campaign=PLAN, directory=directory, build="compiled", tally=tally, kept=kept,
         situations=("some", "none"), seeds_now=tally.seeds, elapsed_s=2.0,
@@ -153,8 +153,8 @@ def test_a_damaged_chunk_is_named(tmp_path: Path) -> None:
 def test_another_campaign_in_the_directory_is_refused(tmp_path: Path) -> None:
     open_directory(tmp_path, PLAN)
     open_directory(tmp_path, PLAN)
-    with pytest.raises(UsageError, match="another campaign: workload static and not crowds, end 17 and not 18"):
-        open_directory(tmp_path, replace(PLAN, workload="crowds", end=18))
+    with pytest.raises(UsageError, match="another campaign: workload static and not churn, end 17 and not 18"):
+        open_directory(tmp_path, replace(PLAN, workload="churn", end=18))
     with pytest.raises(UsageError, match="another version of the program"):
         open_directory(tmp_path, replace(PLAN, program="q"))
 
@@ -292,7 +292,7 @@ def test_the_bins_of_a_histogram_hold_what_falls_into_them() -> None:
 
 
 def test_the_page_tells_all_and_loads_nothing(tmp_path: Path) -> None:
-    tally = Tally()
+    tally = CampaignTally()
     toy = Inverting()
     for seed in range(10, 17):
         outcome = outcome_of(toy, seed)

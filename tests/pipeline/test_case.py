@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.pipeline.audit.case import Already
-from antiphon.pipeline.intervals import NEVER, Coverage, Spans, clip, union
+from antiphon.pipeline.intervals import NEVER, DeliveryCoverage, Spans, clip, union
 
 TOP = 30
 numbers = st.sets(st.integers(1, TOP - 1))
@@ -42,7 +42,7 @@ def test_clipping(some: set[int], low: int, high: int) -> None:
 def test_the_lowest_missing_number(runs: list[tuple[int, int]], wanted: set[int], already: set[int]) -> None:
     starts = np.array([start for start, _ in runs], np.int64)
     ends = starts + np.array([length for _, length in runs], np.int64)
-    coverage = Coverage(starts, ends, np.arange(len(runs)), spans_of(wanted), spans_of(already))
+    coverage = DeliveryCoverage(starts, ends, np.arange(len(runs)), spans_of(wanted), spans_of(already))
     for position, found in enumerate(coverage.missing_after(np.arange(-1, len(runs))).tolist(), start=-1):
         done = already.union(*(range(*run) for run in zip(starts[: position + 1], ends[: position + 1], strict=True)))
         assert found == min(wanted - done, default=NEVER)

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline import auditor
-from antiphon.pipeline.cluster import Answer, ask_workers, judge_answers
+from antiphon.pipeline.cluster import WorkerAnswer, ask_workers, judge_answers
 from antiphon.pipeline.document import audit_document
 from antiphon.pipeline.increment import code_digest
 from tests.pipeline.cluster import audit_and_kill, cluster, write_history
@@ -32,10 +32,10 @@ def test_workers_that_have_all_they_need_are_taken(spark: SparkSession, tmp_path
 
 
 LACKING = {
-    "cannot import Antiphon": Answer("h1", "ModuleNotFoundError: No module named 'antiphon'", "", 4),
-    "has another version of Antiphon": Answer("h1", "", "other", 4),
-    "finds no": Answer("h1", "", code_digest(), -1),
-    "has another ": Answer("h1", "", code_digest(), 5),
+    "cannot import Antiphon": WorkerAnswer("h1", "ModuleNotFoundError: No module named 'antiphon'", "", 4),
+    "has another version of Antiphon": WorkerAnswer("h1", "", "other", 4),
+    "finds no": WorkerAnswer("h1", "", code_digest(), -1),
+    "has another ": WorkerAnswer("h1", "", code_digest(), 5),
 }
 
 
@@ -43,6 +43,6 @@ LACKING = {
 def test_what_a_worker_lacks_is_said(tmp_path: Path, words: str) -> None:
     file = tmp_path / "x.parquet"
     file.write_bytes(b"PAR1")
-    judge_answers([Answer("h0", "", code_digest(), 4)], file)
+    judge_answers([WorkerAnswer("h0", "", code_digest(), 4)], file)
     with pytest.raises(UsageError, match=f"the worker on h1 {words}|of the worker on h1 {words}"):
-        judge_answers([Answer("h0", "", code_digest(), 4), LACKING[words]], file)
+        judge_answers([WorkerAnswer("h0", "", code_digest(), 4), LACKING[words]], file)

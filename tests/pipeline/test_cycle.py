@@ -7,12 +7,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from antiphon.pipeline.cycle import cycle_through, find_knots
-from antiphon.pipeline.explain import Message
+from antiphon.pipeline.explain import MessageName
 
 
-def draw(random: Random) -> dict[str, list[Message]]:
+def draw(random: Random) -> dict[str, list[MessageName]]:
     """What a few processes delivered of a few messages: mostly in order."""
-    messages = [Message("g", "p/1", number) for number in range(1, random.randint(2, 9))]
+    messages = [MessageName("g", "p/1", number) for number in range(1, random.randint(2, 9))]
     sequences = {}
     for process in "pqr":
         own = sorted(random.sample(messages, random.randint(0, len(messages))))
@@ -24,7 +24,7 @@ def draw(random: Random) -> dict[str, list[Message]]:
     return sequences
 
 
-def before_each_other(sequences: dict[str, list[Message]]) -> set[tuple[Message, Message]]:
+def before_each_other(sequences: dict[str, list[MessageName]]) -> set[tuple[MessageName, MessageName]]:
     """Pairs of which the first comes before the second, somewhere or by a chain of steps."""
     pairs = {pair for own in sequences.values() for pair in combinations(own, 2)}
     while True:

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.recorder import Recorder
 from antiphon.pipeline import reference
 from antiphon.pipeline.auditor import audit
@@ -213,14 +213,14 @@ def test_a_bit_flipped_anywhere(sound: Path, tmp_path: Path) -> None:
     """One that tells nothing may leave all as it was; but nothing is broken by it, or kept although rows are gone."""
     random = Random(2)
     seen = set()
-    rows = History.open(sound).read_rows()
+    rows = HistoryFiles.open(sound).read_rows()
     for number in range(60):
         copy = Path(shutil.copytree(sound, tmp_path / str(number)))
         file = segment(copy, random.randrange(4))
         flip(file, random.randrange(file.stat().st_size), random.randrange(8))
         verdict = judged(copy)
         if verdict == KEPT:
-            assert History.open(copy).read_rows() == rows
+            assert HistoryFiles.open(copy).read_rows() == rows
         seen.add(verdict)
         shutil.rmtree(copy)
     assert seen == {KEPT, UNKNOWN, "refused"}

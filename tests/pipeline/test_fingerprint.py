@@ -13,10 +13,10 @@ from antiphon.history.schema import Row
 from antiphon.pipeline.audit.fingerprint import Fingerprints
 from antiphon.pipeline.audit.judge import PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import LogFacts, gather_logs
-from antiphon.pipeline.audit.look import LOOK, Sights, Wishes, look, sights_of
 from antiphon.pipeline.audit.order import never_sent
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.preparation import prepare
+from antiphon.pipeline.audit.second_look import LOOK, Sights, Wishes, look, sights_of
 from antiphon.pipeline.audit.summary import summaries_of, summarise
 from antiphon.pipeline.promises import gather
 from tests.pipeline.corruption import CORRUPTIONS, OF_LOSS, OF_ORDER, Corrupt

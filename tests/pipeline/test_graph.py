@@ -11,7 +11,7 @@ from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.log import MemoryLog
 from antiphon.history.schema import Row
 from antiphon.history.segments import segment_file
-from antiphon.pipeline.explain import Message
+from antiphon.pipeline.explain import MessageName
 from antiphon.pipeline.graph import reduction
 from antiphon.pipeline.graph import stability as stable
 from antiphon.pipeline.graph import waves as waves_module
@@ -34,7 +34,7 @@ FIGURE_1 = {
 """psync-1989 figure 1: m1 = a1; m2 = b1 and m3 = c1 after it, independent; m4 = c2 after m3; m5 = a2 after all."""
 
 
-def short(message: Message) -> str:
+def short(message: MessageName) -> str:
     return f"{message.sender.removesuffix('/1')}{message.number}"
 
 

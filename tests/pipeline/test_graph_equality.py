@@ -15,7 +15,7 @@ from antiphon.pipeline.audit.logs import gather_logs
 from antiphon.pipeline.audit.order import never_sent
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.summary import Summary, summaries_of, summarise
-from antiphon.pipeline.explain import Message
+from antiphon.pipeline.explain import MessageName
 from antiphon.pipeline.graph import stability as stable
 from antiphon.pipeline.graph.causal import CausalRun, causal_run
 from antiphon.pipeline.graph.reduction import edges, slices
@@ -46,8 +46,8 @@ def edge_set(tables: Iterable[pa.RecordBatch | pa.Table]) -> list[Edge]:
     """Each single edge."""
     return [
         (
-            Message(row["group"], row["sender"], row["number"] + step),
-            Message(row["cause_group"], row["cause_sender"], row["cause_number"] + step),
+            MessageName(row["group"], row["sender"], row["number"] + step),
+            MessageName(row["cause_group"], row["cause_sender"], row["cause_number"] + step),
             row["certain"],
         )
         for table in tables
@@ -56,25 +56,25 @@ def edge_set(tables: Iterable[pa.RecordBatch | pa.Table]) -> list[Edge]:
     ]
 
 
-def wave_map(table: pa.Table) -> dict[Message, int]:
+def wave_map(table: pa.Table) -> dict[MessageName, int]:
     return {
-        Message(row["group"], row["sender"], row["number"] + step): row["wave"] + step
+        MessageName(row["group"], row["sender"], row["number"] + step): row["wave"] + step
         for row in table.to_pylist()
         for step in range(row["count"])
     }
 
 
-def stability_map(tables: Iterable[pa.Table]) -> dict[Message, Stability]:
-    result: dict[Message, Stability] = {}
+def stability_map(tables: Iterable[pa.Table]) -> dict[MessageName, Stability]:
+    result: dict[MessageName, Stability] = {}
     for row in (row for table in tables for row in table.to_pylist()):
         for step in range(row["count"]):
-            message = Message(row["group"], row["sender"], row["number"] + step)
+            message = MessageName(row["group"], row["sender"], row["number"] + step)
             assert message not in result
             result[message] = (row["stable_ns"], row["last"], tuple(row["lacking"]))
     return result
 
 
-def stability_of(run: CausalRun, pieces: list[Piece]) -> dict[Message, Stability]:
+def stability_of(run: CausalRun, pieces: list[Piece]) -> dict[MessageName, Stability]:
     parts = [stable.blocks(run.order)]
     for log in run.logs.values():
         for known in log.pieces:

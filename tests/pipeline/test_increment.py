@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import Row
 from antiphon.history.segments import segment_file
 from antiphon.kernel.errors import UsageError
@@ -166,12 +166,12 @@ def test_other_promises_are_judged_anew(spark: SparkSession, tmp_path: Path) -> 
 
 def test_one_audit_at_a_time_works_with_a_state(tmp_path: Path) -> None:
     Growing(tmp_path, make_rows(p="quiet"), Random(0)).step(last=True)
-    history = History.open(tmp_path)
+    history = HistoryFiles.open(tmp_path)
     with (
         opened(history, plan(history)),
         pytest.raises(UsageError, match="another incremental audit"),
         opened(history, plan(history)),
     ):
         pass
-    with pytest.raises(UsageError, match="is a file"), opened(History.open(history.units[0].file), []):
+    with pytest.raises(UsageError, match="is a file"), opened(HistoryFiles.open(history.units[0].file), []):
         pass

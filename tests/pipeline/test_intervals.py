@@ -8,7 +8,7 @@ from antiphon.pipeline.intervals import (
     ALREADY,
     EMPTY,
     NEVER,
-    Coverage,
+    DeliveryCoverage,
     Spans,
     difference,
     first_positions,
@@ -67,7 +67,7 @@ def test_first_positions(runs: Pairs) -> None:
 
 @given(INTERVALS, INTERVALS, INTERVALS)
 def test_coverage(runs: Pairs, wanted: Pairs, already: Pairs) -> None:
-    coverage = Coverage(*columns(runs), spans(wanted), spans(already))
+    coverage = DeliveryCoverage(*columns(runs), spans(wanted), spans(already))
     first = first_delivered(runs)
     waiting = {n: first.get(n, NEVER) for n in numbers(wanted) - numbers(already)}
 
@@ -83,7 +83,7 @@ def test_coverage(runs: Pairs, wanted: Pairs, already: Pairs) -> None:
 
 @given(INTERVALS, INTERVALS)
 def test_first_deliveries(runs: Pairs, already: Pairs) -> None:
-    coverage = Coverage(*columns(runs), span(1, 100), spans(already))
+    coverage = DeliveryCoverage(*columns(runs), span(1, 100), spans(already))
     first = {n: at for n, at in first_delivered(runs).items() if n not in numbers(already)}
     positions, sizes = coverage.first_deliveries()
     for at in set(first.values()):
@@ -95,4 +95,4 @@ def test_first_deliveries(runs: Pairs, already: Pairs) -> None:
 
 def test_nothing_wanted_is_always_there() -> None:
     empty = np.empty(0, np.int64)
-    assert Coverage(empty, empty, empty, EMPTY, EMPTY).position(np.array([5])).tolist() == [ALREADY]
+    assert DeliveryCoverage(empty, empty, empty, EMPTY, EMPTY).position(np.array([5])).tolist() == [ALREADY]

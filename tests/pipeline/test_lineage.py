@@ -9,13 +9,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from antiphon.history.log import MemoryLog
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import Row
 from antiphon.history.segments import segment_file
 from antiphon.kernel.options import Options
-from antiphon.pipeline.explain import Message
+from antiphon.pipeline.explain import MessageName
 from antiphon.pipeline.graph.causal import CausalRun
-from antiphon.pipeline.graph.critical import Delivery, NotDeliveredError, critical_path
+from antiphon.pipeline.graph.critical import DeliveryPath, NotDeliveredError, critical_path
 from antiphon.pipeline.graph.lineage import Lineage, lineage
 from antiphon.pipeline.graph.names import (
     UnknownMessageError,
@@ -45,12 +45,12 @@ class Recorded:
         for (process, incarnation), own in logs.items():
             pq.write_table(table_of(own), segment_file(directory, process, incarnation, 0), row_group_size=16)
         self.run = read_run(pieces_of(rows, 16))
-        self.reader = RowReader(History.open(directory), self.run.name, self.run.logs)
+        self.reader = RowReader(HistoryFiles.open(directory), self.run.name, self.run.logs)
 
     def lineage(self, name: str, depth: int = 3, limit: int = 20) -> Lineage:
         return lineage(self.run, self.reader, find_message({"r": self.run}, name, None)[1], depth, limit)
 
-    def path(self, name: str, at: str) -> list[Delivery]:
+    def path(self, name: str, at: str) -> list[DeliveryPath]:
         return critical_path(self.run, self.reader, find_message({"r": self.run}, name, None)[1], f"{at}/1")
 
 
@@ -60,7 +60,7 @@ def simulated(options: SimulationOptions) -> list[Row]:
     return rows_of(logs)
 
 
-def expected(twin: Twin, message: Message) -> tuple[object, ...]:
+def expected(twin: Twin, message: MessageName) -> tuple[object, ...]:
     future = {later for later in twin.sent if message in twin.past[later]}
     causes = {cause for effect, cause, _ in twin.edges if effect == message}
     effects = {effect for effect, cause, _ in twin.edges if cause == message}
@@ -187,7 +187,7 @@ def timeline(level: str) -> list[Row]:
     return rows_of(list(logs.values()))
 
 
-def costs(delivery: Delivery) -> list[tuple[str, int, str]]:
+def costs(delivery: DeliveryPath) -> list[tuple[str, int, str]]:
     """Kind, cost and what was waited for, of what cost anything."""
     assert all(wait.at_least_ns == wait.at_most_ns for wait in delivery.waits)
     return [

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 import antiphon.pipeline
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.reader import History as HistoryFiles
+from antiphon.history.reader import HistoryFiles as HistoryFiles
 from antiphon.history.recorder import Recorder
 from antiphon.history.schema import Row
 from antiphon.pipeline.failures import spark_failures

@@ -13,9 +13,9 @@ from antiphon.pipeline.audit.logs import gather_logs
 from antiphon.pipeline.audit.order import Order, close, make_order
 from antiphon.pipeline.audit.shipment import open_shipment, write_shipment
 from antiphon.pipeline.audit.summary import summaries_of, summarise
-from antiphon.pipeline.explain import Message
+from antiphon.pipeline.explain import MessageName
 from antiphon.pipeline.reference_past import Pasts
-from antiphon.pipeline.reference_world import World, known_log
+from antiphon.pipeline.reference_world import ReferenceWorld, known_log
 from tests.pipeline.histories import PROMISES
 from tests.pipeline.inprocess import count, pieces_of
 from tests.pipeline.test_equality import by_reference, make_rows, result_of
@@ -50,11 +50,11 @@ def test_the_past_is_what_the_definition_says() -> None:
         by_process: dict[str, list[Row]] = {}
         for row in rows:
             by_process.setdefault(f"{row.process}/{row.incarnation}", []).append(row)
-        world = World({name: known_log(name, own, None) for name, own in sorted(by_process.items())})
+        world = ReferenceWorld({name: known_log(name, own, None) for name, own in sorted(by_process.items())})
         expected = Pasts(world)
         for place, (group, sender) in enumerate(order.keys):
             for run in range(order.first_run[place], order.first_run[place + 1]):
-                in_past = expected.of(Message(group, sender, int(order.start[run])))
+                in_past = expected.of(MessageName(group, sender, int(order.start[run])))
                 numbers = [
                     max((m.number for m, bit in world.bit.items() if m[:2] == key and bit & in_past), default=0)
                     for key in order.keys

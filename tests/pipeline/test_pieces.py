@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from antiphon.history.log import MemoryLog
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.audit.pieces import plan, read_pieces
 
 
@@ -19,7 +19,7 @@ def make_table(process: str, rows: int) -> pa.Table:
     return log.table()
 
 
-def extents(history: History) -> list[list[tuple[str, int, int]]]:
+def extents(history: HistoryFiles) -> list[list[tuple[str, int, int]]]:
     """Task by task: process, first and last index of each piece."""
     found = []
     for task in plan(history):
@@ -35,14 +35,14 @@ def extents(history: History) -> list[list[tuple[str, int, int]]]:
 def test_one_log_per_file(tmp_path: Path) -> None:
     pq.write_table(make_table("a", 5), tmp_path / "a-1-00000.parquet", row_group_size=2)
     pq.write_table(make_table("b", 2), tmp_path / "b-1-00000.parquet")
-    assert extents(History.open(tmp_path)) == [[("a/1", 0, 1)], [("a/1", 2, 3)], [("a/1", 4, 4)], [("b/1", 0, 1)]]
+    assert extents(HistoryFiles.open(tmp_path)) == [[("a/1", 0, 1)], [("a/1", 2, 3)], [("a/1", 4, 4)], [("b/1", 0, 1)]]
 
 
 def test_several_logs_in_one_file(tmp_path: Path) -> None:
     table = pa.concat_tables([make_table("a", 3), make_table("b", 3)])
     pq.write_table(table, tmp_path / "all.parquet", row_group_size=2)
     # The second row group holds a's last row and b's first.
-    assert extents(History.open(tmp_path)) == [[("a/1", 0, 1)], [("a/1", 2, 2), ("b/1", 0, 0)], [("b/1", 1, 2)]]
+    assert extents(HistoryFiles.open(tmp_path)) == [[("a/1", 0, 1)], [("a/1", 2, 2), ("b/1", 0, 0)], [("b/1", 1, 2)]]
 
 
 @pytest.mark.parametrize("write_statistics", [True, False])
@@ -51,4 +51,4 @@ def test_rows_in_any_order_are_put_together(tmp_path: Path, write_statistics: bo
     places = list(range(12))
     Random(3).shuffle(places)
     pq.write_table(table.take(places), tmp_path / "all.parquet", row_group_size=4, write_statistics=write_statistics)
-    assert extents(History.open(tmp_path)) == [[("a/1", 0, 5), ("b/1", 0, 5)]]
+    assert extents(HistoryFiles.open(tmp_path)) == [[("a/1", 0, 5), ("b/1", 0, 5)]]

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from antiphon.pipeline.streaming import watch as watch_module
-from antiphon.pipeline.streaming.watch import Finding, Watch, WatchedRow
+from antiphon.pipeline.streaming.watch import LiveFinding, Watch, WatchedRow
 
 ALL = ("a/1", "b/1", "c/1", "x/1", "y/1")
 
@@ -42,9 +42,9 @@ class Journal:
         return self
 
 
-def findings(*journals: Journal, pieces: int = 1) -> list[Finding]:
+def findings(*journals: Journal, pieces: int = 1) -> list[LiveFinding]:
     """Each journal in as many pieces, in turn; the state goes through bytes between any two."""
-    found: list[Finding] = []
+    found: list[LiveFinding] = []
     state: bytes | None = None
     for piece in range(pieces):
         for journal in journals:
@@ -55,7 +55,7 @@ def findings(*journals: Journal, pieces: int = 1) -> list[Finding]:
     return found
 
 
-def said(found: list[Finding]) -> list[tuple[str, str]]:
+def said(found: list[LiveFinding]) -> list[tuple[str, str]]:
     return [(finding.guarantee, finding.verdict) for finding in found]
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from antiphon.history.log import MemoryLog
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import LEVELS, Row
 from antiphon.history.segments import segment_file
 from antiphon.report import survey as surveying
@@ -59,7 +59,7 @@ def counted_one_by_one(rows: list[Row]) -> Counts:
 def write(logs: list[MemoryLog], directory: Path, row_group_size: int = 11) -> RunScan:
     for log in logs:
         pq.write_table(log.table(), segment_file(directory, log.process, 1, 0), row_group_size=row_group_size)
-    return RunScan(History.open(directory), "r")
+    return RunScan(HistoryFiles.open(directory), "r")
 
 
 @pytest.mark.parametrize("seed", range(5))

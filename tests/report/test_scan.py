@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.log import MemoryLog
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.segments import segment_file
 from antiphon.report import scan
 from antiphon.report.scan import Numbering, RunScan, Thinned
@@ -24,7 +24,7 @@ def test_only_the_rows_of_the_run_are_seen(tmp_path: Path) -> None:
         tables.append(log.table())
     pq.write_table(pa.concat_tables(tables), tmp_path / "mixed.parquet", row_group_size=3)
     pq.write_table(tables[0], segment_file(tmp_path, "p-one", 1, 0))
-    walk = RunScan(History.open(tmp_path), "two")
+    walk = RunScan(HistoryFiles.open(tmp_path), "two")
     rows = [row for table in walk.tables("process", "kind") for row in table.to_pylist()]
     assert [(row["process"], row["kind"]) for row in rows] == [("p-two", "view"), ("p-two", "stop")]
     assert walk.files == [str(tmp_path / "mixed.parquet")], "the other file's statistics rule it out"
@@ -35,7 +35,7 @@ def test_a_file_that_has_gone_bad_is_named(tmp_path: Path) -> None:
     log.stop(2)
     file = segment_file(tmp_path, "a", 1, 0)
     pq.write_table(log.table(), file)
-    walk = RunScan(History.open(tmp_path), "r")
+    walk = RunScan(HistoryFiles.open(tmp_path), "r")
     file.unlink()
     with pytest.raises(UnusableHistoryError, match="cannot be read again"):
         list(walk.tables("kind"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.report import stretch as stretching
 from antiphon.report import survey as surveying
 from antiphon.report.contents import contents_of
@@ -15,7 +15,7 @@ from tests.report.sample import GROUP, MILLISECOND_NS, RUN, Sample, causal_viola
 
 
 def read(directory: Path, steps_ns: list[int], first: tuple[str, ...] = ()) -> tuple[Survey, Stretch]:
-    scan = RunScan(History.open(directory), RUN)
+    scan = RunScan(HistoryFiles.open(directory), RUN)
     seen = survey(scan)
     return seen, read_stretch(scan.files, RUN, seen, focus_of(seen, steps_ns, "it"), first)
 

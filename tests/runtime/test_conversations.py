@@ -12,7 +12,7 @@ import antiphon
 from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.options import Options
 from antiphon.runtime import Conversation, ConversationTimeoutError, Node, RemovedError
-from antiphon.runtime.talk_store import read_stored
+from antiphon.runtime.conversation_store import read_stored
 from tests.runtime.cluster import bad_network, run, until
 
 

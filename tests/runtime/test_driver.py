@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 from antiphon.engine import Engine
-from antiphon.kernel.effects import NEVER, Accepted, Effects, Ended, Installed, Sent, Stalled, Suspected, Transmit
+from antiphon.kernel.effects import NEVER, Accepted, Effects, Ended, Installed, MajorityLost, Sent, Suspected, Transmit
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Receive, Send, Tick
 from antiphon.kernel.options import MILLISECOND_NS, Options
@@ -170,7 +170,7 @@ def ending(*, excluded: bool) -> Effects:
 
 def talking() -> Effects:
     effects = Effects()
-    effects.events = [Accepted("g", 1), Stalled("g"), Suspected("g", 1, BOB)]
+    effects.events = [Accepted("g", 1), MajorityLost("g"), Suspected("g", 1, BOB)]
     effects.transmits = [Transmit("g", None, [b"more"]), Transmit("g", None, [b"more"], "127.0.0.1:9")]
     return effects
 

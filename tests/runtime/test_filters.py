@@ -7,8 +7,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 import antiphon
+from antiphon.parts.message_graph import GraphNode as Handle
 from antiphon.parts.message_graph import Mid
-from antiphon.parts.message_graph import Node as Handle
 from tests.test_readme import free_ports
 
 LIMIT_S = 30.0
@@ -73,7 +73,9 @@ def test_a_circuit_carries_both_streams() -> None:
     everybody = asyncio.Barrier(2)
 
     async def take_part(rank: int, conversation: antiphon.Conversation) -> None:
-        async with antiphon.virtual_circuit(conversation, heard[rank].take, antiphon.Manner(window=4)) as circuit:
+        async with antiphon.virtual_circuit(
+            conversation, heard[rank].take, antiphon.FilterOptions(window=4)
+        ) as circuit:
             for number in range(200):
                 await circuit.room()
                 circuit.machine.offer(b"%d" % number)

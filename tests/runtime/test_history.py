@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from antiphon.history.errors import HistoryWriteError
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.recorder import Recorder
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.options import Options
@@ -53,7 +53,7 @@ def test_single_messages_are_recorded_as_they_are_read(tmp_path: Path) -> None:
     run(test)
     # One row stands for a run, but a run that took long is cut: so these are counted message by message.
     events: list[tuple[str, int]] = []
-    for row in History.open(tmp_path).read_rows():
+    for row in HistoryFiles.open(tmp_path).read_rows():
         if row.kind in ("send", "deliver"):
             assert row.number is not None
             assert row.count is not None
@@ -90,7 +90,7 @@ def test_receives_are_recorded_on_demand(tmp_path: Path) -> None:
             await read(groups[1], 10)
 
     run(test)
-    received = [row for row in History.open(tmp_path).read_rows() if row.kind == "receive"]
+    received = [row for row in HistoryFiles.open(tmp_path).read_rows() if row.kind == "receive"]
     assert [(row.process, row.sender, row.number, row.count) for row in received] == [("b", "a", 1, 10)]
 
 

@@ -7,10 +7,10 @@ import pytest
 
 from antiphon.kernel.errors import ClosedError
 from antiphon.kernel.identity import ProcessId
-from antiphon.runtime.outbox import BYTES_MAX, MESSAGES_MAX, Outbox, Way
+from antiphon.runtime.outbox import BYTES_MAX, MESSAGES_MAX, Outbox, SendMode
 from tests.runtime.cluster import run
 
-CAUSAL = Way(2)
+CAUSAL = SendMode(2)
 
 
 def at_once(call: Callable[[], None]) -> bool:
@@ -23,10 +23,10 @@ class Sink:
 
     def __init__(self, room: int) -> None:
         self.room = room
-        self.offers: list[tuple[Way, list[bytes]]] = []
+        self.offers: list[tuple[SendMode, list[bytes]]] = []
         self.unblocks: list[Outbox] = []
 
-    def offer(self, payloads: list[bytes], way: Way) -> int:
+    def offer(self, payloads: list[bytes], way: SendMode) -> int:
         count = min(self.room, len(payloads))
         self.room -= count
         self.offers.append((way, payloads[:count]))
@@ -64,10 +64,10 @@ def test_the_first_goes_at_once_and_the_rest_of_its_turn_in_one_offer_per_run() 
     async def test() -> None:
         sink = Sink(100)
         outbox = Outbox(sink.offer, at_once)
-        reliable, private, barrier = Way(0), Way(2, ProcessId("a")), Way(4, barrier=True)
+        reliable, private, barrier = SendMode(0), SendMode(2, ProcessId("a")), SendMode(4, barrier=True)
         for payload, way in ((b"1", CAUSAL), (b"2", CAUSAL), (b"3", reliable), (b"4", CAUSAL), (b"5", private)):
             outbox.put([payload], way)
-        outbox.put([b"6"], Way(2, ProcessId("a")))
+        outbox.put([b"6"], SendMode(2, ProcessId("a")))
         outbox.put([b"7"], barrier)
         assert sink.offers == [(CAUSAL, [b"1"])]  # at once
         await asyncio.sleep(0)
@@ -148,7 +148,7 @@ def test_barriers_are_offered_one_by_one() -> None:
     async def test() -> None:
         sink = Sink(100)
         outbox = Outbox(sink.offer, at_once)
-        barrier = Way(4, barrier=True)
+        barrier = SendMode(4, barrier=True)
         for payload in (b"1", b"2"):
             outbox.put([payload], barrier)
         await asyncio.sleep(0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.pipeline import reference
@@ -86,7 +86,7 @@ def test_the_history_tells_of_both_and_passes_the_audit(tmp_path: Path) -> None:
             await talk(places)
 
     run(test)
-    rows = list(History.open(tmp_path).read_rows())
+    rows = list(HistoryFiles.open(tmp_path).read_rows())
     private = [row for row in rows if row.destinations]
     assert {(row.kind, row.process, row.destinations) for row in private} == {("send", "a", ("b/1",))}
     assert sum(row.count or 0 for row in private) == 2

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.identity import ProcessId
 from antiphon.pipeline import reference
 from antiphon.runtime import Excluded, Message, Node, Stalled, ViewChange
@@ -184,7 +184,7 @@ def test_each_life_leaves_a_log_of_its_own(tmp_path: Path, reads: bool) -> None:
             await talk(places)
 
     run(test)
-    rows = list(History.open(tmp_path).read_rows())
+    rows = list(HistoryFiles.open(tmp_path).read_rows())
     last = {(row.process, row.incarnation): (row.kind, row.label) for row in rows}
     assert last["c", 1] == last["c", 2] == ("crash", "excluded")
     assert last["c", 3] == last["a", 1] == ("stop", "left")

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.runtime import Barrier, Message, ViewChange
 from antiphon.runtime.sync import Group, Node
@@ -47,8 +47,8 @@ def test_threads_join_and_leave() -> None:
 
 def test_threads_send_to_one_flush_and_set_barriers() -> None:
     with Node("a", address="127.0.0.1:0") as alice, Node("b", address="127.0.0.1:0") as bob:
-        first = alice.join("g", members={"a": alice.address}, policy="primary", domain=Domain(name="d"))
-        second = bob.join("g", contacts=[alice.address], domain=Domain(name="d"), timeout_s=LIMIT_S)
+        first = alice.join("g", members={"a": alice.address}, policy="primary", domain=CausalityDomain(name="d"))
+        second = bob.join("g", contacts=[alice.address], domain=CausalityDomain(name="d"), timeout_s=LIMIT_S)
         while not isinstance(event := first.recv(timeout_s=LIMIT_S), ViewChange) or len(event.view.members) < 2:
             pass
         first.send(b"for you", to=event.view.members[1], timeout_s=LIMIT_S)

@@ -12,7 +12,7 @@ from antiphon.runtime.transport import (
     QUEUE_DATAGRAMS_MAX,
     READ_DATAGRAMS_MAX,
     SEGMENTS_MAX,
-    Piece,
+    DatagramRun,
     UdpTransport,
     bind,
     pieces,
@@ -116,10 +116,10 @@ def test_the_queue_is_bounded() -> None:
 def test_pieces_are_of_one_length_but_for_their_last() -> None:
     packets = [b"aa", b"bb", b"c", b"dd", b"eee", b"fff", b"gggg"]
     assert pieces(packets) == [
-        Piece([b"aa", b"bb", b"c"], 2),
-        Piece([b"dd"], 2),
-        Piece([b"eee", b"fff"], 3),
-        Piece([b"gggg"], 4),
+        DatagramRun([b"aa", b"bb", b"c"], 2),
+        DatagramRun([b"dd"], 2),
+        DatagramRun([b"eee", b"fff"], 3),
+        DatagramRun([b"gggg"], 4),
     ]
     assert pieces([]) == []
     assert [len(piece.packets) for piece in pieces([b"x"] * 130)] == [64, 64, 2]

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline import reference
 from antiphon.runtime import Excluded
 from tests.runtime.cluster import run, until
@@ -26,7 +26,7 @@ def test_a_run_with_changing_views_is_recorded(tmp_path: Path) -> None:
             await everyone(trio[1:], "b/1", "c/1", "e/1")
 
     run(test)
-    rows = list(History.open(tmp_path).read_rows())
+    rows = list(HistoryFiles.open(tmp_path).read_rows())
     last = {row.process: (row.kind, row.label) for row in rows}
     assert last["d"] == ("crash", "excluded")
     assert {last[name] for name in "abce"} == {("stop", "left")}
@@ -70,7 +70,7 @@ def test_a_view_stands_in_the_history_where_the_application_reads_it(tmp_path: P
 
     run(test)
     seen: dict[str, list[tuple[str, int | None]]] = {"a": [], "b": []}
-    for row in History.open(tmp_path).read_rows():
+    for row in HistoryFiles.open(tmp_path).read_rows():
         if row.process in seen and row.kind in ("view", "deliver"):
             seen[row.process] += [(row.kind, row.view)] * (row.count or 1)
     assert seen["a"] == [("view", 1), ("deliver", 1)]  # it has not got as far as the second view
@@ -89,7 +89,7 @@ def test_who_leaves_one_group_and_stays_in_another_says_which(tmp_path: Path) ->
             places[2].kill()
 
     run(test)
-    rows = [row for row in History.open(tmp_path).read_rows() if row.process == "c"]
+    rows = [row for row in HistoryFiles.open(tmp_path).read_rows() if row.process == "c"]
     notes = [(row.group, row.label) for row in rows if row.kind == "note"]
     assert notes == [("g", "leaves"), ("g", "left"), ("g", "left")]
     assert (rows[-1].kind, rows[-1].label) == ("stop", "killed")
@@ -113,7 +113,7 @@ def test_views_are_recorded_though_nobody_reads_of_them(tmp_path: Path) -> None:
 
     run(test)
     views: dict[str, list[int | None]] = {name: [] for name in "abcd"}
-    for row in History.open(tmp_path).read_rows():
+    for row in HistoryFiles.open(tmp_path).read_rows():
         if row.kind == "view":
             views[row.process].append(row.view)
     assert views == {"a": [1, 2, 3], "b": [1, 2, 3], "c": [1], "d": [3]}

@@ -257,7 +257,7 @@ def test_what_members_agree_on_may_be_longer_than_a_packet() -> None:
 def test_a_stranger_with_an_impossible_address_harms_nobody(address: str) -> None:
     async def test() -> None:
         async with founded() as places:
-            stranger = messages.Message(messages.JOIN, ProcessId("x"), address, 0)
+            stranger = messages.MembershipMessage(messages.JOIN, ProcessId("x"), address, 0)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
                 host, port = places[0].node.address.split(":")
                 for datagram in stranger.encode(wire_id("g"), HASTY.packet_bytes_max):

@@ -2,7 +2,7 @@
 
 python -m tests.simulation.spark_twin --seeds 0:50
 
-Even seeds are worlds whose members stay; odd ones are crowds in overlapping groups, whose members come and go. A crowd
+Even seeds are worlds whose members stay; odd ones are churn in overlapping groups, whose members come and go. A churn
 that has lost a majority may leave something unknown; then nothing may be broken.
 """
 
@@ -42,7 +42,7 @@ def record_seed(seed: int, directory: Path) -> None:
 
 
 def record_crowd(seed: int, directory: Path) -> None:
-    """Simulate a crowd into files."""
+    """Simulate a churn into files."""
     for log in run_script(draw_any_crowd(seed)).logs:
         if next(log.rows(), None) is not None:
             pq.write_table(log.table(), segment_file(directory, log.process, log.incarnation, 0))

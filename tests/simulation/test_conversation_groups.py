@@ -4,18 +4,18 @@ something."""
 import pytest
 
 from antiphon.pipeline.campaign.judge import judge
-from antiphon.simulator.crowd_draw import draw_crowd
+from antiphon.simulator.churn_draw import draw_churn
 from antiphon.simulator.seeds import STATIC_WORKLOAD, run_seed
 from antiphon.simulator.sieges import draw_siege
 from antiphon.stacks.registry import CONVERSATION
-from tests.simulation.crowds import run_crowd
+from tests.simulation.churn import run_crowd
 
 STACK = CONVERSATION.name
 
 
 @pytest.mark.parametrize("seed", range(3000, 3010))
 def test_every_promise_is_kept_while_members_come_and_go(seed: int) -> None:
-    assert run_crowd(seed, draw_crowd, STACK).problems == ()
+    assert run_crowd(seed, draw_churn, STACK).problems == ()
 
 
 @pytest.mark.parametrize("seed", range(3000, 3030))

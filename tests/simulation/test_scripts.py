@@ -9,13 +9,13 @@ import pytest
 
 from antiphon.history.schema import Row
 from antiphon.kernel.errors import UsageError
+from antiphon.simulator.churn_draw import draw_churn
 from antiphon.simulator.coverage import SITUATIONS
-from antiphon.simulator.crowd_draw import draw_crowd
 from antiphon.simulator.script import DEED_FIELDS, STATIC_DEEDS, Script, script_of
 from antiphon.simulator.script_run import ScriptRun, run_script
 from antiphon.simulator.seeds import draw_any_crowd, kind_of, run_seed, script_of_seed
 from antiphon.simulator.sieges import draw_siege
-from tests.simulation.first_crowds import draw_first_crowd
+from tests.simulation.first_churn import draw_first_crowd
 
 
 def text_of(script: Script) -> str:
@@ -28,7 +28,7 @@ def rows_of(run: ScriptRun) -> list[Row]:
 
 @pytest.mark.parametrize(
     ("draw", "digest"),
-    [(draw_crowd, "01c4d605bcc58b5d"), (draw_siege, "ef74e9759ecbe6e5"), (draw_first_crowd, "be8e0f10058b495c")],
+    [(draw_churn, "01c4d605bcc58b5d"), (draw_siege, "ef74e9759ecbe6e5"), (draw_first_crowd, "be8e0f10058b495c")],
 )
 def test_what_seeds_draw_stays_what_it_was(draw: Callable[[int], Script], digest: str) -> None:
     """Seeds that found something stand in tests and documents by their numbers."""
@@ -41,7 +41,7 @@ def test_a_document_is_the_run_again(seed: int) -> None:
     drawn = draw_any_crowd(seed)
     again = script_of(json.loads(text_of(drawn)))
     assert text_of(again) == text_of(drawn)
-    assert rows_of(run_script(again)) == rows_of(run_seed(seed, "crowds"))
+    assert rows_of(run_script(again)) == rows_of(run_seed(seed, "churn"))
 
 
 def test_the_script_of_a_static_seed_says_all_that_was_said() -> None:
@@ -52,8 +52,8 @@ def test_the_script_of_a_static_seed_says_all_that_was_said() -> None:
 
 
 def test_workloads_share_out_the_seeds() -> None:
-    assert [kind_of(seed, "all") for seed in range(4)] == ["crowd", "static", "crowd", "siege"]
-    assert [kind_of(seed, "crowds") for seed in range(4)] == ["crowd", "crowd", "crowd", "siege"]
+    assert [kind_of(seed, "all") for seed in range(4)] == ["churn", "static", "churn", "siege"]
+    assert [kind_of(seed, "churn") for seed in range(4)] == ["churn", "churn", "churn", "siege"]
     assert {kind_of(seed, "static") for seed in range(4)} == {"static"}
 
 
@@ -68,7 +68,7 @@ def test_the_draws_use_every_deed_and_meet_the_situations() -> None:
 
 
 def test_an_engine_that_fails_is_a_mistake_of_the_run() -> None:
-    script = draw_crowd(0)
+    script = draw_churn(0)
     script.deeds[0].level = "agreed"
     script.deeds[0].sizes = (-1,)
     run = run_script(script)
@@ -76,7 +76,7 @@ def test_an_engine_that_fails_is_a_mistake_of_the_run() -> None:
 
 
 def spoil(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
-    document: dict[str, Any] = draw_crowd(0).document()
+    document: dict[str, Any] = draw_churn(0).document()
     change(document)
     return document
 

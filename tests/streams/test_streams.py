@@ -16,7 +16,7 @@ from antiphon.history.spool import SENDABLE, Position, Spool
 from antiphon.streams import feeder as feeder_module
 from antiphon.streams.feeder import Feeder
 from antiphon.streams.listener import Listener
-from antiphon.streams.membership import Place as Seat
+from antiphon.streams.membership import StreamPlace as Seat
 from antiphon.toolkit.feeds import Feeds, decode_row, encode_row
 from tests.history.test_spool import staged
 from tests.runtime.cluster import run, until

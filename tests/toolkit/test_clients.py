@@ -202,7 +202,7 @@ def test_a_client_that_was_away_is_sent_what_it_has_not_seen_or_told_that_it_mis
                 assert welcome.missed == missed
                 for number in range(max(5, seen), 10):
                     diffusion = wire.from_gateway.decode(await read_frame(reader))
-                    assert diffusion == wire.Diffusion(("a", 1), number + 1, b"%d" % number)
+                    assert diffusion == wire.DiffusionFrame(("a", 1), number + 1, b"%d" % number)
                 writer.close()
 
     run(test)

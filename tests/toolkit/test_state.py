@@ -8,7 +8,7 @@ import pytest
 
 from antiphon import Barrier, Excluded, Message, ProcessId, UsageError, View, ViewChange
 from antiphon.toolkit import Service, StateError, TransferError, transfer
-from antiphon.toolkit.messages import Again, Offer
+from antiphon.toolkit.messages import Again, SnapshotOffer
 from antiphon.toolkit.state import Joiner
 from tests.runtime.cluster import run, until
 from tests.toolkit.hub import Hub, Member
@@ -273,7 +273,7 @@ def test_a_snapshot_that_is_void_is_not_used_even_if_it_is_complete(why: str, ca
         gate = asyncio.Event()
 
         class Fetching(Joiner):
-            async def _fetch(self, offer: Offer) -> transfer.Header:
+            async def _fetch(self, offer: SnapshotOffer) -> transfer.Header:
                 await gate.wait()
                 return transfer.Header(2, [], [], [], [])
 
@@ -283,7 +283,7 @@ def test_a_snapshot_that_is_void_is_not_used_even_if_it_is_complete(why: str, ca
         provider, joiner = ProcessId("a"), ProcessId("b")
         joining = Fetching(ignore, ignore)
         joining.install(View(2, (provider, joiner)))
-        joining.hear_offer(Offer("", b""), provider)
+        joining.hear_offer(SnapshotOffer("", b""), provider)
         adopted: list[transfer.Header] = []
         obtaining = asyncio.create_task(joining.obtain(adopted.append))
         await asyncio.sleep(0)
@@ -441,7 +441,7 @@ def test_the_token_is_asked_for_and_good_for_once() -> None:
         header = transfer.Header(1, [], [], [], [])
         offer = await server.offer("127.0.0.1", "joiner", header, [b"secret"])
         try:
-            wrong = Offer(offer.address, b"?" * 32)
+            wrong = SnapshotOffer(offer.address, b"?" * 32)
             for attempt in (wrong, offer, offer):
                 async with transfer.Fetch(attempt) as fetch:
                     if attempt is offer and server._waiting:

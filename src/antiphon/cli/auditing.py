@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from antiphon.cli.console import quiet_standard_output, steps
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.promises import gather
 from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit
@@ -47,7 +47,7 @@ def audit_history(
 def _refuse_early(history: Path, promise: tuple[str, ...] | None, report: Path | None) -> None:
     """Raise for what cannot work anyhow, before Spark is started, which takes seconds."""
     gather((), promise)
-    History.open(history)
+    HistoryFiles.open(history)
     if report is not None and (report.is_dir() or not report.parent.is_dir()):
         raise UsageError(f"the report cannot be written to {report}; name a file in a directory that exists")
     refuse_without_spark("the audit")

@@ -17,7 +17,7 @@ from antiphon.pipeline.campaign.chunks import Campaign, open_directory, write_te
 from antiphon.pipeline.campaign.contract import Simulator
 from antiphon.pipeline.campaign.shrink import RUNS_MAX
 from antiphon.pipeline.campaign.summary import Summary, summary_document
-from antiphon.pipeline.campaign.tally import Tally
+from antiphon.pipeline.campaign.tally import CampaignTally
 from antiphon.report.campaign import campaign_page
 from antiphon.report.campaign_table import campaign_table
 from antiphon.simulator.seeds import check_workload
@@ -31,7 +31,7 @@ def campaign(
     stack: Annotated[str, typer.Option(metavar="S", help="The stack that the groups run on.")] = VECTOR.name,
     seeds: Annotated[str, typer.Option(metavar="A:B", help="From seed A up to, but without, seed B.")] = "0:1000",
     workload: Annotated[
-        str, typer.Option(metavar="static/crowds/all", help="Members that stay, members that come and go, or both.")
+        str, typer.Option(metavar="static/churn/all", help="Members that stay, members that come and go, or both.")
     ] = "all",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Where everything goes; by default a folder named for the seeds.")
@@ -51,7 +51,7 @@ def campaign(
     """Run many seeds, each a simulated run, and hold every one of them to its promises.
 
     A seed decides everything: members, groups, messages, crashes, partitions, losses. Workload `static` has groups
-    whose members stay; `crowds` has overlapping groups whose members join, leave, crash and come back; `all` has both.
+    whose members stay; `churn` has overlapping groups whose members join, leave, crash and come back; `all` has both.
 
     The directory then holds the outcome of each seed (results/*.parquet), a page with plots (summary.html), and for
     failing seeds (failing/) the history, and a smaller run that breaks the same promise as a test that pytest runs.
@@ -60,8 +60,8 @@ def campaign(
 
     \b
       antiphon campaign --seeds 0:2000
-      antiphon campaign --seeds 0:100000 --workload crowds --out big
-      antiphon campaign --seeds 17:18 --workload crowds --json
+      antiphon campaign --seeds 0:100000 --workload churn --out big
+      antiphon campaign --seeds 17:18 --workload churn --json
       antiphon campaign --seeds 0:1000000 --master spark://cluster:7077 --out /shared/campaign
     """
     first, end = _seeds(seeds)
@@ -136,7 +136,7 @@ class _Teller:
         self._told_s = started_s
         self._told = -1
 
-    def tell(self, tally: Tally, before: int) -> None:
+    def tell(self, tally: CampaignTally, before: int) -> None:
         now_s = time.monotonic()
         is_due = self._told < 0 or tally.seeds == self._plan.seeds or now_s - self._told_s >= TOLD_EVERY_S
         if tally.seeds == self._told or not (errors.is_terminal or is_due):

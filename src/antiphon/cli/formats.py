@@ -17,7 +17,7 @@ from antiphon.history.formats.shiviz_export import export_shiviz
 from antiphon.history.formats.shiviz_import import import_shiviz
 from antiphon.history.formats.target import new_directory, new_file
 from antiphon.history.manifest import close_history
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.errors import UsageError
 
 IMPORTS = {"cs451": import_cs451, "shiviz": import_shiviz, "jepsen": import_jepsen}
@@ -93,7 +93,7 @@ def export(
     exporter = EXPORTS.get(format)
     if exporter is None:
         raise UsageError(f"{format!r} is no format that can be exported; choose from: {', '.join(EXPORTS)}")
-    history = History.open(directory)
+    history = HistoryFiles.open(directory)
     with steps(f"writing {history.rows:,} rows to {out}"), new_file(out) as stream:
         result = exporter(history, stream, run)
     if json:

@@ -7,7 +7,7 @@ import typer
 
 from antiphon.cli.auditing import refuse_without_spark, unreachable_hint
 from antiphon.cli.console import quiet_standard_output, show, show_json, steps
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.errors import UsageError
 
 
@@ -57,7 +57,7 @@ def lineage(
         from antiphon.report.lineage_page import write_lineage_page
         from antiphon.report.lineage_table import lineage_table
 
-        opened = History.open(history)
+        opened = HistoryFiles.open(history)
         with spark_failures(unreachable_hint(master)):
             session = make_session(master)
             step(f"reading {opened.rows:,} rows")
@@ -79,7 +79,7 @@ def lineage(
 
 def _refuse_early(history: Path, depth: int, limit: int, picture: Path | None) -> None:
     """Raise for what cannot work anyhow, before Spark is started, which takes seconds."""
-    History.open(history)
+    HistoryFiles.open(history)
     if depth < 1 or limit < 1:
         raise UsageError("a lineage goes at least 1 step back and forward, and shows at least 1 message each way")
     if picture is not None and (picture.is_dir() or not picture.parent.is_dir()):

@@ -8,7 +8,7 @@ from typing import Final, Protocol
 from antiphon import Options
 from antiphon.cli.console import errors, steps
 from antiphon.kernel.errors import UsageError
-from antiphon.streams.membership import Place
+from antiphon.streams.membership import StreamPlace
 
 SAY_S: Final = 5.0
 """How often a running process says how far it is."""
@@ -22,13 +22,13 @@ class Runnable(Protocol):
     def stop(self) -> None: ...
 
 
-def place_of(group: str, name: str, contacts: str, address: str, join_s: float, fast: bool) -> Place:
+def place_of(group: str, name: str, contacts: str, address: str, join_s: float, fast: bool) -> StreamPlace:
     """From the command line's words."""
     addresses = [text.strip() for text in contacts.split(",") if text.strip()]
     if not addresses:
         raise UsageError("name at least one member to be let in by, as in --contacts 127.0.0.1:7400")
     options = Options.fast() if fast else None
-    return Place(group=group, name=name, contacts=addresses, address=address, join_s=join_s, options=options)
+    return StreamPlace(group=group, name=name, contacts=addresses, address=address, join_s=join_s, options=options)
 
 
 def run_until_stopped(make: Callable[[], Runnable], what: str, progress: Callable[[], str]) -> None:

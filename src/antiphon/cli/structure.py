@@ -7,7 +7,7 @@ import typer
 
 from antiphon.cli.auditing import refuse_without_spark, unreachable_hint
 from antiphon.cli.console import quiet_standard_output, show, show_json, steps
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def structure(
 
 def _refuse_early(history: Path, plan: Path | None, picture: Path | None, sequencers: int | None) -> None:
     """Raise for what cannot work anyhow, before Spark is started, which takes seconds."""
-    History.open(history)
+    HistoryFiles.open(history)
     for what, file in (("plan", plan), ("picture", picture)):
         if file is not None and (file.is_dir() or not file.parent.is_dir()):
             raise UsageError(f"the {what} cannot be written to {file}; name a file in a directory that exists")

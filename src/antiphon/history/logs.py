@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.reader import LOG_COLUMNS, History, Unit, read_unit, rows_of_table, stretches
+from antiphon.history.reader import LOG_COLUMNS, HistoryFiles, Unit, read_unit, rows_of_table, stretches
 from antiphon.history.schema import Row
 
 ROWS_AT_ONCE: Final = 4096
@@ -73,7 +73,7 @@ def own_rows(table: pa.Table, key: LogKey) -> pa.Table:
     return table.filter(pc.and_(pc.and_(own[0], own[1]), own[2]))
 
 
-def find_logs(history: History, run: str | None = None) -> list[LogFiles]:
+def find_logs(history: HistoryFiles, run: str | None = None) -> list[LogFiles]:
     """All logs of a history, or of one of its runs, by name."""
     extents: dict[LogKey, list[_Extent]] = {}
     for unit in history.units:

@@ -44,7 +44,7 @@ class Unit:
     rows: int
 
 
-class Stretch(NamedTuple):
+class RowSpan(NamedTuple):
     """The rows of one log in a row group."""
 
     run: str
@@ -62,7 +62,7 @@ class Damage(NamedTuple):
 
 
 @dataclass(frozen=True)
-class History:
+class HistoryFiles:
     """The files of a history, looked at but not yet read."""
 
     path: Path
@@ -234,7 +234,7 @@ def _nothing_readable(leftovers: list[Path]) -> str:
     return f"no file in it can be read: {example} was cut short before it was complete; record the run again"
 
 
-def stretch_of(unit: Unit) -> Stretch | None:
+def stretch_of(unit: Unit) -> RowSpan | None:
     """Whose rows a row group holds, and which; None if they are of several logs, or not even that can be read."""
     try:
         return stretch_of_places(read_places(unit))
@@ -242,17 +242,17 @@ def stretch_of(unit: Unit) -> Stretch | None:
         return None
 
 
-def stretch_of_places(table: pa.Table) -> Stretch | None:
+def stretch_of_places(table: pa.Table) -> RowSpan | None:
     """The same, of what `read_places` gave."""
     names = [pc.unique(table[column]) for column in LOG_COLUMNS]
     if any(len(distinct) != 1 for distinct in names):
         return None
     run, process, incarnation = (distinct[0].as_py() for distinct in names)
     bounds = pc.min_max(table["index"]).as_py()
-    return Stretch(run, process, incarnation, bounds["min"], bounds["max"])
+    return RowSpan(run, process, incarnation, bounds["min"], bounds["max"])
 
 
-def stretches(unit: Unit) -> list[Stretch]:
+def stretches(unit: Unit) -> list[RowSpan]:
     """Of each log in a row group; rows that name none are left out. Raises DamagedRowGroupError."""
     table = read_places(unit).drop_null()
     if stretch := stretch_of_places(table):
@@ -260,7 +260,7 @@ def stretches(unit: Unit) -> list[Stretch]:
     table = table.cast(pa.schema([(name, SCHEMA.field(name).type) for name in table.column_names]))
     grouped = table.group_by(list(LOG_COLUMNS)).aggregate([("index", "min"), ("index", "max")])
     names = (*LOG_COLUMNS, "index_min", "index_max")
-    return [Stretch(*(row[name] for name in names)) for row in grouped.to_pylist()]
+    return [RowSpan(*(row[name] for name in names)) for row in grouped.to_pylist()]
 
 
 def read_places(unit: Unit) -> pa.Table:
@@ -322,7 +322,7 @@ def _leftover_text(file: Path) -> str:
     return f"{file.name} has no readable end" if file.stat().st_size else f"{file.name} is empty"
 
 
-def _extent_text(damage: Damage, stretch: Stretch | None) -> str:
+def _extent_text(damage: Damage, stretch: RowSpan | None) -> str:
     first, last = damage.unit.first_row, damage.unit.first_row + damage.unit.rows - 1
     which = (
         f"rows {first} to {last} of the file" if stretch is None else f"rows {stretch[3]} to {stretch[4]} of the log"

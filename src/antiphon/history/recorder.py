@@ -72,7 +72,7 @@ class Recorder(Log):
         self._closed = True
         if self._kind:
             self._end_run()
-        self._hand_over()
+        self._emit()
         self._queue.put(None)
         self._thread.join()
         if self._failure is not None:
@@ -105,11 +105,11 @@ class Recorder(Log):
             raise self._failure
         full = len(self._cells) >= self._segment_rows
         if full or (self._cells and time_ns - self._first_ns > SEGMENT_SPAN_NS):
-            self._hand_over()
+            self._emit()
         if not self._cells:
             self._first_ns = time_ns
 
-    def _hand_over(self) -> None:
+    def _emit(self) -> None:
         if not self._cells:
             return
         self._queue.put((self._segment, self._first_index, self._cells))

@@ -149,7 +149,7 @@ class Suspected:
 
 
 @final
-class Stalled:
+class MajorityLost:
     """No majority of the view can be reached: nothing is sent or delivered until one can."""
 
     __slots__ = ("group",)
@@ -181,7 +181,9 @@ class Writable:
         self.group = group
 
 
-Event = Accepted | Sent | Delivered | BarrierReached | Received | Installed | Suspected | Stalled | Ended | Writable
+Event = (
+    Accepted | Sent | Delivered | BarrierReached | Received | Installed | Suspected | MajorityLost | Ended | Writable
+)
 
 
 @final

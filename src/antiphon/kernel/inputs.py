@@ -2,10 +2,10 @@
 
 from typing import Final, final
 
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.identity import ProcessId, View
 
-MAIN: Final = Domain()
+MAIN: Final = CausalityDomain()
 """The domain of groups that name none."""
 
 
@@ -29,7 +29,7 @@ class Join:
         policy: str = "static",
         address: str = "",
         contacts: tuple[str, ...] = (),
-        domain: Domain = MAIN,
+        domain: CausalityDomain = MAIN,
     ) -> None:
         self.group = group
         self.view = view
@@ -69,7 +69,7 @@ class Send:
 
 
 @final
-class Barrier:
+class SendBarrier:
     """Have `payload` delivered at the same place among all deliveries, at all members; `Accepted` follows."""
 
     __slots__ = ("group", "payload")
@@ -116,4 +116,4 @@ class Resume:
         self.group = group
 
 
-Input = Join | Leave | Send | Barrier | Receive | Tick | Pause | Resume
+Input = Join | Leave | Send | SendBarrier | Receive | Tick | Pause | Resume

@@ -46,7 +46,7 @@ class Options:
 
     hold_ns: int = 20 * MILLISECOND_NS
     """While a message to one group waits for what came before it in others to become stable, deliveries there are held
-    back for this long at a time (stacks/vector/crossing.py)."""
+    back for this long at a time (stacks/vector/inter_group_order.py)."""
     time_life_ns: int = 60_000 * MILLISECOND_NS
     """Times of groups elsewhere are forgotten after this long; groups whose times may be there are flushed twice as
     often."""

@@ -306,7 +306,7 @@ class Exchange:
         self.multicasts.append(packet)
         self._ask_after(self._options.probe_interval_ns, now_ns)
 
-    def hasten(self) -> None:
+    def request_acks(self) -> None:
         """Somebody here waits for stability: ask all members for their acks now."""
         self._multicast_status(ask=True)
 

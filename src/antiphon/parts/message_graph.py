@@ -47,20 +47,20 @@ class GraphError(ValueError):
 
 
 @final
-class Node:
+class GraphNode:
     """One message in the graph."""
 
     __slots__ = ("body", "number", "past", "predecessors", "sender", "successors", "wave")
 
     def __init__(
-        self, sender: int, number: int, predecessors: list["Node"], past: list[int], wave: int, body: bytes | None
+        self, sender: int, number: int, predecessors: list["GraphNode"], past: list[int], wave: int, body: bytes | None
     ) -> None:
         self.sender = sender
         """The rank of its sender."""
         self.number = number
         self.predecessors = predecessors
         """The nodes to which it is attached; those that were freed are no longer named."""
-        self.successors: list[Node] = []
+        self.successors: list[GraphNode] = []
         self.past = past
         """How many messages of each participant it was sent in the context of."""
         self.wave = wave
@@ -71,7 +71,7 @@ class Node:
     def mid(self) -> Mid:
         return (self.sender, self.number)
 
-    def precedes(self, other: "Node") -> bool:
+    def precedes(self, other: "GraphNode") -> bool:
         """Whether the other message was sent in the context of this one."""
         return other.past[self.sender] >= self.number
 
@@ -118,13 +118,13 @@ class MessageGraph:
         self.bodies = 0
         self.body_bytes = 0
         self._keep_bodies = keep_bodies
-        self._nodes: list[dict[int, Node]] = [{} for _ in range(participants)]
+        self._nodes: list[dict[int, GraphNode]] = [{} for _ in range(participants)]
         self._latest: list[list[int]] = [[0] * participants for _ in range(participants)]
         """The past of each participant's last message."""
         self._behind = [participants - 1] * participants
         """How many others that work have not followed each participant's messages beyond `stable_to`: if none is left,
         more of them are stable. Zero only if no other works."""
-        self._leaves: dict[int, Node] = {}
+        self._leaves: dict[int, GraphNode] = {}
         """By sender: of a participant's messages only the last can be a leaf."""
 
     # ---- building --------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ class MessageGraph:
         """Which of these are not here yet; those that were freed count as here."""
         return [mid for mid in predecessors if mid[1] > self.last[mid[0]]]
 
-    def attach(self, sender: int, number: int, predecessors: list[Mid], body: bytes) -> Node:
+    def attach(self, sender: int, number: int, predecessors: list[Mid], body: bytes) -> GraphNode:
         """Add a message whose immediate predecessors are all here.
 
         Raises GraphError if it contradicts what is here; then nothing has changed.
@@ -141,7 +141,7 @@ class MessageGraph:
         if number != self.last[sender] + 1:
             raise GraphError(f"message {number} of {sender} comes where {self.last[sender] + 1} should")
         found, past, wave = self._context(sender, number, predecessors)
-        node = Node(sender, number, found, past, wave, body)
+        node = GraphNode(sender, number, found, past, wave, body)
         for predecessor in found:
             predecessor.successors.append(node)
             if self._leaves.get(predecessor.sender) is predecessor:
@@ -157,10 +157,10 @@ class MessageGraph:
             self._settle(sender)  # nobody else takes part
         return node
 
-    def _context(self, sender: int, number: int, predecessors: list[Mid]) -> tuple[list[Node], list[int], int]:
+    def _context(self, sender: int, number: int, predecessors: list[Mid]) -> tuple[list[GraphNode], list[int], int]:
         """The nodes to attach to, and past and wave of a message that is attached to them."""
         past: list[int] = []
-        found: list[Node] = []
+        found: list[GraphNode] = []
         wave = 0
         for rank, own in predecessors:
             node = self._nodes[rank].get(own)
@@ -224,7 +224,7 @@ class MessageGraph:
     def _working_without(self, rank: int) -> list[int]:
         return [other for other in range(self.participants) if other != rank and self.working >> other & 1]
 
-    def _drop_body(self, node: Node) -> None:
+    def _drop_body(self, node: GraphNode) -> None:
         body = node.body
         if body is not None:
             node.body = None
@@ -250,37 +250,37 @@ class MessageGraph:
 
     # ---- asking ----------------------------------------------------------------------------------------------------
 
-    def node(self, mid: Mid) -> Node | None:
+    def node(self, mid: Mid) -> GraphNode | None:
         """None if it is not here, or was freed."""
         return self._nodes[mid[0]].get(mid[1])
 
-    def leaves(self) -> list[Node]:
+    def leaves(self) -> list[GraphNode]:
         """The messages that nothing follows yet."""
         return list(self._leaves.values())
 
-    def in_order(self) -> list[Node]:
+    def in_order(self) -> list[GraphNode]:
         """All nodes, wave by wave, those of a wave by sender: one of the orders of the context."""
         nodes = [node for held in self._nodes for node in held.values()]
         nodes.sort(key=_place)
         return nodes
 
-    def is_stable(self, node: Node) -> bool:
+    def is_stable(self, node: GraphNode) -> bool:
         """Whether every other participant that works has sent a message in its context, or at some time had."""
         return node.number <= self.stable_to[node.sender]
 
-    def is_n_stable(self, node: Node, n: int) -> bool:
+    def is_n_stable(self, node: GraphNode, n: int) -> bool:
         """Whether n - 1 participants other than its sender have sent a message in its context (3.2.3)."""
         return len(self.followers(node)) >= n - 1
 
-    def followers(self, node: Node) -> list[int]:
+    def followers(self, node: GraphNode) -> list[int]:
         """Who else has sent a message in the context of this one, masked out or not."""
         return [rank for rank in range(self.participants) if rank != node.sender and self.has_followed(rank, node)]
 
-    def has_followed(self, rank: int, node: Node) -> bool:
+    def has_followed(self, rank: int, node: GraphNode) -> bool:
         """Whether a participant has sent a message in the context of this one."""
         return self._latest[rank][node.sender] >= node.number
 
-    def between(self, leaves: list[Mid], mid: Mid | None, limit: int, asker: int) -> list[Node]:
+    def between(self, leaves: list[Mid], mid: Mid | None, limit: int, asker: int) -> list[GraphNode]:
         """What a participant lacks that has these leaves and waits for a message, or for all there is.
 
         Predecessors first; the first `limit` of it, without those whose bodies are gone. A host that does not have the
@@ -303,7 +303,7 @@ class MessageGraph:
             lacking += self._first(known, last, limit - len(lacking))
         return lacking
 
-    def _first(self, after: list[int], up_to: list[int], limit: int) -> list[Node]:
+    def _first(self, after: list[int], up_to: list[int], limit: int) -> list[GraphNode]:
         """Of these ranges of numbers, one for each participant, the nodes with bodies; the first ones, by wave."""
         heads: list[tuple[int, int, int]] = []
         for rank in range(self.participants):
@@ -313,7 +313,7 @@ class MessageGraph:
             if number <= up_to[rank]:
                 heads.append((self._nodes[rank][number].wave, rank, number))
         heapify(heads)
-        found: list[Node] = []
+        found: list[GraphNode] = []
         while heads and len(found) < limit:
             _, rank, number = heappop(heads)
             found.append(self._nodes[rank][number])
@@ -335,7 +335,7 @@ class MessageGraph:
 
     # ---- forgetting ------------------------------------------------------------------------------------------------
 
-    def free(self, node: Node) -> int:
+    def free(self, node: GraphNode) -> int:
         """Forget a message and all that precede it, as far as they are stable; how many were forgotten (3.3)."""
         freed = 0
         for rank in range(self.participants):
@@ -364,9 +364,9 @@ class MessageGraph:
             freed += self._free_up_to(earliest.sender, earliest.number)
         return freed
 
-    def _earliest(self) -> Node | None:
+    def _earliest(self) -> GraphNode | None:
         """Of the messages that can be freed, one of the lowest wave."""
-        found: Node | None = None
+        found: GraphNode | None = None
         for rank in range(self.participants):
             first = self.first[rank]
             if first <= self.stable_to[rank] and first < self.last[rank]:
@@ -395,7 +395,7 @@ class MessageGraph:
         return last + 1 - first
 
 
-def _place(node: Node) -> tuple[int, int]:
+def _place(node: GraphNode) -> tuple[int, int]:
     return (node.wave, node.sender)
 
 
@@ -407,14 +407,14 @@ class GraphView:
 
     def __init__(self, graph: MessageGraph) -> None:
         self._graph = graph
-        self._leaves: dict[int, Node] = {}
-        self._latest: list[Node | None] = [None] * graph.participants
+        self._leaves: dict[int, GraphNode] = {}
+        self._latest: list[GraphNode | None] = [None] * graph.participants
         """The last message of each participant that is in the view."""
         self.received = [0] * graph.participants
         """How many messages of each participant are in the view."""
         self.count = 0
 
-    def add(self, node: Node) -> None:
+    def add(self, node: GraphNode) -> None:
         """The participant sends or receives a message; all before it must be in the view."""
         past = node.past
         for rank in range(self._graph.participants):
@@ -428,35 +428,35 @@ class GraphView:
         self.received[node.sender] = node.number
         self.count += 1
 
-    def holds(self, node: Node) -> bool:
+    def holds(self, node: GraphNode) -> bool:
         return node.number <= self.received[node.sender]
 
     def outstanding(self) -> bool:
         """Whether there are messages in the graph that are not in the view."""
         return self.received != self._graph.last
 
-    def leaves(self) -> list[Node]:
+    def leaves(self) -> list[GraphNode]:
         """What the next message that the participant sends is attached to."""
         return list(self._leaves.values())
 
-    def next(self, node: Node) -> list[Node]:
+    def next(self, node: GraphNode) -> list[GraphNode]:
         """The immediate successors of a message in the view."""
         return [successor for successor in node.successors if self.holds(successor)]
 
-    def prev(self, node: Node) -> list[Node]:
+    def prev(self, node: GraphNode) -> list[GraphNode]:
         """Its immediate predecessors."""
         return list(node.predecessors)
 
-    def roots(self) -> list[Node]:
+    def roots(self) -> list[GraphNode]:
         """The messages that nothing precedes; none once they were freed."""
         first = [self._graph.node((rank, 1)) for rank in range(self._graph.participants)]
         return [node for node in first if node is not None and node.wave == 1 and self.holds(node)]
 
-    def precedes(self, one: Node, other: Node) -> bool:
+    def precedes(self, one: GraphNode, other: GraphNode) -> bool:
         """Whether the view holds a path from one message to the other."""
         return self.holds(other) and one.precedes(other)
 
-    def is_stable(self, node: Node) -> bool:
+    def is_stable(self, node: GraphNode) -> bool:
         """Whether the view holds a message in the context of this one from every other participant that works.
 
         The graph may know more: it also has what has arrived and was not received. Who goes by the view alone, as the

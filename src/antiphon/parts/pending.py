@@ -17,7 +17,7 @@ from antiphon.parts.packet import LENGTH_SIZE
 
 
 @final
-class Run:
+class PendingRun:
     """Messages of one kind that were accepted one after the other: of one level, to the view or to one process, or a
     barrier."""
 
@@ -69,7 +69,7 @@ class PendingQueue:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._fragment_index = 0
-        self._runs: deque[Run] = deque()
+        self._runs: deque[PendingRun] = deque()
         self._was_full = False
         self._next_message = 1
         self.accepted = 0
@@ -96,7 +96,7 @@ class PendingQueue:
             count += 1
         if count:
             taken = payloads if count == len(payloads) else payloads[:count]
-            self._runs.append(Run(level, list(taken), destination, barrier, ticket))
+            self._runs.append(PendingRun(level, list(taken), destination, barrier, ticket))
             self.pending_bytes += size
             self.accepted += count
         return count
@@ -115,7 +115,7 @@ class PendingQueue:
         """The place of the next message among all that this process sends."""
         return self._runs[0].ticket
 
-    def head(self) -> Run:
+    def head(self) -> PendingRun:
         """What comes next."""
         return self._runs[0]
 
@@ -151,7 +151,7 @@ class PendingQueue:
         self._advance(run, end, used)
         return Load(run.level, first_message, payloads[position:end])
 
-    def _next_fragment(self, run: Run, size: int) -> Load:
+    def _next_fragment(self, run: PendingRun, size: int) -> Load:
         message = run.payloads[run.position]
         total = (len(message) + size - 1) // size
         index = self._fragment_index
@@ -164,7 +164,7 @@ class PendingQueue:
             self._advance(run, run.position + 1, len(message) + LENGTH_SIZE)
         return load
 
-    def _advance(self, run: Run, position: int, used: int) -> None:
+    def _advance(self, run: PendingRun, position: int, used: int) -> None:
         self._next_message += position - run.position
         self.pending_bytes -= used
         run.position = position

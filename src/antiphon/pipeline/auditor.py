@@ -2,8 +2,8 @@
 
 1. Each piece of each log is summarised (`antiphon.pipeline.first_pass`). From the summaries the driver puts together
    the logs, the causal order of the messages, and what each process had delivered before each piece. What the
-   summaries do not tell, it asks to see row by row (`antiphon.pipeline.audit.look`): one process's order of agreed and
-   safe messages per view, and who had delivered what is lost.
+   summaries do not tell, it asks to see row by row (`antiphon.pipeline.audit.second_look`): the order of agreed
+   and safe messages of one process per view, and who had delivered what is lost.
 2. Each piece is judged with that knowledge (`antiphon.pipeline.audit.case` and one file per guarantee). Only counts, a
    witness per broken guarantee and rounded latencies leave a piece; the driver adds them up.
 
@@ -23,17 +23,17 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.start import parse_start
 from antiphon.pipeline.audit import settled, views
-from antiphon.pipeline.audit.adding_up import findings, latencies, placements
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.look import LOOK, Look, Sights, Wishes, look, sights_of
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.pieces import Task, plan, read_pieces
-from antiphon.pipeline.audit.preparation import Run, find_tangles, prepare
+from antiphon.pipeline.audit.preparation import RunFacts, find_tangles, prepare
+from antiphon.pipeline.audit.reduce import findings, latencies, placements
 from antiphon.pipeline.audit.rows import MESSAGE_COLUMNS
+from antiphon.pipeline.audit.second_look import LOOK, Look, Sights, Wishes, look, sights_of
 from antiphon.pipeline.audit.total import Positions, Tangle
 from antiphon.pipeline.explain import early_text, open_log_text
 from antiphon.pipeline.first_pass import Logs, over_tasks, read_logs
@@ -62,7 +62,7 @@ def audit(
     UnknownGuaranteeError for a guarantee that cannot be checked.
     """
     gather((), promise)  # a wrong name is refused before anything is read
-    history = History.open(Path(path).resolve())  # workers may run elsewhere
+    history = HistoryFiles.open(Path(path).resolve())  # workers may run elsewhere
     return _audit(history, plan(history), spark, promise, progress or _say_nothing, None)
 
 
@@ -71,14 +71,14 @@ def audit_increment(
 ) -> tuple[Audit, Reuse]:
     """The same result as that of `audit`, built on what the last such audit kept beside the history."""
     gather((), promise)
-    history = History.open(Path(path).resolve())  # workers may run elsewhere
+    history = HistoryFiles.open(Path(path).resolve())  # workers may run elsewhere
     tasks = plan(history)
     with opened(history, tasks) as increment:
         return _audit(history, tasks, spark, promise, progress or _say_nothing, increment), increment.reuse
 
 
 def _audit(
-    history: History,
+    history: HistoryFiles,
     tasks: list[Task],
     spark: SparkSession,
     promise: Sequence[str] | None,
@@ -107,7 +107,7 @@ def _audit(
     )
 
 
-def _knowledge(runs: Mapping[str, Run]) -> Knowledge:
+def _knowledge(runs: Mapping[str, RunFacts]) -> Knowledge:
     orders = {name: (run.order, run.positions) for name, run in runs.items()}
     knowledge = {
         (piece["task"], name, process): known
@@ -123,7 +123,7 @@ def _knowledge(runs: Mapping[str, Run]) -> Knowledge:
 def _second_pass(
     spark: SparkSession,
     tasks: list[Task],
-    runs: Mapping[str, Run],
+    runs: Mapping[str, RunFacts],
     open_knowledge: Callable[[], Knowledge],
     promises: Promises,
     increment: Increment | None,
@@ -177,10 +177,10 @@ def _looker(spark: SparkSession, tasks: list[Task], logs: Logs, increment: Incre
 
 def _tallies(
     judged: pa.Table,
-    runs: Mapping[str, Run],
+    runs: Mapping[str, RunFacts],
     promises: Promises,
     tangles: Mapping[str, Mapping[str, Tangle]],
-    history: History,
+    history: HistoryFiles,
 ) -> dict[str, Tally]:
     tallies = {guarantee: Tally() for guarantee in CHECKED}
     storytellers = {name: Storyteller(history, name, run.logs, run.order) for name, run in runs.items()}
@@ -196,7 +196,7 @@ def _tallies(
     return tallies
 
 
-def _add_settled(tally: Tally, run: Run, promises: Promises, storyteller: Storyteller) -> None:
+def _add_settled(tally: Tally, run: RunFacts, promises: Promises, storyteller: Storyteller) -> None:
     for key, found in settled.count(run.order, run.logs).items():
         if promises.holds(SETTLED, run.order.run, key[0]):
             tally.violations += found.violations
@@ -208,7 +208,7 @@ def _add_settled(tally: Tally, run: Run, promises: Promises, storyteller: Storyt
 
 def _add_views(
     tallies: Mapping[str, Tally],
-    run: Run,
+    run: RunFacts,
     promises: Promises,
     tangles: Mapping[str, Tangle],
     storyteller: Storyteller,
@@ -222,7 +222,7 @@ def _add_views(
             tally.example = storyteller.tell_view(group, found.witness)
 
 
-def _add_open_logs(tallies: Mapping[str, Tally], run: Run, promises: Promises, told_run: str | None) -> None:
+def _add_open_logs(tallies: Mapping[str, Tally], run: RunFacts, promises: Promises, told_run: str | None) -> None:
     for guarantee, tally in tallies.items():
         if not promises.in_run(guarantee, run.order.run):
             continue
@@ -234,7 +234,7 @@ def _add_open_logs(tallies: Mapping[str, Tally], run: Run, promises: Promises, t
                 tally.open_logs.append(early_text(log.process, log.ending, told_run))
 
 
-def _observations(judged: pa.Table, runs: Mapping[str, Run]) -> list[MemberObservation]:
+def _observations(judged: pa.Table, runs: Mapping[str, RunFacts]) -> list[MemberObservation]:
     by_member = latencies(judged)
     observations = []
     for name, run in runs.items():

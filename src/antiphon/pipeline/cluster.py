@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.increment import code_digest
 from antiphon.pipeline.session import SparkError
 
@@ -30,7 +30,7 @@ KNOWN_FAILURES: Final = {
 """What Spark says where the Python of a worker does not even start, and what it means."""
 
 
-class Answer(NamedTuple):
+class WorkerAnswer(NamedTuple):
     """What one worker says."""
 
     host: str
@@ -50,7 +50,7 @@ def check_workers(spark: SparkSession, history: Path) -> None:
 
 def ask_workers(spark: SparkSession, history: Path) -> None:
     """Raises SparkError if a worker that there is cannot do its part."""
-    file = Path(History.open(history).units[0].file).resolve()
+    file = Path(HistoryFiles.open(history).units[0].file).resolve()
     slots = max(2, spark.sparkContext.defaultParallelism)
     try:
         answers = spark.sparkContext.parallelize(range(slots), slots).map(_question(str(file))).collect()
@@ -60,10 +60,10 @@ def ask_workers(spark: SparkSession, history: Path) -> None:
             if words in said:
                 raise SparkError(meaning) from error
         raise
-    judge_answers((Answer(*answer) for answer in answers), file)
+    judge_answers((WorkerAnswer(*answer) for answer in answers), file)
 
 
-def judge_answers(answers: Iterable[Answer], file: Path) -> None:
+def judge_answers(answers: Iterable[WorkerAnswer], file: Path) -> None:
     """Raises for the first worker that cannot do its part."""
     for answer in answers:
         if answer.problem:

@@ -8,7 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TypeVar
 
-from antiphon.pipeline.explain import Message, Step
+from antiphon.pipeline.explain import MessageName, Step
 
 Node = TypeVar("Node", bound=Hashable)
 
@@ -53,7 +53,7 @@ def find_knots(sequences: Iterable[Iterable[Node]]) -> list[set[Node]]:
     return knots
 
 
-def cycle_through(first: Message, sequences: Mapping[str, Sequence[Message]]) -> list[Step]:
+def cycle_through(first: MessageName, sequences: Mapping[str, Sequence[MessageName]]) -> list[Step]:
     """The shortest cycle through a message that lies on one; `sequences`: who delivered what in which order.
 
     Breadth first: from a message to all that some process delivered after it. What a process delivered after a place
@@ -61,7 +61,7 @@ def cycle_through(first: Message, sequences: Mapping[str, Sequence[Message]]) ->
     """
     places = {process: {message: at for at, message in enumerate(own)} for process, own in sequences.items()}
     reached = {process: len(own) for process, own in sequences.items()}
-    steps: dict[Message, Step] = {}
+    steps: dict[MessageName, Step] = {}
     frontier = deque([first])
     while first not in steps:
         message = frontier.popleft()

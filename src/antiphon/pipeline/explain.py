@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 
-class Message(NamedTuple):
+class MessageName(NamedTuple):
     """The name of a message within a run; `sender` is "name/incarnation"."""
 
     group: str
@@ -15,16 +15,16 @@ class Message(NamedTuple):
 class Link(NamedTuple):
     """One step of a causal chain: the sender of `sent` sent it after it had delivered, or itself sent, `after`."""
 
-    after: Message
-    sent: Message
+    after: MessageName
+    sent: MessageName
 
 
 class Step(NamedTuple):
     """One step of a cycle in the order of deliveries: the process delivered `before` before `after`."""
 
     process: str
-    before: Message
-    after: Message
+    before: MessageName
+    after: MessageName
 
 
 def process_name(process: str) -> str:
@@ -32,12 +32,12 @@ def process_name(process: str) -> str:
     return process.removesuffix("/1")
 
 
-def message_name(message: Message, with_group: bool) -> str:
+def message_name(message: MessageName, with_group: bool) -> str:
     name = f"{process_name(message.sender)}#{message.number}"
     return f"{name} of {message.group}" if with_group else name
 
 
-def creation_text(process: str, message: Message, sent: int) -> str:
+def creation_text(process: str, message: MessageName, sent: int) -> str:
     sender = process_name(message.sender)
     how_many = f"sent only {sent} message{'' if sent == 1 else 's'}" if sent else "sent nothing"
     return (
@@ -45,23 +45,23 @@ def creation_text(process: str, message: Message, sent: int) -> str:
     )
 
 
-def destination_text(process: str, message: Message, destinations: Sequence[str]) -> str:
+def destination_text(process: str, message: MessageName, destinations: Sequence[str]) -> str:
     sender, meant = process_name(message.sender), _list(sorted(destinations))
     return f"{process_name(process)} delivered {message_name(message, False)}, which {sender} sent to {meant} only"
 
 
-def duplication_text(process: str, message: Message) -> str:
+def duplication_text(process: str, message: MessageName) -> str:
     return f"{process_name(process)} delivered {message_name(message, False)} twice"
 
 
-def fifo_text(process: str, message: Message, missing: Message, later: bool) -> str:
+def fifo_text(process: str, message: MessageName, missing: MessageName, later: bool) -> str:
     return (
         f"{_wrong_order(process, message, missing, later, False)}, "
         f"although {process_name(message.sender)} sent #{missing.number} first"
     )
 
 
-def causal_text(process: str, message: Message, missing: Message, later: bool, chain: Sequence[Link]) -> str:
+def causal_text(process: str, message: MessageName, missing: MessageName, later: bool, chain: Sequence[Link]) -> str:
     """`chain` leads from `missing` to `message`; where these are the same, the message is in its own past."""
     with_group = len({part.group for link in chain for part in link}) > 1
     steps = " and ".join(_step(link, with_group) for link in chain)
@@ -80,7 +80,7 @@ def total_text(cycle: Sequence[Step]) -> str:
     return ", ".join([wrong, *(f"{process_name(step.process)} {_before(step)}" for step in others)])
 
 
-def safe_text(process: str, message: Message, other: str, view: int) -> str:
+def safe_text(process: str, message: MessageName, other: str, view: int) -> str:
     """`other` delivered the message in `view`, in which `process` is as well."""
     return (
         f"{process_name(process)} never delivered {message_name(message, False)}, "
@@ -88,7 +88,7 @@ def safe_text(process: str, message: Message, other: str, view: int) -> str:
     )
 
 
-def group_broadcast_text(message: Message, barrier: Message, process: str, other: str) -> str:
+def group_broadcast_text(message: MessageName, barrier: MessageName, process: str, other: str) -> str:
     """`process` delivered the message before the barrier, `other` after it."""
     return (
         f"{process_name(process)} delivered {message_name(message, False)} before the barrier "
@@ -96,7 +96,7 @@ def group_broadcast_text(message: Message, barrier: Message, process: str, other
     )
 
 
-def settled_text(process: str, message: Message) -> str:
+def settled_text(process: str, message: MessageName) -> str:
     return f"{process_name(process)} never delivered {message_name(message, False)}, although the run went quiet"
 
 
@@ -115,7 +115,7 @@ def not_in_view_text(process: str, group: str, view: int, members: Sequence[str]
     return f"{process_name(process)} is not among {_list(members)}, the members of its own view {view} of {group}"
 
 
-def view_sending_text(process: str, message: Message, sent_in: int, delivered_in: int | None) -> str:
+def view_sending_text(process: str, message: MessageName, sent_in: int, delivered_in: int | None) -> str:
     where = "before its first view" if delivered_in is None else f"in view {delivered_in}"
     return (
         f"{process_name(process)} delivered {message_name(message, False)} {where}, "
@@ -123,7 +123,7 @@ def view_sending_text(process: str, message: Message, sent_in: int, delivered_in
     )
 
 
-def view_synchrony_text(process: str, message: Message, other: str, view: int, following: int) -> str:
+def view_synchrony_text(process: str, message: MessageName, other: str, view: int, following: int) -> str:
     """`other` delivered the message in `view`, `process` did not."""
     one, two = sorted((process_name(process), process_name(other)))
     return (
@@ -132,7 +132,7 @@ def view_synchrony_text(process: str, message: Message, other: str, view: int, f
     )
 
 
-def silence_text(process: str, message: Message, view: int) -> str:
+def silence_text(process: str, message: MessageName, view: int) -> str:
     return (
         f"{process_name(process)} delivered {message_name(message, False)} in view {view}, "
         f"which no longer holds {process_name(message.sender)}"
@@ -160,7 +160,7 @@ def _before(step: Step) -> str:
     return f"{message_name(step.before, False)} before {message_name(step.after, False)}"
 
 
-def _wrong_order(process: str, message: Message, missing: Message, later: bool, with_group: bool) -> str:
+def _wrong_order(process: str, message: MessageName, missing: MessageName, later: bool, with_group: bool) -> str:
     before = "before" if later else "but never"
     done, wanted = message_name(message, with_group), message_name(missing, with_group)
     return f"{process_name(process)} delivered {done} {before} {wanted}"

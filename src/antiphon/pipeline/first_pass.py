@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from antiphon.history.errors import DamagedRowGroupError, UnusableHistoryError
-from antiphon.history.reader import Damage, History
+from antiphon.history.reader import Damage, HistoryFiles
 from antiphon.pipeline.audit.logs import ENDLESS, LogFacts, gather_logs
 from antiphon.pipeline.audit.order import never_sent
 from antiphon.pipeline.audit.pieces import Task, read_pieces
@@ -28,10 +28,10 @@ Logs = Mapping[str, Mapping[str, LogFacts]]
 """run → process → log."""
 
 
-class Read(NamedTuple):
+class FirstPass(NamedTuple):
     """What the first pass gives."""
 
-    history: History
+    history: HistoryFiles
     """Without what cannot be read."""
     tasks: list[Task]
     """Likewise."""
@@ -39,13 +39,15 @@ class Read(NamedTuple):
     logs: Logs
 
 
-def read_logs(spark: SparkSession, history: History, tasks: list[Task], increment: Increment | None = None) -> Read:
+def read_logs(
+    spark: SparkSession, history: HistoryFiles, tasks: list[Task], increment: Increment | None = None
+) -> FirstPass:
     """Raises UnusableHistoryError for what is no history, or has no causal order."""
     history, summaries = _first_pass(spark, history, tasks, increment)
     lost = {damage.unit for damage in history.damages}
     tasks = [tuple(unit for unit in task if unit not in lost) for task in tasks]
     logs, summaries = _logs(spark, history, tasks, summaries)
-    return Read(history, tasks, summaries, logs)
+    return FirstPass(history, tasks, summaries, logs)
 
 
 def over_tasks(
@@ -62,8 +64,8 @@ def over_tasks(
 
 
 def _first_pass(
-    spark: SparkSession, history: History, tasks: list[Task], increment: Increment | None
-) -> tuple[History, list[Summary]]:
+    spark: SparkSession, history: HistoryFiles, tasks: list[Task], increment: Increment | None
+) -> tuple[HistoryFiles, list[Summary]]:
     """The summaries of all that can be read, and the history without the row groups that cannot."""
 
     def make(chosen: list[int]) -> pa.Table:
@@ -82,7 +84,7 @@ def _first_pass(
 
 
 def _logs(
-    spark: SparkSession, history: History, tasks: list[Task], summaries: list[Summary]
+    spark: SparkSession, history: HistoryFiles, tasks: list[Task], summaries: list[Summary]
 ) -> tuple[Logs, list[Summary]]:
     """The logs; where something was delivered that was never sent, with summaries that leave it out."""
     unfinished = history.unfinished()

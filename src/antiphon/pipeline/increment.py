@@ -27,14 +27,14 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.audit.fingerprint import Fingerprints, joined
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.look import LOOK, Wish, Wishes
 from antiphon.pipeline.audit.pieces import Task
-from antiphon.pipeline.audit.preparation import Run
+from antiphon.pipeline.audit.preparation import RunFacts
+from antiphon.pipeline.audit.second_look import LOOK, RowQuery, Wishes
 from antiphon.pipeline.audit.summary import SUMMARY, Summary
 from antiphon.pipeline.promises import Promises
 from antiphon.pipeline.shelf import SUFFIX, DamagedShelfError, Shelf, digest_of_file, digest_of_files
@@ -80,7 +80,7 @@ class Reuse:
 class Increment:
     """What is known when an audit begins, and what it adds. Made by `opened`."""
 
-    def __init__(self, history: History, tasks: Sequence[Task], folder: Path) -> None:
+    def __init__(self, history: HistoryFiles, tasks: Sequence[Task], folder: Path) -> None:
         self.reuse = Reuse(row_groups=len(history.units))
         self._folder = folder
         self._tasks = tasks
@@ -97,7 +97,7 @@ class Increment:
         self.reuse.summarised += read
         return table
 
-    def judgements(self, runs: Mapping[str, Run], promises: Promises, make: Make) -> pa.Table:
+    def judgements(self, runs: Mapping[str, RunFacts], promises: Promises, make: Make) -> pa.Table:
         """Rows of JUDGED for all tasks."""
         hangs_on: dict[int, list[str]] = {place: [] for place in range(len(self._tasks))}
         for run in runs.values():
@@ -182,7 +182,7 @@ class Increment:
 
 
 @contextmanager
-def opened(history: History, tasks: Sequence[Task]) -> Iterator[Increment]:
+def opened(history: HistoryFiles, tasks: Sequence[Task]) -> Iterator[Increment]:
     """The state of a history, for one audit; saved if the audit comes to an end."""
     if not history.path.is_dir():
         raise UsageError(f"an incremental audit keeps its state in the history's directory; {history.path} is a file")
@@ -213,7 +213,7 @@ def _by_task(rows: pa.Table, places: Sequence[int]) -> Iterator[tuple[int, pa.Ta
         yield place, rows.slice(first, end - first)
 
 
-def _clipped(wishes: Sequence[Wish], piece: Summary) -> Iterator[Wish]:
+def _clipped(wishes: Sequence[RowQuery], piece: Summary) -> Iterator[RowQuery]:
     """What of the wishes concerns a piece."""
     for wish in wishes:
         first = max(wish.first_index, piece["first_index"])
@@ -222,7 +222,7 @@ def _clipped(wishes: Sequence[Wish], piece: Summary) -> Iterator[Wish]:
             yield wish._replace(first_index=first, end_index=end)
 
 
-def _describe(history: History) -> dict[str, dict[str, Any]]:
+def _describe(history: HistoryFiles) -> dict[str, dict[str, Any]]:
     """Each file of the history: its size, rows and row groups, and the digest of its bytes."""
     files: dict[str, dict[str, Any]] = {}
     for unit in history.units:

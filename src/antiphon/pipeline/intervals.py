@@ -117,7 +117,7 @@ def _chosen(bounds: Ints, chosen: Mask) -> Spans:
     return union((bounds[:-1][chosen], bounds[1:][chosen]))
 
 
-class Coverage:
+class DeliveryCoverage:
     """When the numbers of one sender and group were first delivered, as a step function.
 
     Built from runs [start, end) delivered at rising positions; `wanted` are the numbers that count, `already` those

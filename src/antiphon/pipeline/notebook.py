@@ -23,7 +23,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from antiphon.history.reader import History as HistoryFiles
+from antiphon.history.reader import HistoryFiles as HistoryFiles
 from antiphon.history.segments import log_of
 from antiphon.pipeline import frames
 from antiphon.pipeline.auditor import audit

@@ -3,11 +3,11 @@
 import numpy as np
 
 from antiphon.pipeline.latency import coarse, percentile
-from antiphon.pipeline.reference_world import World, messages_of
+from antiphon.pipeline.reference_world import ReferenceWorld, messages_of
 from antiphon.pipeline.result import MemberObservation
 
 
-def observe(run: str, world: World) -> list[MemberObservation]:
+def observe(run: str, world: ReferenceWorld) -> list[MemberObservation]:
     """One observation for each log and each group that it has rows of."""
     return [
         _observe_member(run, world, process, group)
@@ -16,7 +16,7 @@ def observe(run: str, world: World) -> list[MemberObservation]:
     ]
 
 
-def _observe_member(run: str, world: World, process: str, group: str) -> MemberObservation:
+def _observe_member(run: str, world: ReferenceWorld, process: str, group: str) -> MemberObservation:
     log = world.logs[process]
     rows = [row for row in log.rows if row.group == group]
     deliveries = [row for row in rows if row.kind == "deliver"]

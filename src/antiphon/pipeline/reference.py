@@ -68,11 +68,11 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from antiphon.history.log import MemoryLog
-from antiphon.history.reader import History, rows_of_table
+from antiphon.history.reader import HistoryFiles, rows_of_table
 from antiphon.history.schema import LEVELS, Row
 from antiphon.history.start import parse_start
 from antiphon.pipeline.explain import (
-    Message,
+    MessageName,
     causal_text,
     creation_text,
     destination_text,
@@ -87,7 +87,7 @@ from antiphon.pipeline.promises import CAUSAL, CHECKED, CREATION, DUPLICATION, F
 from antiphon.pipeline.reference_order import OrderJudge
 from antiphon.pipeline.reference_past import AT_LEAST_CAUSAL, Pasts, chain, has_weak_deliveries
 from antiphon.pipeline.reference_views import ViewJudge
-from antiphon.pipeline.reference_world import KnownLog, World, known_log
+from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, known_log
 from antiphon.pipeline.result import Audit, Example
 from antiphon.pipeline.verdicts import Tally, conclude
 
@@ -110,7 +110,7 @@ def audit(source: Source, promise: Sequence[str] | None = None) -> Audit:
     observations = []
     for run, logs in sorted(by_run.items()):
         known = {name: known_log(name, own, unfinished.get((run, name))) for name, own in sorted(logs.items())}
-        world = World(known)
+        world = ReferenceWorld(known)
         _Judge(run, world, promises, tallies, several_runs=len(by_run) > 1).judge()
         observations += observe(run, world)
     return conclude(
@@ -126,7 +126,7 @@ def audit(source: Source, promise: Sequence[str] | None = None) -> Audit:
 def _load(source: Source) -> tuple[list[Row], dict[tuple[str, str], str]]:
     """All rows, and the (run, process) of the logs of which something cannot be read, with what that is."""
     if isinstance(source, Path | str):
-        history = History.open(source).checked()
+        history = HistoryFiles.open(source).checked()
         return history.read_rows(), history.unfinished()
     if isinstance(source, pa.Table):
         return rows_of_table(source), {}
@@ -143,7 +143,7 @@ class _Judge:
     """Holds one run to its promises and adds up what it finds."""
 
     def __init__(
-        self, run: str, world: World, promises: Promises, tallies: dict[str, Tally], *, several_runs: bool
+        self, run: str, world: ReferenceWorld, promises: Promises, tallies: dict[str, Tally], *, several_runs: bool
     ) -> None:
         self._run = run
         self._told_run = run if several_runs else None
@@ -165,9 +165,9 @@ class _Judge:
         """Where to count, or None if the group is not held to the guarantee."""
         return self._tallies[guarantee] if self._promises.holds(guarantee, self._run, group) else None
 
-    def _judge_deliveries(self, log: KnownLog) -> dict[Message, Row]:
+    def _judge_deliveries(self, log: KnownLog) -> dict[MessageName, Row]:
         """Creation, duplication, fifo and causal of one log; gives back the first delivery of each message."""
-        done: dict[Message, Row] = {}
+        done: dict[MessageName, Row] = {}
         done_bits = 0
         for row, message in log.events:
             if row.kind != "deliver":
@@ -183,7 +183,7 @@ class _Judge:
             done.setdefault(message, row)
         return done
 
-    def _judge_creation(self, log: KnownLog, row: Row, message: Message) -> None:
+    def _judge_creation(self, log: KnownLog, row: Row, message: MessageName) -> None:
         if (tally := self._tally(CREATION, message.group)) is None:
             return
         tally.checked += 1
@@ -202,7 +202,7 @@ class _Judge:
         elif message not in self._world.send_row:
             tally.unknown += 1
 
-    def _judge_duplication(self, log: KnownLog, row: Row, message: Message, done: dict[Message, Row]) -> None:
+    def _judge_duplication(self, log: KnownLog, row: Row, message: MessageName, done: dict[MessageName, Row]) -> None:
         if (tally := self._tally(DUPLICATION, message.group)) is None:
             return
         tally.checked += 1
@@ -212,7 +212,9 @@ class _Judge:
                 text = duplication_text(log.process, message)
                 tally.example = self._example(text, message.group, [done[message], row])
 
-    def _judge_fifo(self, log: KnownLog, row: Row, message: Message, done: dict[Message, Row], done_bits: int) -> None:
+    def _judge_fifo(
+        self, log: KnownLog, row: Row, message: MessageName, done: dict[MessageName, Row], done_bits: int
+    ) -> None:
         if (tally := self._tally(FIFO, message.group)) is None:
             return
         tally.checked += 1
@@ -232,7 +234,7 @@ class _Judge:
             seen = sum(1 for m in done if (m.group, m.sender) == key and sent < m.number < message.number)
             tally.unknown += seen < off_record
 
-    def _judge_causal(self, log: KnownLog, row: Row, message: Message, done_bits: int) -> None:
+    def _judge_causal(self, log: KnownLog, row: Row, message: MessageName, done_bits: int) -> None:
         if (tally := self._tally(CAUSAL, message.group)) is None:
             return
         tally.checked += 1
@@ -248,7 +250,7 @@ class _Judge:
         elif (past | world.bit[message]) & ~world.on_record:
             tally.unknown += 1
 
-    def _causal_example(self, log: KnownLog, row: Row, message: Message, missing: int) -> Example:
+    def _causal_example(self, log: KnownLog, row: Row, message: MessageName, missing: int) -> Example:
         world = self._world
         links = chain(world, message, missing)
         wanted = links[0].after
@@ -261,7 +263,7 @@ class _Judge:
             rows.append(world.send_row.get(link.sent))
         return self._example(text, message.group, [*rows, row, later if wanted != message else None])
 
-    def _judge_settled(self, delivered: dict[str, dict[Message, Row]]) -> None:
+    def _judge_settled(self, delivered: dict[str, dict[MessageName, Row]]) -> None:
         world = self._world
         had_by_survivor = {
             message
@@ -316,6 +318,6 @@ def _open_text(log: KnownLog, run: str | None) -> str:
     return open_log_text(log.process, len(log.rows), run, log.behind, log.cause)
 
 
-def _delivery(log: KnownLog, message: Message) -> Row | None:
+def _delivery(log: KnownLog, message: MessageName) -> Row | None:
     """The row by which the process first delivered it."""
     return next((row for row, other in log.events if other == message and row.kind == "deliver"), None)

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from antiphon.history.schema import BARRIER, Row
 from antiphon.pipeline.cycle import cycle_through, find_knots
-from antiphon.pipeline.explain import Message, group_broadcast_text, safe_text, total_text
+from antiphon.pipeline.explain import MessageName, group_broadcast_text, safe_text, total_text
 from antiphon.pipeline.promises import GROUP_BROADCAST, SAFE, TOTAL
 from antiphon.pipeline.reference_views import FindTally, MakeExample
-from antiphon.pipeline.reference_world import World, messages_of
+from antiphon.pipeline.reference_world import ReferenceWorld, messages_of
 
-Firsts = dict[Message, Row]
+Firsts = dict[MessageName, Row]
 """Messages in the order in which a process first delivered them, each with its row."""
 
 
@@ -22,22 +22,24 @@ class _Delivery(NamedTuple):
     """One single message that a process delivered in a view."""
 
     process: str
-    message: Message
+    message: MessageName
     row: Row
     view: int
 
 
-class _Marked(NamedTuple):
+class _BarrierSets(NamedTuple):
     """A barrier at one process: what it had delivered of the group before it, and what it delivered after it."""
 
-    before: set[Message]
-    after: set[Message]
+    before: set[MessageName]
+    after: set[MessageName]
 
 
 class OrderJudge:
     """Holds one run to what it promised about order among all members. `tally` says where to count, if at all."""
 
-    def __init__(self, world: World, delivered: Mapping[str, Firsts], tally: FindTally, example: MakeExample) -> None:
+    def __init__(
+        self, world: ReferenceWorld, delivered: Mapping[str, Firsts], tally: FindTally, example: MakeExample
+    ) -> None:
         self._world = world
         self._delivered = delivered
         self._tally = tally
@@ -68,7 +70,7 @@ class OrderJudge:
         if (tally := self._tally(TOTAL, group)) is None:
             return
         sequences: dict[str, Firsts] = defaultdict(dict)
-        doubtful: set[tuple[str, Message]] = set()
+        doubtful: set[tuple[str, MessageName]] = set()
         for process, message, row, _ in deliveries:
             log = self._world.logs[process]
             if row.level == "safe" or log.completes(group, row.index):
@@ -91,7 +93,7 @@ class OrderJudge:
     def _judge_safe(self, group: str, deliveries: list[_Delivery]) -> None:
         if (tally := self._tally(SAFE, group)) is None:
             return
-        wanted: dict[str, dict[Message, _Delivery]] = defaultdict(dict)
+        wanted: dict[str, dict[MessageName, _Delivery]] = defaultdict(dict)
         for each in deliveries:
             for member in self._world.members[group, each.view]:
                 if self._world.is_meant_for(each.message, member):
@@ -114,7 +116,7 @@ class OrderJudge:
     def _judge_broadcast(self, group: str) -> None:
         if (tally := self._tally(GROUP_BROADCAST, group)) is None:
             return
-        barriers: dict[Message, dict[str, _Marked]] = defaultdict(dict)
+        barriers: dict[MessageName, dict[str, _BarrierSets]] = defaultdict(dict)
         for process in self._world.logs:
             for barrier, marked in self._marked(process, group).items():
                 barriers[barrier][process] = marked
@@ -131,10 +133,10 @@ class OrderJudge:
                 text = group_broadcast_text(message, barrier, one, other)
                 tally.example = self._example(text, group, [*rows[:2], *rows[:1:-1]])
 
-    def _marked(self, process: str, group: str) -> dict[Message, _Marked]:
+    def _marked(self, process: str, group: str) -> dict[MessageName, _BarrierSets]:
         """Each barrier that a process delivered, by its first row that says so."""
-        places: dict[Message, int] = {}
-        barriers: dict[Message, int] = {}
+        places: dict[MessageName, int] = {}
+        barriers: dict[MessageName, int] = {}
         for place, (row, message) in enumerate(self._world.logs[process].events):
             if row.kind == "deliver" and message.group == group and message in self._world.bit:
                 places.setdefault(message, place)
@@ -143,5 +145,5 @@ class OrderJudge:
         result = {}
         for barrier, at in barriers.items():
             before = {message for message, place in places.items() if place < at} - {barrier}
-            result[barrier] = _Marked(before, places.keys() - before - {barrier})
+            result[barrier] = _BarrierSets(before, places.keys() - before - {barrier})
         return result

@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from antiphon.history.schema import LEVELS
-from antiphon.pipeline.explain import Link, Message
-from antiphon.pipeline.reference_world import KnownLog, World
+from antiphon.pipeline.explain import Link, MessageName
+from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld
 
 AT_LEAST_CAUSAL = frozenset(LEVELS[LEVELS.index("causal") :])
 
 
 @dataclass
-class _Walk:
+class _LogWalk:
     """How far one log has been walked, and what its process knew there."""
 
     log: KnownLog
@@ -28,13 +28,13 @@ class _Walk:
 class Pasts:
     """The past, or the strong past, of every message of a run."""
 
-    def __init__(self, world: World, *, strong: bool = False) -> None:
+    def __init__(self, world: ReferenceWorld, *, strong: bool = False) -> None:
         self._world = world
         self._strong = strong
-        self._past: dict[Message, int] = {}
+        self._past: dict[MessageName, int] = {}
         self._find()
 
-    def of(self, message: Message) -> int:
+    def of(self, message: MessageName) -> int:
         return self._past[message]
 
     def _find(self) -> None:
@@ -43,8 +43,8 @@ class Pasts:
         A cycle makes some wait for ever; then everything is swept over again and again until nothing changes.
         """
         logs = self._world.logs.values()
-        runnable = deque(_Walk(log) for log in logs)
-        waiting: dict[Message, list[_Walk]] = defaultdict(list)
+        runnable = deque(_LogWalk(log) for log in logs)
+        waiting: dict[MessageName, list[_LogWalk]] = defaultdict(list)
         while runnable:
             walk = runnable.popleft()
             for message in self._advance(walk, waiting):
@@ -52,12 +52,12 @@ class Pasts:
         while waiting:
             before = dict(self._past)
             for log in logs:
-                for _ in self._advance(_Walk(log), None):
+                for _ in self._advance(_LogWalk(log), None):
                     pass
             if self._past == before:
                 break
 
-    def _advance(self, walk: _Walk, waiting: dict[Message, list[_Walk]] | None) -> Iterator[Message]:
+    def _advance(self, walk: _LogWalk, waiting: dict[MessageName, list[_LogWalk]] | None) -> Iterator[MessageName]:
         """Walk on and tell which messages were sent; without `waiting`, what is not yet sent counts as without past."""
         events = walk.log.events
         while walk.place < len(events):
@@ -83,16 +83,16 @@ class Pasts:
                     yield message
 
 
-def has_weak_deliveries(world: World) -> bool:
+def has_weak_deliveries(world: ReferenceWorld) -> bool:
     """Whether anything was delivered below causal."""
     return any(
         row.kind == "deliver" and row.level not in AT_LEAST_CAUSAL for log in world.logs.values() for row in log.rows
     )
 
 
-def chain(world: World, message: Message, wanted: int) -> list[Link]:
+def chain(world: ReferenceWorld, message: MessageName, wanted: int) -> list[Link]:
     """The shortest chain of steps that leads from one of the `wanted` messages to `message`, first step first."""
-    step: dict[Message, Message] = {}
+    step: dict[MessageName, MessageName] = {}
     frontier = deque([message])
     while frontier:
         sent = frontier.popleft()
@@ -106,7 +106,7 @@ def chain(world: World, message: Message, wanted: int) -> list[Link]:
     raise AssertionError("what lies in the past is reached by a chain")
 
 
-def _known_at_send(world: World, sent: Message) -> Iterator[Message]:
+def _known_at_send(world: ReferenceWorld, sent: MessageName) -> Iterator[MessageName]:
     """What its sender had sent or delivered when it sent `sent`."""
     place = world.sent_at.get(sent)
     for _, earlier in world.logs[sent.sender].events[:place]:
@@ -115,7 +115,7 @@ def _known_at_send(world: World, sent: Message) -> Iterator[Message]:
         yield from (other for other in world.off_record[sent.group, sent.sender] if other.number < sent.number)
 
 
-def _links(step: dict[Message, Message], first: Message, last: Message) -> list[Link]:
+def _links(step: dict[MessageName, MessageName], first: MessageName, last: MessageName) -> list[Link]:
     links = [Link(first, step[first])]
     while links[-1].sent != last:
         links.append(Link(links[-1].sent, step[links[-1].sent]))

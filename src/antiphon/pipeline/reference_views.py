@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from antiphon.history.schema import LEAVES, LEFT, Row
 from antiphon.pipeline.explain import (
-    Message,
+    MessageName,
     broken_chain_text,
     fork_text,
     members_differ_text,
@@ -18,7 +18,7 @@ from antiphon.pipeline.explain import (
     view_synchrony_text,
 )
 from antiphon.pipeline.promises import PRIMARY, SILENCE, VIEW_AGREEMENT, VIEW_SENDING, VIEW_SYNCHRONY
-from antiphon.pipeline.reference_world import KnownLog, World, messages_of
+from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, messages_of
 from antiphon.pipeline.result import Example
 from antiphon.pipeline.verdicts import Tally
 
@@ -30,7 +30,7 @@ MakeExample = Callable[[str, str, Sequence[Row | None]], Example]
 class _Step:
     """Who went from one view to the same next one, and what they delivered in the first, each with its row."""
 
-    delivered: dict[str, dict[Message, Row]] = field(default_factory=lambda: defaultdict(dict))
+    delivered: dict[str, dict[MessageName, Row]] = field(default_factory=lambda: defaultdict(dict))
     arrival: dict[str, Row] = field(default_factory=dict)
     """The first view row of the next view."""
 
@@ -38,7 +38,7 @@ class _Step:
 class ViewJudge:
     """Holds one run to what it promised about views. `tally` says where to count, if at all."""
 
-    def __init__(self, world: World, tally: FindTally, example: MakeExample) -> None:
+    def __init__(self, world: ReferenceWorld, tally: FindTally, example: MakeExample) -> None:
         self._world = world
         self._tally = tally
         self._example = example
@@ -59,7 +59,7 @@ class ViewJudge:
     def _walk(self, log: KnownLog) -> None:
         current: dict[str, Row] = {}
         former: dict[str, set[str]] = defaultdict(set)
-        here: dict[str, dict[Message, Row]] = defaultdict(dict)
+        here: dict[str, dict[MessageName, Row]] = defaultdict(dict)
         for row in log.rows:
             group = row.group or ""
             if row.kind == "view":
@@ -102,7 +102,7 @@ class ViewJudge:
         tally.violations += 1
         tally.example = tally.example or self._example(text, group, rows)
 
-    def _judge_sending(self, log: KnownLog, row: Row, message: Message, current: Row | None) -> None:
+    def _judge_sending(self, log: KnownLog, row: Row, message: MessageName, current: Row | None) -> None:
         if (tally := self._tally(VIEW_SENDING, message.group)) is None:
             return
         send = self._world.send_row.get(message)
@@ -121,7 +121,9 @@ class ViewJudge:
             text = view_sending_text(log.process, message, _id(send), delivered_in)
             tally.example = self._example(text, message.group, [send, row])
 
-    def _judge_silence(self, log: KnownLog, row: Row, message: Message, current: Row | None, former: set[str]) -> None:
+    def _judge_silence(
+        self, log: KnownLog, row: Row, message: MessageName, current: Row | None, former: set[str]
+    ) -> None:
         if (tally := self._tally(SILENCE, message.group)) is None:
             return
         tally.checked += 1

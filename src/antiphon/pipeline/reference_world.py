@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import LEFT, QUIET, Row
-from antiphon.pipeline.explain import Message
+from antiphon.pipeline.explain import MessageName
 
 CRASHED = "crashed"
 GONE = (CRASHED, LEFT)
@@ -30,7 +30,7 @@ class KnownLog:
     """The last view row of each group."""
     left: dict[str, int] = field(default_factory=dict)
     """The groups that the process left for good while it lived on, and the index of the note that says so."""
-    events: list[tuple[Row, Message]] = field(default_factory=list)
+    events: list[tuple[Row, MessageName]] = field(default_factory=list)
     """Every single message sent or delivered, in order."""
     behind: int = 0
     """How many rows lie behind the first gap."""
@@ -91,23 +91,23 @@ def known_log(process: str, rows: Iterable[Row], cause: str | None) -> KnownLog:
     return log
 
 
-class World:
+class ReferenceWorld:
     """Built once per run; everything else is looked up here."""
 
     def __init__(self, logs: dict[str, KnownLog]) -> None:
         self.logs = logs
         self.sent: dict[tuple[str, str], int] = defaultdict(int)
         """(group, sender) → how many of its messages are on record."""
-        self.bit: dict[Message, int] = {}
+        self.bit: dict[MessageName, int] = {}
         """Every message on record, and those off record that somebody delivered. What was never sent is not here."""
         self.on_record = 0
-        self.send_row: dict[Message, Row] = {}
+        self.send_row: dict[MessageName, Row] = {}
         self.owed: dict[str, int] = defaultdict(int)
         self.members: dict[tuple[str, int], set[str]] = defaultdict(set)
         """(group, view id) → everybody whom a view row with this id names."""
-        self.sent_at: dict[Message, int] = {}
+        self.sent_at: dict[MessageName, int] = {}
         """The place of its send among the events of its sender's log."""
-        self.off_record: dict[tuple[str, str], list[Message]] = defaultdict(list)
+        self.off_record: dict[tuple[str, str], list[MessageName]] = defaultdict(list)
         self._base: dict[tuple[str, str], int] = {}
         self._in_group: dict[str, int] = defaultdict(int)
         self._read_sends()
@@ -116,12 +116,12 @@ class World:
         self._settle_owed()
         self.lost = self._find_lost()
 
-    def message(self, bit: int) -> Message:
+    def message(self, bit: int) -> MessageName:
         """The message of the lowest bit of a set."""
         lowest = bit & -bit
         return next(message for message, value in self.bit.items() if value == lowest)
 
-    def before(self, message: Message) -> int:
+    def before(self, message: MessageName) -> int:
         """What its sender sent to the group before it, as far as it is on record."""
         key = (message.group, message.sender)
         count = min(message.number - 1, self.sent[key])
@@ -141,7 +141,7 @@ class World:
             self._base[key] = len(self.bit)
             self._in_group[key[0]] |= ((1 << count) - 1) << len(self.bit)
             for number in range(1, count + 1):
-                self.bit[Message(*key, number)] = 1 << len(self.bit)
+                self.bit[MessageName(*key, number)] = 1 << len(self.bit)
         self.on_record = (1 << len(self.bit)) - 1
 
     def _name_missing_logs(self) -> None:
@@ -187,7 +187,7 @@ class World:
         log = self.logs[process]
         return group in log.last_view or log.ending == MISSING
 
-    def is_meant_for(self, message: Message, process: str) -> bool:
+    def is_meant_for(self, message: MessageName, process: str) -> bool:
         """Whether its send row, if there is one, does not name destinations that leave the process out."""
         send = self.send_row.get(message)
         return send is None or send.destinations is None or process in send.destinations
@@ -221,16 +221,16 @@ class World:
         return lost
 
 
-def messages_of(row: Row) -> Sequence[Message]:
+def messages_of(row: Row) -> Sequence[MessageName]:
     """The single messages that a send or deliver row stands for."""
     assert row.group is not None
     assert row.number is not None
     assert row.count is not None
     sender = f"{row.sender}/{row.sender_incarnation}"
-    return [Message(row.group, sender, number) for number in range(row.number, row.number + row.count)]
+    return [MessageName(row.group, sender, number) for number in range(row.number, row.number + row.count)]
 
 
-def numbering_problem(message: Message, sent: int) -> str:
+def numbering_problem(message: MessageName, sent: int) -> str:
     return (
         f"the log of {message.sender} sends message {message.number} to {message.group} where {sent + 1} should come; "
         "a sender numbers its messages to a group 1, 2, 3…"

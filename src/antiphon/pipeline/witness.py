@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.audit.chain import DirectPast, chain
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import NO_ROW, Order
 from antiphon.pipeline.audit.rows import Key
-from antiphon.pipeline.audit.stays import Event, Stay, ViewWitness, stays_of
+from antiphon.pipeline.audit.view_intervals import Event, ViewInterval, ViewWitness, view_intervals_of
 from antiphon.pipeline.explain import (
-    Message,
+    MessageName,
     causal_text,
     creation_text,
     destination_text,
@@ -30,7 +30,7 @@ from antiphon.pipeline.result import Example
 class Storyteller:
     """Tells the examples of one run; reads from the history only the few rows that they name."""
 
-    def __init__(self, history: History, run: str, logs: Mapping[str, LogFacts], order: Order) -> None:
+    def __init__(self, history: HistoryFiles, run: str, logs: Mapping[str, LogFacts], order: Order) -> None:
         self._history = history
         self._run = run
         self._logs = logs
@@ -39,7 +39,7 @@ class Storyteller:
 
     def tell(self, guarantee: str, witness: Mapping[str, Any]) -> Example:
         """Of a violating delivery, as the second pass found it."""
-        message = Message(witness["group"], witness["sender"], witness["number"])
+        message = MessageName(witness["group"], witness["sender"], witness["number"])
         process, delivery = witness["process"], (witness["process"], witness["index"])
         places = self._order.places
         lacking = [(places[entry["group"], entry["sender"]], entry["number"]) for entry in witness["lacking"]]
@@ -54,7 +54,7 @@ class Storyteller:
         return tellers[guarantee]()
 
     def tell_settled(self, key: Key, process: str, number: int) -> Example:
-        message = Message(*key, number)
+        message = MessageName(*key, number)
         end = (process, self._logs[process].rows - 1)
         return self._example(settled_text(process, message), message.group, [self._send(message), end])
 
@@ -63,7 +63,7 @@ class Storyteller:
         first = [self._delivery(*delivery) for delivery in witness.deliveries]
         return self._example(witness.text, group, [*first, *witness.events])
 
-    def _creation(self, process: str, message: Message, delivery: Event) -> Example:
+    def _creation(self, process: str, message: MessageName, delivery: Event) -> Example:
         place = self._order.places[message.group, message.sender]
         sent = int(self._order.sent[place])
         if message.number > sent:
@@ -72,17 +72,17 @@ class Storyteller:
         text = destination_text(process, message, sorted(self._order.destinations[self._order.narrow[run]]))
         return self._example(text, message.group, [self._send(message), delivery])
 
-    def _duplication(self, process: str, message: Message, delivery: Event) -> Example:
+    def _duplication(self, process: str, message: MessageName, delivery: Event) -> Example:
         events = [self._delivery(process, message), delivery]
         return self._example(duplication_text(process, message), message.group, events)
 
-    def _fifo(self, process: str, message: Message, delivery: Event, lacking: list[tuple[int, int]]) -> Example:
-        wanted = Message(message.group, message.sender, lacking[0][1])
+    def _fifo(self, process: str, message: MessageName, delivery: Event, lacking: list[tuple[int, int]]) -> Example:
+        wanted = MessageName(message.group, message.sender, lacking[0][1])
         later = self._delivery(process, wanted)
         text = fifo_text(process, message, wanted, later is not None)
         return self._example(text, message.group, [self._send(wanted), delivery, later])
 
-    def _causal(self, process: str, message: Message, delivery: Event, lacking: list[tuple[int, int]]) -> Example:
+    def _causal(self, process: str, message: MessageName, delivery: Event, lacking: list[tuple[int, int]]) -> Example:
         last = (self._order.places[message.group, message.sender], message.number)
         links = chain(self._order, self._direct, last, lacking, self._knew)
         wanted = links[0].after
@@ -95,7 +95,7 @@ class Storyteller:
         text = causal_text(process, message, wanted, later is not None, links)
         return self._example(text, message.group, [*events, delivery, later])
 
-    def _view_sending(self, process: str, message: Message, delivery: Event, named: int) -> Example:
+    def _view_sending(self, process: str, message: MessageName, delivery: Event, named: int) -> Example:
         place = self._order.places[message.group, message.sender]
         sent_in = int(self._order.view[self._order.run_of(place, np.array([message.number]))[0]])
         stay = self._stay(message.group, delivery)
@@ -103,19 +103,19 @@ class Storyteller:
         text = view_sending_text(process, message, sent_in, seen if seen != sent_in else named)
         return self._example(text, message.group, [self._send(message), delivery])
 
-    def _silence(self, process: str, message: Message, delivery: Event) -> Example:
+    def _silence(self, process: str, message: MessageName, delivery: Event) -> Example:
         stay = self._stay(message.group, delivery)
         assert stay is not None
         return self._example(
             silence_text(process, message, stay.view), message.group, [(process, stay.index), delivery]
         )
 
-    def _stay(self, group: str, at: Event) -> Stay | None:
+    def _stay(self, group: str, at: Event) -> ViewInterval | None:
         """The view that the process of a row was in."""
-        stays = stays_of(self._logs[at[0]]).get(group, [])
+        stays = view_intervals_of(self._logs[at[0]]).get(group, [])
         return next((stay for stay in reversed(stays) if stay.index < at[1]), None)
 
-    def _knew(self, earlier: Message, sent: Message) -> bool:
+    def _knew(self, earlier: MessageName, sent: MessageName) -> bool:
         """Whether the sender of `sent` had sent or delivered `earlier` itself by then."""
         send, index = self._send(sent), None
         if earlier.sender == sent.sender:
@@ -126,12 +126,12 @@ class Storyteller:
             index = delivery[1] if delivery else None
         return index is not None and (send is None or index < send[1])
 
-    def _send(self, message: Message) -> Event | None:
+    def _send(self, message: MessageName) -> Event | None:
         place = self._order.places[message.group, message.sender]
         index = int(self._order.index[self._order.run_of(place, np.array([message.number]))[0]])
         return None if index == NO_ROW else (message.sender, index)
 
-    def _delivery(self, process: str, message: Message) -> Event | None:
+    def _delivery(self, process: str, message: MessageName) -> Event | None:
         """The row by which a process first delivered a message, if it is on record."""
         log = self._logs[process]
         delivered = log.delivered.get((message.group, message.sender), EMPTY)

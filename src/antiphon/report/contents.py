@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import pyarrow.dataset as ds
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import SCHEMA
 from antiphon.pipeline.result import BROKEN, Audit
 from antiphon.report.latencies import latency_data, measure
@@ -40,7 +40,7 @@ class Contents:
 
 def contents_of(audit: Audit, path: Path) -> Contents:
     """Read what the page shows of the history at `path`."""
-    history = History.open(path)
+    history = HistoryFiles.open(path)
     examples = _examples(audit, history)
     run = _run_to_show(audit, examples)
     if run is None:
@@ -60,7 +60,7 @@ def contents_of(audit: Audit, path: Path) -> Contents:
     return Contents(run=run, data=data, examples=examples)
 
 
-def _examples(audit: Audit, history: History) -> dict[str, Window]:
+def _examples(audit: Audit, history: HistoryFiles) -> dict[str, Window]:
     files = sorted({unit.file for unit in history.units})
     dataset = ds.dataset(files, schema=SCHEMA, format="parquet")
     result: dict[str, Window] = {}

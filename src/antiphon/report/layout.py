@@ -31,7 +31,7 @@ SHORT: Final = 4
 
 
 @dataclass(kw_only=True, eq=False)
-class Mark:
+class LayoutMark:
     """One row, or a delivery that is missing, on its lane; `x` and `y` are its middle."""
 
     row: LogRow
@@ -56,8 +56,8 @@ class Mark:
 class Arrow:
     """Messages `first` to `last` on their way from one mark to another."""
 
-    source: Mark
-    target: Mark
+    source: LayoutMark
+    target: LayoutMark
     first: int
     last: int
 
@@ -67,7 +67,7 @@ class Layout:
     """A diagram with all places fixed."""
 
     lanes: list[str]
-    marks: list[Mark]
+    marks: list[LayoutMark]
     arrows: list[Arrow]
     left: float
     width: float
@@ -101,7 +101,7 @@ def lay_out(window: Window, axis: str, left: float) -> Layout:
     )  # fmt: skip
 
 
-def _marks(log: list[LogRow], lane: int, window: Window) -> Iterator[Mark]:
+def _marks(log: list[LogRow], lane: int, window: Window) -> Iterator[LayoutMark]:
     """The marks of one lane, in the log's order."""
     named = all(len(process_name(row.process)) <= SHORT for row in window.rows)
     for row in log:
@@ -120,16 +120,16 @@ def _lacking_row(lack: Missing, before: LogRow) -> LogRow:
     )  # fmt: skip
 
 
-def _mark(row: LogRow, lane: int, named: bool, *, missing: Missing | None = None, hidden: int = 0) -> Mark:
+def _mark(row: LogRow, lane: int, named: bool, *, missing: Missing | None = None, hidden: int = 0) -> LayoutMark:
     if row.sender is None:
         text = f"view {row.view}" if row.kind == "view" else row.kind
     else:
         text = message_name(row.sender, row.number, row.last) if named else numbers(row.number, row.last)
     width = max(24.0, len(text) * CHARACTER + 14)
-    return Mark(row=row, lane=lane, text=text, missing=missing, hidden=hidden, width=width)
+    return LayoutMark(row=row, lane=lane, text=text, missing=missing, hidden=hidden, width=width)
 
 
-def _arrows(marks: list[Mark]) -> list[Arrow]:
+def _arrows(marks: list[LayoutMark]) -> list[Arrow]:
     """From each send to each delivery of any of its messages, and to where one is missing."""
     sends = [mark for mark in marks if mark.row.kind == "send"]
     arrows: list[Arrow] = []
@@ -144,14 +144,14 @@ def _arrows(marks: list[Mark]) -> list[Arrow]:
     return arrows
 
 
-def _place_in_order(sequences: list[list[Mark]], arrows: list[Arrow], left: float) -> float:
+def _place_in_order(sequences: list[list[LayoutMark]], arrows: list[Arrow], left: float) -> float:
     """Give every mark its place along the order axis; returns where the last one ends."""
-    causes: dict[Mark, list[Mark]] = {}
+    causes: dict[LayoutMark, list[LayoutMark]] = {}
     for arrow in arrows:
         causes.setdefault(arrow.target, []).append(arrow.source)
     ends = [left] * len(sequences)
     front = left
-    placed: set[Mark] = set()
+    placed: set[LayoutMark] = set()
     for mark in _merged(sequences, causes):
         after = [cause.x + ARROW_WIDTH for cause in causes.get(mark, ()) if cause in placed]
         mark.x = max(ends[mark.lane] + mark.room - mark.width / 2, front - LAG, *after)
@@ -161,9 +161,9 @@ def _place_in_order(sequences: list[list[Mark]], arrows: list[Arrow], left: floa
     return max(ends)
 
 
-def _merged(sequences: list[list[Mark]], causes: dict[Mark, list[Mark]]) -> Iterator[Mark]:
+def _merged(sequences: list[list[LayoutMark]], causes: dict[LayoutMark, list[LayoutMark]]) -> Iterator[LayoutMark]:
     """The marks of all lanes in one order: by time, but causes first."""
-    placed: set[Mark] = set()
+    placed: set[LayoutMark] = set()
     heads = [0] * len(sequences)
     while True:
         waiting = [sequence[head] for sequence, head in zip(sequences, heads, strict=True) if head < len(sequence)]

@@ -13,7 +13,7 @@ from typing import Final
 
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.explain import process_name
-from antiphon.pipeline.graph.critical import Delivery, Wait
+from antiphon.pipeline.graph.critical import DeliveryPath, Wait
 from antiphon.pipeline.graph.lineage import Lineage
 from antiphon.pipeline.graph.names import full_name
 from antiphon.pipeline.graph.rows import RowReader, process_of
@@ -40,7 +40,7 @@ tr.origin td { font-weight: 650; }
 """
 
 
-def write_lineage_page(lineage: Lineage, path: list[Delivery], reader: RowReader, file: Path) -> None:
+def write_lineage_page(lineage: Lineage, path: list[DeliveryPath], reader: RowReader, file: Path) -> None:
     """Write the page to `file`; the rows that it draws are read here."""
     try:
         file.write_text(lineage_page(lineage, path, lineage_window(lineage, reader)), encoding="utf-8")
@@ -49,7 +49,7 @@ def write_lineage_page(lineage: Lineage, path: list[Delivery], reader: RowReader
         raise UsageError(f"the picture {file} cannot be written ({problem}); name another file") from error
 
 
-def lineage_page(lineage: Lineage, path: list[Delivery], window: Window) -> str:
+def lineage_page(lineage: Lineage, path: list[DeliveryPath], window: Window) -> str:
     """The page as text."""
     style = resources.files("antiphon.report").joinpath("report.css").read_text(encoding="utf-8") + STYLE
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
@@ -161,7 +161,7 @@ def _row(step: str, *cells: str) -> ET.Element:
     return tag("tr", None, tag("td", {"class": "number"}, step), *(tag("td", None, cell) for cell in cells))
 
 
-def _critical_path(path: list[Delivery]) -> ET.Element | None:
+def _critical_path(path: list[DeliveryPath]) -> ET.Element | None:
     """What the delivery waited for, and what that waited for in turn."""
     if not path:
         return None
@@ -184,7 +184,7 @@ def _critical_path(path: list[Delivery]) -> ET.Element | None:
     return section
 
 
-def _bar(delivery: Delivery) -> ET.Element:
+def _bar(delivery: DeliveryPath) -> ET.Element:
     """The waits side by side, each as long as it took."""
     total_ns = max(1, sum(wait.at_most_ns for wait in delivery.waits))
     box: dict[str, Attribute] = {"class": "waits", "viewBox": "0 0 1000 20", "preserveAspectRatio": "none"}
@@ -197,7 +197,7 @@ def _bar(delivery: Delivery) -> ET.Element:
     return bar
 
 
-def _wait(delivery: Delivery, wait: Wait) -> ET.Element:
+def _wait(delivery: DeliveryPath, wait: Wait) -> ET.Element:
     bound = "" if wait.at_least_ns == wait.at_most_ns else "at most "
     cost = f" {bound}{duration(wait.at_most_ns)}, {wait_text(delivery, wait)}"
     return tag("li", None, tag("span", {"class": f"sign wait wait-{wait.kind}"}, wait.kind), cost)

@@ -5,14 +5,14 @@ from rich.table import Table
 from rich.text import Text
 
 from antiphon.pipeline.explain import process_name
-from antiphon.pipeline.graph.critical import HANDOVER, HOLD_BACK, LINK, ORDER, STABILITY, Delivery, Wait
+from antiphon.pipeline.graph.critical import HANDOVER, HOLD_BACK, LINK, ORDER, STABILITY, DeliveryPath, Wait
 from antiphon.pipeline.graph.lineage import Lineage, Relative
 from antiphon.pipeline.graph.names import full_name
 from antiphon.pipeline.graph.rows import process_of
 from antiphon.report.words import duration, printable
 
 
-def lineage_table(lineage: Lineage, path: list[Delivery]) -> RenderableType:
+def lineage_table(lineage: Lineage, path: list[DeliveryPath]) -> RenderableType:
     """What to print. All text is literal: a name that looks like markup stays what it is."""
     parts: list[RenderableType] = [*_headlines(lineage), Text(), _relatives(lineage), *_left_out(lineage)]
     for place, delivery in enumerate(path):
@@ -41,7 +41,7 @@ def past_text(lineage: Lineage) -> str:
     return f"Wave {lineage.wave:,}; {_messages(lineage.past)} in its past, {lineage.future:,} in its future.{unsure}"
 
 
-def wait_text(delivery: Delivery, wait: Wait) -> str:
+def wait_text(delivery: DeliveryPath, wait: Wait) -> str:
     """What was waited for, in words."""
     process = process_name(delivery.process)
     named = full_name(wait.message) if wait.message is not None else ""
@@ -111,7 +111,7 @@ def _left_out(lineage: Lineage) -> list[RenderableType]:
     return [Text(f"{' and '.join(more)} (--depth and --limit show more).", style="dim")] if more else []
 
 
-def _delivery_headline(delivery: Delivery, place: int) -> Text:
+def _delivery_headline(delivery: DeliveryPath, place: int) -> Text:
     why = "" if place == 0 else "because "
     took = duration(max(0, delivery.delivered_ns - delivery.sent_ns))
     name, process = full_name(delivery.message), process_name(delivery.process)
@@ -119,7 +119,7 @@ def _delivery_headline(delivery: Delivery, place: int) -> Text:
     return Text(printable(line[:1].upper() + line[1:] if place else line), style="bold" if place == 0 else "")
 
 
-def _waits(delivery: Delivery) -> RenderableType:
+def _waits(delivery: DeliveryPath) -> RenderableType:
     table = _table("wait", "cost", "for")
     for wait in delivery.waits:
         if wait.at_most_ns == 0 and wait.kind != LINK:

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Final
 
 from antiphon.history.schema import Row
-from antiphon.pipeline.explain import Message
+from antiphon.pipeline.explain import MessageName
 from antiphon.pipeline.graph.lineage import Lineage
 from antiphon.pipeline.graph.names import full_name
 from antiphon.pipeline.graph.rows import RowReader, process_of
@@ -38,7 +38,7 @@ def lineage_window(lineage: Lineage, reader: RowReader) -> Window:
     )
 
 
-def _drawn_messages(lineage: Lineage) -> list[Message]:
+def _drawn_messages(lineage: Lineage) -> list[MessageName]:
     """In causal order: what comes before a message has a smaller past."""
     nearest = sorted(lineage.relatives, key=lambda relative: abs(relative.step))
     pasts = {relative.message: relative.past for relative in nearest if relative.sent_ns is not None}
@@ -46,7 +46,7 @@ def _drawn_messages(lineage: Lineage) -> list[Message]:
     return sorted(kept, key=lambda message: (kept[message], message))
 
 
-def _drawn_processes(messages: list[Message], rows: list[Row]) -> frozenset[str]:
+def _drawn_processes(messages: list[MessageName], rows: list[Row]) -> frozenset[str]:
     """The senders, nearest names first, then those who only listened."""
     senders = {message.sender for message in messages}
     processes = sorted({process_of(row) for row in rows} | senders, key=reading_order)
@@ -54,7 +54,7 @@ def _drawn_processes(messages: list[Message], rows: list[Row]) -> frozenset[str]
     return frozenset(processes[:PROCESSES_MAX])
 
 
-def _log_row(row: Row, messages: list[Message]) -> LogRow:
+def _log_row(row: Row, messages: list[MessageName]) -> LogRow:
     """A row, narrowed to the messages that are drawn."""
     sender, first = f"{row.sender}/{row.sender_incarnation}", row.number or 0
     end = first + (row.count or 0)
@@ -69,9 +69,9 @@ def _log_row(row: Row, messages: list[Message]) -> LogRow:
     )  # fmt: skip
 
 
-def _steps(lineage: Lineage, messages: list[Message], rows: list[LogRow]) -> tuple[Place, ...]:
+def _steps(lineage: Lineage, messages: list[MessageName], rows: list[LogRow]) -> tuple[Place, ...]:
     """Each message's send, after the deliveries of its direct causes by its sender."""
-    causes: dict[Message, list[Message]] = {}
+    causes: dict[MessageName, list[MessageName]] = {}
     for link in lineage.links:
         causes.setdefault(link.sent, []).append(link.after)
     sends = {message: row for row in rows if row.kind == "send" for message in _messages(row)}
@@ -86,10 +86,10 @@ def _steps(lineage: Lineage, messages: list[Message], rows: list[LogRow]) -> tup
     return tuple(dict.fromkeys(steps))
 
 
-def _messages(row: LogRow) -> list[Message]:
+def _messages(row: LogRow) -> list[MessageName]:
     assert row.group is not None
     assert row.sender is not None
-    return [Message(row.group, row.sender, number) for number in range(row.number, row.last + 1)]
+    return [MessageName(row.group, row.sender, number) for number in range(row.number, row.last + 1)]
 
 
 def _hidden(drawn: list[LogRow]) -> dict[Place, int]:

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import SCHEMA
 from antiphon.pipeline.intervals import Ints
 
@@ -28,7 +28,7 @@ DENSE_MAX: Final = 1 << 20
 class RunScan:
     """The row groups that may hold rows of `run`."""
 
-    def __init__(self, history: History, run: str) -> None:
+    def __init__(self, history: HistoryFiles, run: str) -> None:
         self.run = run
         self._row_groups: dict[str, list[int]] = {}
         places: dict[str, set[int]] = {}

@@ -12,7 +12,18 @@ import xml.etree.ElementTree as ET
 from typing import Final
 
 from antiphon.pipeline.explain import process_name
-from antiphon.report.layout import CHARACTER, DOT, LANE_HEIGHT, MARGIN, MARK_HEIGHT, TOP, Arrow, Layout, Mark, lay_out
+from antiphon.report.layout import (
+    CHARACTER,
+    DOT,
+    LANE_HEIGHT,
+    MARGIN,
+    MARK_HEIGHT,
+    TOP,
+    Arrow,
+    Layout,
+    LayoutMark,
+    lay_out,
+)
 from antiphon.report.markup import Attribute, tag
 from antiphon.report.rows import LogRow, reading_order
 from antiphon.report.window import Window
@@ -28,7 +39,7 @@ def spacetime(window: Window, axis: str) -> ET.Element:
     """The diagram along `axis`: "order" (evenly spaced) or "time" (to scale)."""
     longest = max(len(clipped(process_name(row.process), NAME_LENGTH_MAX)) for row in window.rows)
     layout = lay_out(window, axis, left=longest * NAME_CHARACTER + 30)
-    painter = _Painter(window, layout, axis)
+    painter = _SpacetimePainter(window, layout, axis)
     size: dict[str, Attribute] = {
         "viewBox": f"0 0 {layout.width:.0f} {layout.height:.0f}",
         "width": layout.width,
@@ -62,7 +73,7 @@ def colour_class(colour: int) -> str:
     return f"s{colour % COLOURS}" + (" again" if colour >= COLOURS else "")
 
 
-class _Painter:
+class _SpacetimePainter:
     """Draws one layout; holds what all parts of the drawing need to know."""
 
     def __init__(self, window: Window, layout: Layout, axis: str) -> None:
@@ -75,7 +86,7 @@ class _Painter:
         self.labelled = _labelled(layout)
         streams = {(row.sender, row.group) for row in window.rows}
         self.stream_of = {stream: number for number, stream in enumerate(sorted(streams, key=repr))}
-        self.sent_ns: dict[Mark, int] = {}
+        self.sent_ns: dict[LayoutMark, int] = {}
         for arrow in layout.arrows:
             self.sent_ns.setdefault(arrow.target, arrow.source.row.time_ns)
 
@@ -122,7 +133,7 @@ class _Painter:
                 group.extend(self._break(mark) for mark in marks if mark.hidden)
         return group
 
-    def _break(self, mark: Mark) -> ET.Element:
+    def _break(self, mark: LayoutMark) -> ET.Element:
         x = mark.x - mark.width / 2 - 20
         rows = "1 row" if mark.hidden == 1 else f"{mark.hidden:,} rows"
         return tag(
@@ -136,7 +147,7 @@ class _Painter:
     def views(self) -> ET.Element:
         """A dashed line through the marks at which the members install the same view."""
         group = tag("g", {"class": "views"})
-        installed: dict[tuple[str | None, int | None], list[Mark]] = {}
+        installed: dict[tuple[str | None, int | None], list[LayoutMark]] = {}
         for mark in self.layout.marks:
             if mark.row.kind == "view":
                 installed.setdefault((mark.row.group, mark.row.view), []).append(mark)
@@ -164,7 +175,7 @@ class _Painter:
         attributes = self._message(source, kind, arrow.first, arrow.last)
         return tag("g", attributes, tag("title", None, words), tag("path", path))
 
-    def mark(self, mark: Mark) -> ET.Element:
+    def mark(self, mark: LayoutMark) -> ET.Element:
         row = mark.row
         kind = " late" if row.place in self.late and mark.missing is None else ""
         step = self.step_of.get(row.place) if mark.missing is None else None
@@ -204,7 +215,7 @@ class _Painter:
             group.append(tag("g", {"class": names}, tag("title", None, process), swatch, label))
         return group
 
-    def describe(self, mark: Mark) -> str:
+    def describe(self, mark: LayoutMark) -> str:
         """What a mark stands for, in words."""
         row = mark.row
         if mark.missing is not None:
@@ -245,10 +256,10 @@ def deed(row: LogRow) -> str:
     return f"{process_name(row.process)} {verb}{group}{label}"
 
 
-def _labelled(layout: Layout) -> set[Mark]:
+def _labelled(layout: Layout) -> set[LayoutMark]:
     """The sends that have room for their name above them where marks may clump."""
     ends: dict[int, float] = {}
-    labelled: set[Mark] = set()
+    labelled: set[LayoutMark] = set()
     for mark in sorted(layout.marks, key=lambda mark: mark.x):
         half = len(mark.text) * CHARACTER / 2
         if mark.row.kind == "send" and mark.x - half > ends.get(mark.lane, layout.left):
@@ -257,7 +268,7 @@ def _labelled(layout: Layout) -> set[Mark]:
     return labelled
 
 
-def _path(source: Mark, target: Mark) -> str:
+def _path(source: LayoutMark, target: LayoutMark) -> str:
     """A straight line between the marks' edges, or an arc over the lane where both are on it."""
     half = MARK_HEIGHT / 2 if source.width > DOT else DOT / 2
     if source.lane == target.lane:
@@ -268,7 +279,7 @@ def _path(source: Mark, target: Mark) -> str:
     return f"M{x1:.1f} {y1:.1f} L{x2:.1f} {y2:.1f}"
 
 
-def _edge(mark: Mark, other: Mark, half_height: float) -> tuple[float, float]:
+def _edge(mark: LayoutMark, other: LayoutMark, half_height: float) -> tuple[float, float]:
     """Where the line from the middle of `mark` to `other` leaves its box."""
     dx, dy = other.x - mark.x, other.y - mark.y
     share = min(mark.width / 2 / abs(dx) if dx else 1.0, half_height / abs(dy), 1.0)

@@ -48,10 +48,10 @@ text { font: 12px system-ui, sans-serif; fill: #222 }
 
 def structure_picture(structure: Structure) -> str:
     """The picture, as the text of an SVG file."""
-    return ET.tostring(_Painter(structure).picture(), encoding="unicode") + "\n"
+    return ET.tostring(_StructurePainter(structure).picture(), encoding="unicode") + "\n"
 
 
-class _Painter:
+class _StructurePainter:
     """Draws one structure; holds what both halves need to know."""
 
     def __init__(self, structure: Structure) -> None:

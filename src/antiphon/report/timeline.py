@@ -33,7 +33,7 @@ ViewKey = tuple[int, tuple[str, ...]]
 
 
 @dataclass(slots=True)
-class Piece:
+class TimelineSpan:
     """A stretch of one log's time in one group."""
 
     from_ns: int
@@ -45,16 +45,16 @@ class Piece:
 
 
 @dataclass(slots=True)
-class Life:
+class TimelineLog:
     """What is known of one log in one group."""
 
     process: str
     group: str
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[TimelineSpan] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class TimelineEvent:
     """Something that happened to a process, in one group or (None) in all."""
 
     process: str
@@ -68,8 +68,8 @@ class Lives:
     """Collects the life rows of a run. Rows of one log come in its own order; logs may come in any."""
 
     def __init__(self, pieces_max: int = PIECES_MAX) -> None:
-        self.lives: dict[tuple[str, str], Life] = {}
-        self.marks: list[Mark] = []
+        self.lives: dict[tuple[str, str], TimelineLog] = {}
+        self.marks: list[TimelineEvent] = []
         self.marks_left_out = 0
         self.grain_ns = 0
         """Neighbouring pieces that are shorter than this together are joined."""
@@ -79,7 +79,7 @@ class Lives:
         self._join_at = 2 * pieces_max
         self._count = 0
         self._views: dict[ViewKey, ViewKey] = {}
-        self._open: dict[str, list[Life]] = {}
+        self._open: dict[str, list[TimelineLog]] = {}
 
     def add(self, row: LogRow) -> None:
         """Take one row in."""
@@ -110,14 +110,14 @@ class Lives:
         assert row.view is not None
         life = self.lives.get((row.process, row.group))
         if life is None:
-            life = self.lives[row.process, row.group] = Life(row.process, row.group)
+            life = self.lives[row.process, row.group] = TimelineLog(row.process, row.group)
         if life not in self._open.setdefault(row.process, []):
             self._open[row.process].append(life)
         if life.pieces:
             life.pieces[-1].until_ns = row.time_ns
             self._changed(row.time_ns)
         view = (row.view, row.members)
-        life.pieces.append(Piece(row.time_ns, row.time_ns, self._views.setdefault(view, view)))
+        life.pieces.append(TimelineSpan(row.time_ns, row.time_ns, self._views.setdefault(view, view)))
         self._count += 1
         if self._count > self._join_at:
             self.join_short()
@@ -134,7 +134,7 @@ class Lives:
         if len(self.marks) >= MARKS_MAX + (ENDS_MAX if row.kind in ENDS else 0):
             self.marks_left_out += 1
         else:
-            self.marks.append(Mark(row.process, row.group, row.time_ns, kind, clipped(text, TEXT_LENGTH_MAX)))
+            self.marks.append(TimelineEvent(row.process, row.group, row.time_ns, kind, clipped(text, TEXT_LENGTH_MAX)))
 
     def _changed(self, time_ns: int) -> None:
         if len(self.changes_ns) < 10 * MARKS_MAX:
@@ -155,19 +155,19 @@ class Lives:
     def finish(self) -> None:
         """After the last row: find out who was left behind, and keep within the limit."""
         self.join_short()
-        by_group: dict[str, list[Life]] = {}
+        by_group: dict[str, list[TimelineLog]] = {}
         for life in self.lives.values():
             by_group.setdefault(life.group, []).append(life)
         for lives in by_group.values():
             _find_left_behind(lives)
 
 
-def _joined(pieces: list[Piece], grain_ns: int) -> Iterator[Piece]:
+def _joined(pieces: list[TimelineSpan], grain_ns: int) -> Iterator[TimelineSpan]:
     """The last piece is never joined: it may still grow, and it is how things ended."""
-    held: Piece | None = None
+    held: TimelineSpan | None = None
     for piece in pieces:
         if held is not None and piece is not pieces[-1] and piece.until_ns - held.from_ns < grain_ns:
-            held = Piece(held.from_ns, piece.until_ns, piece.view, held.count + piece.count)
+            held = TimelineSpan(held.from_ns, piece.until_ns, piece.view, held.count + piece.count)
             continue
         if held is not None:
             yield held
@@ -176,7 +176,7 @@ def _joined(pieces: list[Piece], grain_ns: int) -> Iterator[Piece]:
         yield held
 
 
-def _find_left_behind(lives: list[Life]) -> None:
+def _find_left_behind(lives: list[TimelineLog]) -> None:
     """Set `behind_ns` wherever a member of the same view installs its next view without this process."""
     gone_on: dict[ViewKey, list[tuple[int, frozenset[str]]]] = {}
     for life in lives:
@@ -191,7 +191,7 @@ def _find_left_behind(lives: list[Life]) -> None:
 
 def timeline_data(lives: Lives, origin_ns: int) -> dict[str, Any]:
     """The timeline as the page's script reads it; times are nanoseconds since `origin_ns`."""
-    of_group: dict[str, list[Life]] = {}
+    of_group: dict[str, list[TimelineLog]] = {}
     for life in lives.lives.values():
         of_group.setdefault(life.group, []).append(life)
     views: dict[tuple[str, ViewKey], int] = {}
@@ -213,8 +213,8 @@ def timeline_data(lives: Lives, origin_ns: int) -> dict[str, Any]:
 
 def _group_data(
     group: str,
-    lives: list[Life],
-    marks_all: list[Mark],
+    lives: list[TimelineLog],
+    marks_all: list[TimelineEvent],
     origin_ns: int,
     views: dict[tuple[str, ViewKey], int],
     names: dict[str, int],
@@ -251,9 +251,9 @@ def _name(process: str) -> str:
     return process.rpartition("/")[0]
 
 
-def _lanes(lives: list[Life]) -> list[list[Life]]:
+def _lanes(lives: list[TimelineLog]) -> list[list[TimelineLog]]:
     """The lives by name, one after the other; a life that overlaps the one before it begins a lane of its own."""
-    lanes: list[list[Life]] = []
+    lanes: list[list[TimelineLog]] = []
     for life in sorted(lives, key=lambda life: reading_order(life.process)):
         before = lanes[-1][-1] if lanes else None
         follows = before is not None and _name(before.process) == _name(life.process)

@@ -21,9 +21,9 @@ from antiphon.runtime.filters import (
 from antiphon.runtime.group import Group
 from antiphon.runtime.node import Node
 from antiphon.runtime.plan import Plan, PlanError, load_plan
+from antiphon.stacks.conversation.free.limits import Limits as ConversationLimits
+from antiphon.stacks.conversation.library.filter_base import FilterOptions
 from antiphon.stacks.conversation.library.operations import Operation
-from antiphon.stacks.conversation.library.talker import Manner
-from antiphon.stacks.conversation.limits import Limits as ConversationLimits
 
 __all__ = [
     "AddressError",
@@ -39,9 +39,9 @@ __all__ = [
     "Excluded",
     "ExcludedError",
     "FileDiscovery",
+    "FilterOptions",
     "Group",
     "JoinError",
-    "Manner",
     "Message",
     "NameDiscovery",
     "Node",

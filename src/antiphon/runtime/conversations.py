@@ -22,16 +22,16 @@ from typing import Final
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import AntiphonError, ClosedError, UsageError
 from antiphon.kernel.options import Options
+from antiphon.parts.message_graph import GraphNode as Handle
 from antiphon.parts.message_graph import Mid
-from antiphon.parts.message_graph import Node as Handle
 from antiphon.runtime.address import SocketAddress, numeric
 from antiphon.runtime.clock import Clock
-from antiphon.runtime.talk_store import TalkStore, path_of, read_all, read_stored
+from antiphon.runtime.conversation_store import ConversationStore, path_of, read_all, read_stored
 from antiphon.runtime.transport import Transport
-from antiphon.stacks.conversation.conversation import Conversation as Core
-from antiphon.stacks.conversation.host import ConversationHost
-from antiphon.stacks.conversation.limits import Limits
-from antiphon.stacks.conversation.recovery import Recovery
+from antiphon.stacks.conversation.free.conversation import ConversationCore as Core
+from antiphon.stacks.conversation.free.host import ConversationHost
+from antiphon.stacks.conversation.free.limits import Limits
+from antiphon.stacks.conversation.free.recovery import Recovery
 
 RECOVER_S: Final = 10.0
 
@@ -85,7 +85,7 @@ class Conversation:
     def __init__(self, talks: "Conversations", core: Core) -> None:
         self._talks = talks
         self.core = core
-        """The participant itself, which never waits (stacks/conversation/conversation.py). Whoever acts on it calls
+        """The participant itself, which never waits (stacks/conversation/free/conversation.py). Callers
         `flush` afterwards."""
         self.cid = core.cid
         self.participants = tuple(process.name for process in core.participants)
@@ -355,7 +355,7 @@ class Conversations:
         self.host = ConversationHost(name, options, life=life, limits=limits, broadcast=broadcast, recording=recording)
         self._name = name
         self._storage = storage
-        self._stores: dict[int, TalkStore] = {}
+        self._stores: dict[int, ConversationStore] = {}
         self.clock = clock
         self._family = family
         self._transport = transport
@@ -404,7 +404,7 @@ class Conversations:
         conversation = Conversation(self, core)
         self._conversations[core.cid] = conversation
         if core.records is not None and self._storage is not None:
-            self._stores[core.cid] = TalkStore(self._storage, core)
+            self._stores[core.cid] = ConversationStore(self._storage, core)
         self.flush(conversation)
         return conversation
 

@@ -22,7 +22,7 @@ LINGER_S = 0.5
 HOLD_NS_MAX = 5 * MILLISECOND_NS
 
 
-class Member:
+class DemoMember:
     """What one member of the demo does: sends its share, delivers everybody's, reports."""
 
     def __init__(self, group: Group, name: str, settings: Object) -> None:
@@ -80,7 +80,7 @@ async def work(parent: Parent) -> None:
         group = await node.join(GROUP, members=(await parent.expect("members"))["members"])
         parent.tell("joined")
         await parent.expect("go")
-        member = Member(group, settings["name"], settings)
+        member = DemoMember(group, settings["name"], settings)
         async with asyncio.TaskGroup() as tasks:
             sending = tasks.create_task(member.send())
             tasks.create_task(member.read())

@@ -33,9 +33,9 @@ from antiphon.kernel.effects import (
     Ended,
     Event,
     Installed,
+    MajorityLost,
     Received,
     Sent,
-    Stalled,
     Suspected,
     Transmit,
     Writable,
@@ -44,7 +44,7 @@ from antiphon.kernel.errors import ClosedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Leave, Receive, Send, Tick
 from antiphon.kernel.policies import PRIMARY
-from antiphon.parts.membership.group import Mark
+from antiphon.parts.membership.group import StabilityMark
 from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import CONTACTS, AddressBook
 from antiphon.runtime.clock import Clock
@@ -63,7 +63,7 @@ NextLife = Callable[[], tuple[ProcessId, Engine, HistoryTap | None]]
 """Makes what the next incarnation of a process consists of."""
 
 
-class Member(Protocol):
+class GroupHandler(Protocol):
     """This process as a member of one group: what the driver tells it."""
 
     def install(self, event: Installed) -> None:
@@ -104,7 +104,7 @@ class Member(Protocol):
 class Flush:
     """Somebody waits until all that `marks` stand for is at `k` others, or at all members."""
 
-    def __init__(self, groups: Sequence[str], marks: list[Mark], k: int, done: asyncio.Future[None]) -> None:
+    def __init__(self, groups: Sequence[str], marks: list[StabilityMark], k: int, done: asyncio.Future[None]) -> None:
         self.groups = groups
         self.marks = marks
         self.k = k
@@ -132,7 +132,7 @@ class Driver:
         self.error: NodeFailedError | None = None
         self._stopped = False
         self._loop = asyncio.get_running_loop()
-        self._members: dict[str, Member] = {}
+        self._members: dict[str, GroupHandler] = {}
         self._family = family
         self._joins: dict[str, Join] = {}
         self._books: dict[str, AddressBook] = {}
@@ -151,7 +151,7 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = NEVER
         self._delivered_ns = 0
-        self._settling: list[tuple[Member, asyncio.Future[None]]] = []
+        self._settling: list[tuple[GroupHandler, asyncio.Future[None]]] = []
         self._flushing: list[Flush] = []
 
     def receive(self, datagrams: list[bytes]) -> None:
@@ -164,7 +164,7 @@ class Driver:
     def join(
         self,
         input: Join,
-        member: Member,
+        member: GroupHandler,
         addresses: dict[ProcessId, SocketAddress],
         contacts: Sequence[SocketAddress] = (),
     ) -> None:
@@ -291,7 +291,7 @@ class Driver:
                 continue
             if isinstance(event, Ended):
                 ended += self._members if self._can_return(event) else (event.group,)
-            self._hand_over(event, now_ns)
+            self._emit(event, now_ns)
         if effects.transmits:
             self._transmit(effects.transmits)
         for group in ended:
@@ -312,7 +312,7 @@ class Driver:
                 book = self._books[transmit.group]
                 transport.send(transmit.packets, book.find(transmit.destination, transmit.address))
 
-    def _hand_over(self, event: Event, now_ns: int) -> None:
+    def _emit(self, event: Event, now_ns: int) -> None:
         tap = self.tap
         if isinstance(event, Delivered):
             self._members[event.group].deliver(event)
@@ -335,7 +335,7 @@ class Driver:
         elif isinstance(event, Suspected):
             if tap is not None:
                 tap.suspect(event, now_ns)
-        elif isinstance(event, Stalled):
+        elif isinstance(event, MajorityLost):
             if tap is not None:
                 tap.note(f"group {event.group!r} has no majority and stands still", now_ns)
             self._members[event.group].stall()
@@ -463,7 +463,7 @@ class Driver:
         else:
             self._arm(self._deadline_ns, now_ns)
 
-    async def settle(self, member: Member, linger_s: float) -> bool:
+    async def settle(self, member: GroupHandler, linger_s: float) -> bool:
         """Wait until nothing that `member` sent is outstanding, at most `linger_s`; whether that came about."""
         if self.error is None and member.outstanding() > 0:
             entry = (member, self._loop.create_future())

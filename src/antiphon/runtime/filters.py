@@ -19,13 +19,13 @@ from typing import Final, Generic, Protocol, Self, TypeVar
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import ClosedError
 from antiphon.kernel.options import MILLISECOND_NS
-from antiphon.parts.message_graph import Node as Handle
+from antiphon.parts.message_graph import GraphNode as Handle
 from antiphon.runtime.conversations import Conversation, ConversationTimeoutError
 from antiphon.stacks.conversation.library.broadcast import OrderedBroadcast
 from antiphon.stacks.conversation.library.circuit import Circuit
+from antiphon.stacks.conversation.library.filter_base import FilterOptions
 from antiphon.stacks.conversation.library.operations import Operation, Operations
 from antiphon.stacks.conversation.library.stable import ALL, SUCCESS, WAITING, StableSend, majority
-from antiphon.stacks.conversation.library.talker import Manner
 
 T = TypeVar("T")
 MachineT = TypeVar("MachineT", bound="Machine")
@@ -176,27 +176,27 @@ class ConversationFilter(Generic[MachineT, T]):
 
 
 def replicated_operations(
-    conversation: Conversation, execute: Callable[[Operation], None], manner: Manner | None = None
+    conversation: Conversation, execute: Callable[[Operation], None], manner: FilterOptions | None = None
 ) -> ConversationFilter[Operations, Operation]:
     """Operations on an object that every participant has a copy of; some commute (4.3)."""
-    leisurely = Manner(window=128, ack_every=16, ack_delay_ns=5 * MILLISECOND_NS)
+    leisurely = FilterOptions(window=128, ack_every=16, ack_delay_ns=5 * MILLISECOND_NS)
     machine = Operations(conversation.core, manner or leisurely, forgets=not conversation.keeps)
     return ConversationFilter(conversation, machine, machine.poll, execute)
 
 
 def ordered_broadcast(
-    conversation: Conversation, handle: Callable[[tuple[Handle, bytes]], None], manner: Manner | None = None
+    conversation: Conversation, handle: Callable[[tuple[Handle, bytes]], None], manner: FilterOptions | None = None
 ) -> ConversationFilter[OrderedBroadcast, tuple[Handle, bytes]]:
     """All messages, in one order at all participants (4.2)."""
-    machine = OrderedBroadcast(conversation.core, manner or Manner(window=128), forgets=not conversation.keeps)
+    machine = OrderedBroadcast(conversation.core, manner or FilterOptions(window=128), forgets=not conversation.keeps)
     return ConversationFilter(conversation, machine, machine.poll, handle)
 
 
 def virtual_circuit(
-    conversation: Conversation, handle: Callable[[tuple[Handle, bytes]], None], manner: Manner | None = None
+    conversation: Conversation, handle: Callable[[tuple[Handle, bytes]], None], manner: FilterOptions | None = None
 ) -> ConversationFilter[Circuit, tuple[Handle, bytes]]:
     """Streams in both directions, with a window (4.1)."""
-    machine = Circuit(conversation.core, manner or Manner(window=128))
+    machine = Circuit(conversation.core, manner or FilterOptions(window=128))
     return ConversationFilter(conversation, machine, machine.poll, handle)
 
 

@@ -5,12 +5,12 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import Accepted, BarrierReached, Delivered, Ended, Installed
 from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Barrier as BarrierInput
 from antiphon.kernel.inputs import Pause, Resume, Send
+from antiphon.kernel.inputs import SendBarrier as BarrierInput
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PRIMARY
@@ -18,7 +18,7 @@ from antiphon.parts.membership.group import BARRIER_BYTES_MAX
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import ExcludedError
 from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
-from antiphon.runtime.outbox import Outbox, Way, measure
+from antiphon.runtime.outbox import Outbox, SendMode, measure
 from antiphon.runtime.readers import BatchReader, MessageReader
 from antiphon.runtime.stream import Listener, Stream
 from antiphon.stacks.registry import offer
@@ -28,7 +28,7 @@ NO_VIEW: Final = View(0, ())
 
 log: Final = logging.getLogger("antiphon")
 
-_TO_ALL: Final = {order: Way(level) for order, level in LEVELS.items()}
+_TO_ALL: Final = {order: SendMode(level) for order, level in LEVELS.items()}
 
 
 class Group:
@@ -46,7 +46,7 @@ class Group:
         *,
         stack: str,
         policy: str,
-        domain: Domain,
+        domain: CausalityDomain,
         options: Options,
         queue_messages_max: int,
         queue_bytes_max: int,
@@ -118,7 +118,7 @@ class Group:
             )
         if len(payload) > BARRIER_BYTES_MAX:
             raise MessageTooLargeError(len(payload), BARRIER_BYTES_MAX)
-        await self._put((payload,), Way(SAFE, barrier=True))
+        await self._put((payload,), SendMode(SAFE, barrier=True))
 
     async def flush(self, *, k: int = 0) -> None:
         """Wait until all that was sent or delivered here is at every member, or at `k` members beside its sender. Then
@@ -126,7 +126,7 @@ class Group:
         await self.drain()
         await self._driver.flush([self.name], k)
 
-    async def _put(self, payloads: Sequence[bytes], way: Way) -> None:
+    async def _put(self, payloads: Sequence[bytes], way: SendMode) -> None:
         start = self._outbox.put(payloads, way, self._measure(payloads))
         while start < len(payloads):
             self._check_open()  # to send may have been the end
@@ -252,7 +252,7 @@ class Group:
         """Messages that were delivered here and that the application has not read."""
         return self._stream.messages + len(self._stream.prepared) + self._stream.unread
 
-    def _way(self, order: str, to: ProcessId | None) -> Way:
+    def _way(self, order: str, to: ProcessId | None) -> SendMode:
         if order not in LEVELS:
             raise UsageError(f"there is no order {order!r}; choose one of {', '.join(LEVEL_NAMES)}")
         self._offered.check_level(order)
@@ -264,7 +264,7 @@ class Group:
             raise UsageError(f"what goes to one member alone goes in causal order, not {order!r}")
         if self.view.rank(to) < 0:
             raise UsageError(f"{to} is not a member of group {self.name!r} now; the members are: {self.view}")
-        return Way(CAUSAL, to)
+        return SendMode(CAUSAL, to)
 
     def _measure(self, payloads: Sequence[bytes]) -> int:
         self._check_open()
@@ -286,7 +286,7 @@ class Group:
             )
         return ClosedError(f"group {self.name!r} was closed here; nothing can be sent to it any more")
 
-    def _offer(self, payloads: list[bytes], way: Way) -> int:
+    def _offer(self, payloads: list[bytes], way: SendMode) -> int:
         self._accepted = 0
         if way.barrier:
             self._driver.step(BarrierInput(group=self.name, payload=payloads[0]))

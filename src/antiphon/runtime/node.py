@@ -26,7 +26,7 @@ from typing import Final, Self
 
 from antiphon.engine import Engine
 from antiphon.faults import Fault
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN, Join
@@ -47,7 +47,7 @@ from antiphon.runtime.multicast import MulticastTransport, check_multicast
 from antiphon.runtime.naming import check_name, parse_process
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
-from antiphon.stacks.conversation.limits import Limits as ConversationLimits
+from antiphon.stacks.conversation.free.limits import Limits as ConversationLimits
 
 JOIN_S: Final = 10.0
 FOUND_AFTER_S: Final = 5.0
@@ -97,7 +97,7 @@ class Node:
                             fetch it anew at that point, and one that is not prepared for it had better end
         storage             a directory in which conversations that are kept are written down, in the background, so
                             that this process depends less on the others when it comes back
-        conversation_limits what conversations may hold (stacks/conversation/limits.py), the same at all participants
+        conversation_limits what conversations may hold (stacks/conversation/free/limits.py), alike at all participants
         faults              a bad network to put under the socket, for trials; `seed` makes its chances repeatable
         """
         check_name("process", name)
@@ -194,7 +194,7 @@ class Node:
         contacts: Sequence[str] | Discovery = (),
         policy: str | None = None,
         stack: str = "vector",
-        domain: Domain = MAIN,
+        domain: CausalityDomain = MAIN,
         timeout_s: float = JOIN_S,
         found_after_s: float = FOUND_AFTER_S,
     ) -> Group:
@@ -243,7 +243,9 @@ class Node:
                 f"nobody can be let into a group whose policy is {policy!r}; with contacts it is `primary`"
             )
 
-    async def _found(self, group: str, members: Mapping[str, str], policy: str, stack: str, domain: Domain) -> Group:
+    async def _found(
+        self, group: str, members: Mapping[str, str], policy: str, stack: str, domain: CausalityDomain
+    ) -> Group:
         addresses = await self._resolve(members)
         if self.process not in addresses:
             raise UsageError(
@@ -264,7 +266,7 @@ class Node:
         group: str,
         contacts: Sequence[str] | Discovery,
         stack: str,
-        domain: Domain,
+        domain: CausalityDomain,
         timeout_s: float,
         found_after_s: float,
     ) -> Group:
@@ -309,7 +311,7 @@ class Node:
                 await search.look_again()
                 driver.meet(member.name, search.others)
 
-    def _make_group(self, driver: Driver, group: str, stack: str, policy: str, domain: Domain) -> Group:
+    def _make_group(self, driver: Driver, group: str, stack: str, policy: str, domain: CausalityDomain) -> Group:
         return Group(
             driver,
             group,

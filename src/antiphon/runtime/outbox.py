@@ -24,7 +24,7 @@ NOT_MEASURED: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class SendMode:
     """How messages are to go: at a level to all members or to `destination` alone, or as barriers."""
 
     level: int
@@ -45,18 +45,18 @@ def measure(payloads: Sequence[object], size_max: int) -> int:
 
 
 @final
-class Run:
+class OutboxRun:
     """Messages to go one way, and their bytes."""
 
     __slots__ = ("payloads", "size", "way")
 
-    def __init__(self, way: Way, payloads: list[bytes], size: int) -> None:
+    def __init__(self, way: SendMode, payloads: list[bytes], size: int) -> None:
         self.way = way
         self.payloads = payloads
         self.size = size
 
 
-Offer = Callable[[list[bytes], Way], int]
+Offer = Callable[[list[bytes], SendMode], int]
 """Offers payloads, to go one way, to the engine, which takes so many of them from the front."""
 Afterwards = Callable[[Callable[[], None]], bool]
 """If the engine is in the middle of a step: calls something when that is done. Else false, and nothing is called."""
@@ -74,7 +74,7 @@ class Outbox:
         self._offer = offer
         self._afterwards = afterwards
         self._loop = asyncio.get_running_loop()
-        self._runs: deque[Run] = deque()
+        self._runs: deque[OutboxRun] = deque()
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._drains: list[tuple[int, asyncio.Future[None]]] = []
         """Who waits until so many have been taken."""
@@ -104,7 +104,7 @@ class Outbox:
         finally:
             self._drains.remove(entry)
 
-    def put(self, payloads: Sequence[bytes], way: Way, size: int = NOT_MEASURED) -> int:
+    def put(self, payloads: Sequence[bytes], way: SendMode, size: int = NOT_MEASURED) -> int:
         """Take messages from the front while there is room; how many. `size`: the bytes of all of them."""
         taken: list[bytes] = []
         if size >= 0 and self.messages + len(payloads) <= MESSAGES_MAX and self._bytes + size <= BYTES_MAX:
@@ -123,7 +123,7 @@ class Outbox:
             last.payloads.extend(taken)
             last.size += size
         else:
-            self._runs.append(Run(way, taken, size))
+            self._runs.append(OutboxRun(way, taken, size))
         self.messages += len(taken)
         self._bytes += size
         if not self._blocked:

@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from antiphon.kernel.domain import CARRY, Domain
+from antiphon.kernel.causality_domain import CARRY, CausalityDomain
 from antiphon.kernel.errors import UsageError
 
 PLAN_VERSION: Final = 1
@@ -96,7 +96,7 @@ class Plan:
         self._sequencer_of = {group: part for part in file.sequencer for group in part.groups}
         self._broadcast_of = {process: part for part in file.broadcast for process in part.members}
 
-    def domain(self, group: str) -> Domain:
+    def domain(self, group: str) -> CausalityDomain:
         """The causality domain to join `group` with."""
         return self._look_up("causality domain", "group", group, self._domains)
 
@@ -136,8 +136,8 @@ def load_plan(path: Path | str) -> Plan:
     return plan
 
 
-def _domain(part: CausalityPlan) -> Domain:
-    return Domain(
+def _domain(part: CausalityPlan) -> CausalityDomain:
+    return CausalityDomain(
         name=part.name, rule=part.rule, resilience=part.resilience, overlaps=part.overlaps, excluded=part.excluded
     )
 

@@ -10,7 +10,7 @@ from threading import Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import ClosedError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import MAIN
@@ -47,7 +47,7 @@ class Node:
         contacts: Sequence[str] | Discovery = (),
         policy: str | None = None,
         stack: str = "vector",
-        domain: Domain = MAIN,
+        domain: CausalityDomain = MAIN,
         timeout_s: float = asynchronous_node.JOIN_S,
         found_after_s: float = asynchronous_node.FOUND_AFTER_S,
     ) -> "Group":

@@ -53,16 +53,16 @@ _SEGMENT_READ: Final = Struct("=i")
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_SEGMENT_READ.size) if sys.platform == "linux" else 0
 
 
-class Piece(NamedTuple):
+class DatagramRun(NamedTuple):
     """Datagrams that leave by one call: one, or several of which all but the last have `segment` bytes."""
 
     packets: list[bytes]
     segment: int
 
 
-def pieces(packets: list[bytes]) -> list[Piece]:
+def pieces(packets: list[bytes]) -> list[DatagramRun]:
     """These datagrams in their order, in as few calls as may be."""
-    result: list[Piece] = []
+    result: list[DatagramRun] = []
     start = 0
     while start < len(packets):
         segment = len(packets[start])
@@ -76,7 +76,7 @@ def pieces(packets: list[bytes]) -> list[Piece]:
             end += 1
             if size < segment:
                 break
-        result.append(Piece(packets[start:end], segment))
+        result.append(DatagramRun(packets[start:end], segment))
         start = end
     return result
 
@@ -147,7 +147,7 @@ class UdpTransport:
         self._sends_pieces = self._reads_pieces
         self._buffer = memoryview(bytearray((PIECE_BYTES_MAX if self._reads_pieces else datagram_bytes_max) + 1))
         self._on_datagrams = on_datagrams
-        self._queue: deque[tuple[Piece, SocketAddress]] = deque()
+        self._queue: deque[tuple[DatagramRun, SocketAddress]] = deque()
         self._queued = 0
         self._last_bytes = 0
         self._calls = 1
@@ -217,15 +217,17 @@ class UdpTransport:
 
     def send(self, packets: list[bytes], destinations: list[SocketAddress]) -> None:
         if len(packets) == 1:
-            together = [Piece(packets, len(packets[0]))]
+            together = [DatagramRun(packets, len(packets[0]))]
         else:
-            together = pieces(packets) if self._sends_pieces else [Piece([packet], len(packet)) for packet in packets]
+            together = (
+                pieces(packets) if self._sends_pieces else [DatagramRun([packet], len(packet)) for packet in packets]
+            )
         for piece in together:
             for destination in destinations:
                 if self._queue or not self._try(piece, destination):
                     self._wait(piece, destination)
 
-    def _try(self, piece: Piece, destination: SocketAddress) -> bool:
+    def _try(self, piece: DatagramRun, destination: SocketAddress) -> bool:
         """False if the socket cannot take it now; then the wake-up is arranged."""
         try:
             if len(piece.packets) == 1:
@@ -249,17 +251,17 @@ class UdpTransport:
             self.datagrams_sent += len(piece.packets)
         return True
 
-    def _send_apart(self, piece: Piece, destination: SocketAddress) -> None:
+    def _send_apart(self, piece: DatagramRun, destination: SocketAddress) -> None:
         """Together they are refused: one by one they go the way of all others."""
         self._sends_pieces = False
         waiting, self._queue = self._queue, deque()
         for packet in piece.packets:
-            single = Piece([packet], len(packet))
+            single = DatagramRun([packet], len(packet))
             if self._queue or not self._try(single, destination):
                 self._wait(single, destination)
         self._queue.extend(waiting)
 
-    def _wait(self, piece: Piece, destination: SocketAddress) -> None:
+    def _wait(self, piece: DatagramRun, destination: SocketAddress) -> None:
         if self._queued < QUEUE_DATAGRAMS_MAX:
             self._queue.append((piece, destination))
             self._queued += len(piece.packets)

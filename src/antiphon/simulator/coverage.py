@@ -15,7 +15,7 @@ from antiphon.kernel.codec import DATA, HEADER_SIZE, MEMBERSHIP, PRIVATE, PRIVAT
 from antiphon.parts.membership import messages
 from antiphon.parts.membership.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
 from antiphon.parts.packet import ACKS, ASK, FRAGMENT, ORDERED
-from antiphon.stacks.conversation.wire import ADD, payload_start, payload_start_after
+from antiphon.stacks.conversation.free.wire import ADD, payload_start, payload_start_after
 from antiphon.stacks.registry import CONVERSATION, VECTOR
 from antiphon.stacks.vector.timestamp import FOREIGN, FULL, KEEP, SPARSE, TOKEN
 

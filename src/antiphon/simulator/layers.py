@@ -8,7 +8,7 @@ from typing import Any
 
 from antiphon.faults import BurstLoss, Corruption, Delay, Duplication, Fault, Loss, Partition, Reordering
 from antiphon.kernel.errors import UsageError
-from antiphon.simulator.weather import Until
+from antiphon.simulator.fault_schedule import Until
 
 
 def layer_document(layer: Fault) -> dict[str, Any]:

@@ -1,9 +1,9 @@
-"""From an engine's events to the rows of a log. How a membership ends is for the crowd to record: what it means depends
+"""From an engine's events to the rows of a log. How a membership ends is for the churn to record: what it means depends
 on the process's other groups."""
 
 from antiphon.history.log import Log
 from antiphon.history.schema import BARRIER
-from antiphon.kernel.effects import BarrierReached, Delivered, Event, Installed, Received, Sent, Stalled, Suspected
+from antiphon.kernel.effects import BarrierReached, Delivered, Event, Installed, MajorityLost, Received, Sent, Suspected
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.levels import LEVEL_NAMES, SAFE
 from antiphon.stacks.registry import offer
@@ -61,5 +61,5 @@ def record(log: Log, now_ns: int, event: Event, stack: str, policy: str) -> None
         log.view(now_ns, event.group, event.view.id, [repr(member) for member in event.view.members])
     elif isinstance(event, Suspected):
         log.suspect(now_ns, event.group, event.view_id, repr(event.process))
-    elif isinstance(event, Stalled):
+    elif isinstance(event, MajorityLost):
         log.note(now_ns, f"group {event.group!r} has no majority and stands still")

@@ -16,12 +16,12 @@ from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import STATIC
+from antiphon.simulator.fault_schedule import FAULTS, Standstill, network_layers, standstills
 from antiphon.simulator.recording import record
-from antiphon.simulator.weather import FAULTS, Standstill, network_layers, standstills
 from antiphon.simulator.workloads.bursts import Bursts
 from antiphon.simulator.workloads.chatter import Chatter
 from antiphon.simulator.workloads.dialogue import Dialogue
-from antiphon.simulator.workloads.plan import Plan
+from antiphon.simulator.workloads.plan import WorkloadPlan
 from antiphon.simulator.world import Observer, Workload, World
 from antiphon.stacks.registry import offer
 
@@ -130,9 +130,9 @@ def make_world(options: SimulationOptions, logs: Sequence[Log], observer: Observ
     names = options.process_names()
     assert [log.process for log in logs] == names, "one log per process, in order"
     duration_ns = (10 + 2 * options.messages) * _MILLISECOND_NS
-    layers, stops, heal_ns = draw_weather(options)
+    layers, stops, heal_ns = draw_faults(options)
     levels = [LEVELS[level] for level in options.levels]
-    plan = Plan(options.messages, duration_ns, levels, options.size_max, Random(f"{options.seed}/workload"))
+    plan = WorkloadPlan(options.messages, duration_ns, levels, options.size_max, Random(f"{options.seed}/workload"))
     workload: Workload
     if options.workload == "bursts":
         workload = Bursts(plan)
@@ -158,7 +158,7 @@ def make_world(options: SimulationOptions, logs: Sequence[Log], observer: Observ
     return world, heal_ns
 
 
-def draw_weather(options: SimulationOptions) -> tuple[list[Fault], list[Standstill], int]:
+def draw_faults(options: SimulationOptions) -> tuple[list[Fault], list[Standstill], int]:
     """What goes wrong in the run, and the time at which it heals."""
     heal_ns = (110 + 2 * options.messages) * _MILLISECOND_NS
     weather = Random(f"{options.seed}/weather")

@@ -3,7 +3,7 @@
 A seed draws a script; the script alone decides the run. It says who there is and who founds which group, the limits,
 the causality domain, what the network does, and every single *deed*: what an application does and what befalls a
 process. Deeds can be taken out one by one, which is what shrinking does; what is planned for a process that is not
-there, or for a group that it is not in, is nothing (see crowd.py).
+there, or for a group that it is not in, is nothing (see churn_world.py).
 
 what      beside `what`, `at_ns` and `who`
 say       group, level, sizes: one multicast of as many messages as there are sizes, in bytes
@@ -13,7 +13,7 @@ leave     group
 crash     –
 accident  –: a crash, unless a group would lose its majority by it
 start     –: a new life begins, unless there is one
-ambush    group, packet, countdown, both, and no `who`: see crowd.py; `packet` is a name of coverage.py
+ambush    group, packet, countdown, both, and no `who`: see churn_world.py; `packet` is a name of coverage.py
 sleep     until_ns: the whole process stands still
 stop      group, until_ns: the application takes no deliveries
 
@@ -26,7 +26,7 @@ from dataclasses import fields
 from typing import Any, Final, final
 
 from antiphon.faults import Fault
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
@@ -133,7 +133,7 @@ class Script:
         groups: Sequence[Gathering],
         layers: Sequence[Fault],
         options: Options,
-        domain: Domain,
+        domain: CausalityDomain,
         calm_ns: int = 0,
         stack: str = VECTOR.name,
     ) -> None:
@@ -167,7 +167,7 @@ class Script:
             "names": self.names,
             "groups": [group.document() for group in self.groups],
             "options": _differences(self.options, Options()),
-            "domain": _differences(self.domain, Domain()),
+            "domain": _differences(self.domain, CausalityDomain()),
             "layers": self.layers,
             "calm_ns": self.calm_ns,
             "deeds": [deed.document() for deed in self.deeds],
@@ -205,7 +205,7 @@ def _script_of(document: dict[str, Any]) -> Script:
         groups=groups,
         layers=[layer_of(layer) for layer in document["layers"]],
         options=Options(**document["options"]),
-        domain=Domain(**domain),
+        domain=CausalityDomain(**domain),
         calm_ns=document["calm_ns"],
         stack=document.get("stack", VECTOR.name),
     )

@@ -15,7 +15,7 @@ from antiphon.history.schema import QUIET
 from antiphon.kernel.levels import CAUSAL, LEVELS
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.kernel.policies import STATIC
-from antiphon.simulator.crowd import Ambush, Charter, Crowd
+from antiphon.simulator.churn_world import Charter, ChurnWorld, CrashTrigger
 from antiphon.simulator.run import LogObserver
 from antiphon.simulator.script import (
     ACCIDENT,
@@ -93,45 +93,45 @@ class _LogMaker:
         return log
 
 
-def make_crowd(script: Script, logs: _LogMaker) -> Crowd:
-    """The crowd with all that is planned for it."""
+def make_churn_world(script: Script, logs: _LogMaker) -> ChurnWorld:
+    """The churn with all that is planned for it."""
     place = {name: number for number, name in enumerate(script.names)}
     charters = [
         Charter(group.name, [place[name] for name in group.places], [place[name] for name in group.founders])
         for group in script.groups
     ]
-    crowd = Crowd(
+    churn = ChurnWorld(
         script.names, charters, script.seed, script.faults(), script.options, logs.make, script.domain, script.stack
     )
     numbers = {group.name: number for number, group in enumerate(script.groups)}
     for deed in script.deeds:
-        _plan(crowd, deed, place.get(deed.who, -1), numbers.get(deed.group, -1), place.get(deed.to, -1))
-    return crowd
+        _plan(churn, deed, place.get(deed.who, -1), numbers.get(deed.group, -1), place.get(deed.to, -1))
+    return churn
 
 
-def _plan(crowd: Crowd, deed: Deed, place: int, group: int, to: int) -> None:
+def _plan(churn: ChurnWorld, deed: Deed, place: int, group: int, to: int) -> None:
     if deed.what == SAY:
         for size in deed.sizes:
-            crowd.plan_say(deed.at_ns, place, LEVELS[deed.level], bytes(size), group)
+            churn.plan_say(deed.at_ns, place, LEVELS[deed.level], bytes(size), group)
     elif deed.what == TELL:
-        crowd.plan_say(deed.at_ns, place, CAUSAL, _PRIVATE, group, to)
+        churn.plan_say(deed.at_ns, place, CAUSAL, _PRIVATE, group, to)
     elif deed.what == BARRIER:
-        crowd.plan_barrier(deed.at_ns, place, _BARRIER, group)
+        churn.plan_barrier(deed.at_ns, place, _BARRIER, group)
     elif deed.what == LEAVE:
-        crowd.plan_leave(deed.at_ns, place, group)
+        churn.plan_leave(deed.at_ns, place, group)
     elif deed.what == CRASH:
-        crowd.plan_crash(deed.at_ns, place)
+        churn.plan_crash(deed.at_ns, place)
     elif deed.what == ACCIDENT:
-        crowd.plan_accident(deed.at_ns, place)
+        churn.plan_accident(deed.at_ns, place)
     elif deed.what == START:
-        crowd.plan_start(deed.at_ns, place)
+        churn.plan_start(deed.at_ns, place)
     elif deed.what == AMBUSH:
-        crowd.plan_ambush(Ambush(deed.group, PACKETS[deed.packet], deed.at_ns, deed.countdown, deed.both))
+        churn.plan_crash_trigger(CrashTrigger(deed.group, PACKETS[deed.packet], deed.at_ns, deed.countdown, deed.both))
     elif deed.what == SLEEP:
-        crowd.pause(place, deed.at_ns, deed.until_ns)
+        churn.pause(place, deed.at_ns, deed.until_ns)
     else:
         assert deed.what == STOP
-        crowd.pause_application(place, deed.at_ns, deed.until_ns, group)
+        churn.pause_application(place, deed.at_ns, deed.until_ns, group)
 
 
 def _run_crowd(script: Script) -> ScriptRun:
@@ -141,23 +141,23 @@ def _run_crowd(script: Script) -> ScriptRun:
     result.groups = [group.name for group in script.groups]
     result.resilience = script.domain.resilience
     try:
-        crowd = make_crowd(script, maker)
+        churn = make_churn_world(script, maker)
     except Exception as error:  # the founders take their first steps right here
         result.mistake = failure(error)
         return result
     try:
-        crowd.run_through(script.calm_ns)
-        crowd.run(script.calm_ns + REST_NS_MAX)
-        result.excused = crowd.excused()
+        churn.run_through(script.calm_ns)
+        churn.run(script.calm_ns + REST_NS_MAX)
+        result.excused = churn.excused()
         result.restless = [
-            group for group in result.groups if group not in result.excused and not crowd.is_at_rest(group)
+            group for group in result.groups if group not in result.excused and not churn.is_at_rest(group)
         ]
-        crowd.end()
+        churn.end()
     except Exception as error:  # whatever it was: no input may make the engine raise
         result.mistake = failure(error)
-    result.time_ns = crowd.now_ns
-    result.failures = crowd.crashes + crowd.exclusions
-    result.coverage = crowd.coverage.counts
+    result.time_ns = churn.now_ns
+    result.failures = churn.crashes + churn.exclusions
+    result.coverage = churn.coverage.counts
     return result
 
 

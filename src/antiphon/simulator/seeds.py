@@ -2,21 +2,21 @@
 
 workload  the seed is
 static    a group whose members stay, under a network that may do anything (draw.py)
-crowds    groups whose members come, go, crash and come back (crowd_draw.py); every fourth a siege (sieges.py)
-all       of every four seeds, one static, two crowds, one siege
+churn    groups whose members come, go, crash and come back (churn_draw.py); every fourth a siege (sieges.py)
+all       of every four seeds, one static, two churn, one siege
 """
 
 from typing import Final, final
 
 from antiphon.history.log import Log, MemoryLog
-from antiphon.kernel.domain import Domain
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import Event
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.policies import STATIC
-from antiphon.simulator.crowd_draw import draw_crowd
+from antiphon.simulator.churn_draw import draw_churn
 from antiphon.simulator.draw import draw
-from antiphon.simulator.run import GROUP, SimulationOptions, draw_weather, make_world
+from antiphon.simulator.run import GROUP, SimulationOptions, draw_faults, make_world
 from antiphon.simulator.script import SAY, SLEEP, STOP, TELL, Deed, Gathering, Script
 from antiphon.simulator.script_run import ScriptRun, finish_world, run_script
 from antiphon.simulator.sieges import draw_siege
@@ -24,11 +24,11 @@ from antiphon.simulator.world import Observer
 from antiphon.stacks.registry import VECTOR, offer
 
 STATIC_WORKLOAD: Final = "static"
-CROWDS: Final = "crowds"
+CHURN: Final = "churn"
 ALL: Final = "all"
-WORKLOADS: Final = (STATIC_WORKLOAD, CROWDS, ALL)
+WORKLOADS: Final = (STATIC_WORKLOAD, CHURN, ALL)
 
-CROWD: Final = "crowd"
+CHURN_SEED: Final = "churn"
 SIEGE: Final = "siege"
 
 
@@ -39,15 +39,15 @@ def check_workload(workload: str) -> None:
 
 
 def kind_of(seed: int, workload: str) -> str:
-    """What this seed is: `static`, `crowd` or `siege`."""
+    """What this seed is: `static`, `churn` or `siege`."""
     if workload == STATIC_WORKLOAD or (workload == ALL and seed % 4 == 1):
         return STATIC_WORKLOAD
-    return SIEGE if seed % 4 == 3 else CROWD
+    return SIEGE if seed % 4 == 3 else CHURN_SEED
 
 
 def draw_any_crowd(seed: int) -> Script:
-    """What the workload `crowds` makes of this seed."""
-    return draw_siege(seed) if kind_of(seed, CROWDS) == SIEGE else draw_crowd(seed)
+    """What the workload `churn` makes of this seed."""
+    return draw_siege(seed) if kind_of(seed, CHURN) == SIEGE else draw_churn(seed)
 
 
 def on_stack(script: Script, stack: str) -> Script:
@@ -116,7 +116,7 @@ def script_of_options(options: SimulationOptions) -> Script:
     """A run with members that stay, as a script. What was said in answer is said at the same time, unasked: nearly the
     same run, since it may come a moment later among all that happens at that very time."""
     names = options.process_names()
-    layers, stops, heal_ns = draw_weather(options)
+    layers, stops, heal_ns = draw_faults(options)
     script = Script(
         run=f"seed-{options.seed}",
         seed=options.seed,
@@ -125,7 +125,7 @@ def script_of_options(options: SimulationOptions) -> Script:
         groups=[Gathering(GROUP, names, names)],
         layers=layers,
         options=options.options,
-        domain=Domain(),
+        domain=CausalityDomain(),
         calm_ns=heal_ns,
         stack=options.stack,
     )

@@ -1,6 +1,6 @@
 """Sieges: few places, up to three groups, and all goes wrong at the worst moment, in the middle of a change of view.
 
-What a crowd meets in one seed of a thousand happens here in one of ten: senders that die over a burst of which others
+What a churn meets in one seed of a thousand happens here in one of ten: senders that die over a burst of which others
 have only parts, coordinators that die with the only one who knows their decision, leavers that are the only ones to
 know it, a joiner that is let in while it can hear nobody, and a member that hears all and is heard by none.
 """
@@ -12,10 +12,10 @@ from typing import Final
 from antiphon.faults import Delay, Fault, Loss, Partition
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.kernel.policies import PRIMARY
-from antiphon.simulator.crowd import Charter
-from antiphon.simulator.crowd_draw import FAST, LEVEL_MIXES, draw_domain, gatherings
+from antiphon.simulator.churn_draw import FAST, LEVEL_MIXES, draw_domain, gatherings
+from antiphon.simulator.churn_world import Charter
+from antiphon.simulator.fault_schedule import Until
 from antiphon.simulator.script import ACCIDENT, AMBUSH, BARRIER, LEAVE, SAY, START, STOP, TELL, Deed, Script
-from antiphon.simulator.weather import Until
 
 GROUPS: Final = (1, 1, 2, 3)
 STEPS: Final = ("flush", "state", "propose", "done", "install", "install", "install")

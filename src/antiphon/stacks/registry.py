@@ -13,7 +13,7 @@ _VIEW_PROMISES: Final = (
 
 
 @final
-class Offer:
+class Capabilities:
     """What one stack offers."""
 
     __slots__ = ("crosses_groups", "levels", "name", "private")
@@ -37,12 +37,12 @@ class Offer:
             raise LevelNotOfferedError(level, self.name, self.levels, others)
 
 
-VECTOR: Final = Offer("vector", LEVEL_NAMES, private=True, crosses_groups=True)
-CONVERSATION: Final = Offer("conversation", LEVEL_NAMES, private=False, crosses_groups=False)
+VECTOR: Final = Capabilities("vector", LEVEL_NAMES, private=True, crosses_groups=True)
+CONVERSATION: Final = Capabilities("conversation", LEVEL_NAMES, private=False, crosses_groups=False)
 OFFERS: Final = {VECTOR.name: VECTOR, CONVERSATION.name: CONVERSATION}
 
 
-def offer(stack: str) -> Offer:
+def offer(stack: str) -> Capabilities:
     """What the stack of this name offers. Raises UsageError if there is none."""
     found = OFFERS.get(stack)
     if found is None:

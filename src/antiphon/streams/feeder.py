@@ -15,7 +15,7 @@ from typing import Final
 from antiphon import ClosedError, Excluded, ExcludedError, Group, ProcessId, View, ViewChange
 from antiphon.history.durable import StorageError, count_up, take_lock
 from antiphon.history.spool import PublishedBatch, Spool
-from antiphon.streams.membership import Place, member
+from antiphon.streams.membership import StreamPlace, member
 from antiphon.toolkit.feeds import encode_row
 
 LOOK_S: Final = 0.05
@@ -25,7 +25,7 @@ LOOK_S: Final = 0.05
 class Feeder:
     """Empties a spool into a group until it is stopped."""
 
-    def __init__(self, spool: Spool, place: Place) -> None:
+    def __init__(self, spool: Spool, place: StreamPlace) -> None:
         self._spool = spool
         self._place = place
         self._view = View(0, ())

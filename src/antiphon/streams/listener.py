@@ -18,7 +18,7 @@ from antiphon import Barrier, Batch, ClosedError, Excluded, Group, Stalled, View
 from antiphon.history.journal import BARRIER, FRAME_BYTES, GAP, MESSAGE, STALLED, VIEW, JournalReader, JournalRow
 from antiphon.history.journal_writer import JournalWriter
 from antiphon.streams.clock import RisingClock
-from antiphon.streams.membership import Place, member
+from antiphon.streams.membership import StreamPlace, member
 from antiphon.toolkit.feeds import Feeds, decode_row
 
 PENDING_ROWS: Final = 65_536
@@ -31,7 +31,7 @@ GroupEvent = Batch | ViewChange | Barrier | Stalled | Excluded
 class Listener:
     """Reads a group into a journal until it is stopped."""
 
-    def __init__(self, journal: JournalWriter, place: Place) -> None:
+    def __init__(self, journal: JournalWriter, place: StreamPlace) -> None:
         self._journal = journal
         self._place = place
         self._clock = RisingClock()

@@ -13,7 +13,7 @@ from antiphon import ExcludedError, Group, Node, Options
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class StreamPlace:
     """Where a listener or feeder joins, and as whom."""
 
     group: str
@@ -26,7 +26,7 @@ class Place:
 
 
 @asynccontextmanager
-async def member(place: Place, next_incarnation: Callable[[], int]) -> AsyncIterator[Group]:
+async def member(place: StreamPlace, next_incarnation: Callable[[], int]) -> AsyncIterator[Group]:
     """One life in the group; left in good order at the end."""
     until_s = asyncio.get_running_loop().time() + place.join_s
     while True:

@@ -213,11 +213,11 @@ class Client:
 
     async def _take(self, message: wire.FromGateway) -> None:
         async with self._something:
-            if isinstance(message, wire.Accepted):
+            if isinstance(message, wire.StableUpTo):
                 self._accepted = max(self._accepted, message.number)
                 while self._unaccepted and self._unaccepted[0].number <= self._accepted:
                     self._unaccepted.popleft()
-            elif isinstance(message, wire.Diffusion):
+            elif isinstance(message, wire.DiffusionFrame):
                 await self._something.wait_for(lambda: len(self._events) < EVENTS_MAX)
                 sender = from_wire(message.sender)
                 self._position.pop(sender, None)

@@ -36,16 +36,16 @@ from antiphon import AntiphonError, ProcessId, UsageError
 from antiphon.toolkit.frames import FrameError, join_host, put_frame, read_frame, split_host
 from antiphon.toolkit.messages import Relayed, from_wire, to_wire
 from antiphon.toolkit.messages import encode as encode_own
-from antiphon.toolkit.service import Listener, Service
+from antiphon.toolkit.service import GatewayListener, Service
 from antiphon.toolkit.tables import DIFFUSERS_MAX
 from antiphon.toolkit.wire import (
-    Accepted,
-    Diffusion,
+    DiffusionFrame,
     FromClient,
     FromGateway,
     Hello,
     Multicast,
     Refused,
+    StableUpTo,
     Welcome,
     encode,
     from_client,
@@ -84,7 +84,7 @@ class RefusalError(Exception):
     """A client cannot be served; the text goes to it."""
 
 
-class Session:
+class ClientSession:
     """One client on its connection."""
 
     def __init__(self, hello: Hello, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -108,7 +108,7 @@ class Session:
         if entry.number <= self.position.get(entry.sender, 0):
             return True
         self.position[entry.sender] = entry.number
-        return self.put(Diffusion(to_wire(entry.sender), entry.number, entry.payload))
+        return self.put(DiffusionFrame(to_wire(entry.sender), entry.number, entry.payload))
 
     def send_away(self, why: str) -> None:
         dismiss(self._writer, why)
@@ -122,7 +122,7 @@ def dismiss(writer: asyncio.StreamWriter, why: str) -> None:
         asyncio.get_running_loop().call_later(FAREWELL_S, writer.transport.abort)
 
 
-class Gateway(Listener):
+class Gateway(GatewayListener):
     """Serves clients of `service` at `address`; `async with` opens and closes it."""
 
     def __init__(self, service: Service, *, address: str = "127.0.0.1:0", clients_max: int = CLIENTS_MAX) -> None:
@@ -135,7 +135,7 @@ class Gateway(Listener):
         self._address = address
         self._clients_max = clients_max
         self._server: asyncio.Server | None = None
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, ClientSession] = {}
         self._connections: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
         self._log: deque[Logged] = deque()
@@ -211,7 +211,7 @@ class Gateway(Listener):
         for session in list(self._sessions.values()):
             self._drop(session, why)
 
-    def _drop(self, session: Session, why: str) -> None:
+    def _drop(self, session: ClientSession, why: str) -> None:
         if self._sessions.get(session.client) is session:
             del self._sessions[session.client]
         session.send_away(why)
@@ -225,7 +225,7 @@ class Gateway(Listener):
             dismiss(writer, "too many clients come at once; try again")
             return
         self._connections.add(task)
-        session: Session | None = None
+        session: ClientSession | None = None
         try:
             async with asyncio.timeout(CATCH_UP_S):
                 session = await self._greet(reader, writer)
@@ -244,7 +244,7 @@ class Gateway(Listener):
             self._connections.discard(task)
             writer.close()
 
-    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Session:
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> ClientSession:
         hello = _read(await read_frame(reader))
         if not isinstance(hello, Hello):
             raise RefusalError("a connection begins with Hello")
@@ -253,7 +253,7 @@ class Gateway(Listener):
         if len(hello.client) > CLIENT_ID_MAX or len(hello.position) > DIFFUSERS_MAX:
             limits = f"at most {CLIENT_ID_MAX} characters, a position at most {DIFFUSERS_MAX} servers"
             raise RefusalError(f"the id of a client has {limits}")
-        session = Session(hello, reader, writer)
+        session = ClientSession(hello, reader, writer)
         await self._wait(lambda: self._is_caught_up(session))
         if self._away:
             raise RefusalError(self._away)
@@ -274,7 +274,7 @@ class Gateway(Listener):
         self._sessions[session.client] = session
         return session
 
-    def _is_caught_up(self, session: Session) -> bool:
+    def _is_caught_up(self, session: ClientSession) -> bool:
         """Whether all that the client has seen and said through others has been delivered here. What came from servers
         that are gone may be lost for good."""
         tables = self._service.tables
@@ -288,7 +288,7 @@ class Gateway(Listener):
             )
         )
 
-    def _advance(self, session: Session) -> bool:
+    def _advance(self, session: ClientSession) -> bool:
         """Move the client's position to where the log begins, if it is not there yet; whether it has to be moved."""
         begins = dict(self._service.tables.diffused)
         for entry in reversed(self._log):
@@ -297,7 +297,7 @@ class Gateway(Listener):
         session.position.update(behind)
         return bool(behind)
 
-    async def _serve(self, session: Session) -> None:
+    async def _serve(self, session: ClientSession) -> None:
         """Take the client's messages into the group, as fast as the group does."""
         group, tables = self._service.group, self._service.tables
         while True:
@@ -334,7 +334,7 @@ class Gateway(Listener):
                 continue
             for session, number in sent:
                 session.accepted = number
-                if self._sessions.get(session.client) is session and not session.put(Accepted(number)):
+                if self._sessions.get(session.client) is session and not session.put(StableUpTo(number)):
                     self._drop(session, "you do not read what is sent to you")
             self._progress.set()
 
@@ -342,7 +342,7 @@ class Gateway(Listener):
         while True:
             await asyncio.sleep(HEARTBEAT_S)
             for session in list(self._sessions.values()):
-                session.put(Accepted(session.accepted))
+                session.put(StableUpTo(session.accepted))
 
 
 def _read(frame: bytes) -> FromClient:

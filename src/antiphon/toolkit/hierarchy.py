@@ -37,7 +37,7 @@ from typing import Final, Self
 
 import msgspec
 
-from antiphon import AntiphonError, Domain, Group, Message, Node, ProcessId, UsageError, ViewChange
+from antiphon import AntiphonError, CausalityDomain, Group, Message, Node, ProcessId, UsageError, ViewChange
 from antiphon.toolkit.channel import GroupEvent
 from antiphon.toolkit.messages import APPLICATION, OWN, WireProcess, from_wire, to_wire
 
@@ -231,7 +231,7 @@ class Hierarchy:
                     await self._take_across(from_wire(message.origin), message.number, message.payload)
 
     async def _join_leaders(self) -> Group:
-        domain = Domain(name=self._leaders_name)
+        domain = CausalityDomain(name=self._leaders_name)
         process = self._leaf.process
         if self._view.id == FIRST_VIEW and self.is_leader and not self._contacts:
             members = {repr(process): self._node.address}

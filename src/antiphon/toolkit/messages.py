@@ -32,7 +32,7 @@ class Answer(msgspec.Struct, tag="answer", array_like=True, frozen=True):
     error: str
 
 
-class Offer(msgspec.Struct, tag="offer", array_like=True, frozen=True):
+class SnapshotOffer(msgspec.Struct, tag="offer", array_like=True, frozen=True):
     """To a member without state: a snapshot waits for it at `address`, for whoever knows `token`."""
 
     address: str
@@ -67,7 +67,7 @@ class Diffused(msgspec.Struct, tag="diffused", array_like=True, frozen=True):
     payload: bytes
 
 
-Own = Ask | Answer | Offer | Again | Lacking | Complete | Relayed | Diffused
+Own = Ask | Answer | SnapshotOffer | Again | Lacking | Complete | Relayed | Diffused
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Own)

@@ -40,7 +40,7 @@ from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Self, 
 
 import msgspec
 
-from antiphon import Conversation, Manner, Operation, UsageError, replicated_operations
+from antiphon import Conversation, FilterOptions, Operation, UsageError, replicated_operations
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -122,7 +122,7 @@ class ReplicatedObject:
         found = {name: each for name, each in vars(cls).items() if isinstance(each, OperationMethod)}
         cls.operations = cls.operations | found
 
-    def __init__(self, conversation: Conversation, manner: Manner | None = None) -> None:
+    def __init__(self, conversation: Conversation, manner: FilterOptions | None = None) -> None:
         self.conversation = conversation
         self.strays = 0
         """Messages that were no operations of this class; they are dropped."""

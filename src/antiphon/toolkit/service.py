@@ -51,9 +51,9 @@ from antiphon.toolkit.messages import (
     Complete,
     Diffused,
     Lacking,
-    Offer,
     Own,
     Relayed,
+    SnapshotOffer,
     decode,
     encode,
 )
@@ -84,7 +84,7 @@ ServiceEvent = GroupEvent | ClientMessage
 """What is read from a service."""
 
 
-class Listener:
+class GatewayListener:
     """A gateway, as its service sees it: told of what is delivered, at the application's place."""
 
     def relayed(self, relayed: Relayed) -> None:
@@ -121,7 +121,7 @@ class Service:
         self.tables = Tables()
         self.strays = 0
         """Messages in the group that did not come from the toolkit; they are dropped."""
-        self._listeners: list[Listener] = []
+        self._listeners: list[GatewayListener] = []
         self._handler: Handler | None = None
         self._asks = Asks()
         self._inbox = Inbox(events_max, bytes_max)
@@ -236,10 +236,10 @@ class Service:
     def process(self) -> ProcessId:
         return self.group.process
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: GatewayListener) -> None:
         self._listeners.append(listener)
 
-    def unlisten(self, listener: Listener) -> None:
+    def unlisten(self, listener: GatewayListener) -> None:
         self._listeners.remove(listener)
 
     async def tell(self, message: Own, to: ProcessId | None) -> None:
@@ -293,7 +293,7 @@ class Service:
                 self.strays += 1
             case Answer():
                 self._asks.answered(event.sender, content)
-            case Offer():
+            case SnapshotOffer():
                 self._joiner.hear_offer(content, event.sender)
             case Lacking():
                 self._joiner.hear_lacking(event.sender, content.view_id)

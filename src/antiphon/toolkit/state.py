@@ -33,7 +33,7 @@ from antiphon import AntiphonError, Barrier, Message, ProcessId, View, ViewChang
 from antiphon.toolkit.channel import Channel
 from antiphon.toolkit.errors import StateError, TransferError
 from antiphon.toolkit.frames import split_host
-from antiphon.toolkit.messages import Again, Complete, Offer, Own, from_wire
+from antiphon.toolkit.messages import Again, Complete, Own, SnapshotOffer, from_wire
 from antiphon.toolkit.tables import Tables
 from antiphon.toolkit.transfer import Chunks, Fetch, Header, SnapshotServer
 
@@ -151,7 +151,7 @@ class Provider:
             offer = await self._server.offer(host, joiner, header, chunks)
         except OSError as error:
             log.error("the snapshot for %s cannot be offered at %s: %s", joiner, host, error)
-            offer = Offer("", b"")  # to be asked again, rather than waited for
+            offer = SnapshotOffer("", b"")  # to be asked again, rather than waited for
         await self._tell(offer, joiner)
 
 
@@ -169,7 +169,7 @@ class Joiner:
         self._tell = tell
         self._entered = asyncio.Event()
         self._view: View | None = None
-        self._offer: Offer | None = None
+        self._offer: SnapshotOffer | None = None
         self._provider: ProcessId | None = None
         self._others: set[ProcessId] = set()
         """Who said in this view that it lacks the state, too."""
@@ -206,7 +206,7 @@ class Joiner:
         self._entered.clear()
         self._news.set()
 
-    def hear_offer(self, offer: Offer, provider: ProcessId) -> None:
+    def hear_offer(self, offer: SnapshotOffer, provider: ProcessId) -> None:
         self._offer, self._provider = offer, provider
         self._news.set()
 
@@ -256,7 +256,7 @@ class Joiner:
                 log.warning("the state could not be had, and is asked for again: %s", why)
         return True
 
-    async def _next_offer(self) -> Offer | None:
+    async def _next_offer(self) -> SnapshotOffer | None:
         while self._offer is None:
             if self._lost is not None:
                 raise self._lost
@@ -268,7 +268,7 @@ class Joiner:
         self._void = ""
         return offer
 
-    async def _try(self, offer: Offer, adopt: Callable[[Header], None]) -> str:
+    async def _try(self, offer: SnapshotOffer, adopt: Callable[[Header], None]) -> str:
         """Fetch what is offered, unless something newer makes it useless; empty, or why it came to nothing."""
         self._news.clear()
         fetching = asyncio.create_task(self._fetch(offer))
@@ -296,7 +296,7 @@ class Joiner:
             for sender, (view_id, number) in self._dropped.items()
         )
 
-    async def _fetch(self, offer: Offer) -> Header:
+    async def _fetch(self, offer: SnapshotOffer) -> Header:
         assert self._restore is not None
         async with Fetch(offer) as fetch:
             header = await fetch.header()

@@ -26,7 +26,7 @@ from antiphon.toolkit.frames import (
     send_frame,
     split_host,
 )
-from antiphon.toolkit.messages import Offer, WireProcess
+from antiphon.toolkit.messages import SnapshotOffer, WireProcess
 
 TOKEN_BYTES: Final = 32
 CHUNK_BYTES_MAX: Final = 256 * 1024
@@ -77,7 +77,7 @@ class SnapshotServer:
         self._starting = asyncio.Lock()
         self._serving: set[asyncio.Task[None]] = set()
 
-    async def offer(self, host: str, joiner: object, header: Header, chunks: Chunks) -> Offer:
+    async def offer(self, host: str, joiner: object, header: Header, chunks: Chunks) -> SnapshotOffer:
         """Keep a snapshot for `joiner`, instead of any earlier one; where it can be had."""
         async with self._starting:
             if self._server is None:
@@ -85,7 +85,7 @@ class SnapshotServer:
         waiting = Waiting(header, chunks)
         self._waiting[joiner] = waiting
         port: int = self._server.sockets[0].getsockname()[1]
-        return Offer(join_host(host, port), waiting.token)
+        return SnapshotOffer(join_host(host, port), waiting.token)
 
     def withdraw(self, joiner: object) -> None:
         self._waiting.pop(joiner, None)
@@ -160,7 +160,7 @@ async def _slices(chunks: Chunks) -> AsyncIterator[bytes]:
 class Fetch:
     """The joiner's end of the connection: `async with`, then the header, then the chunks."""
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: SnapshotOffer) -> None:
         self._offer = offer
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None

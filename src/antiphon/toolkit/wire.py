@@ -40,7 +40,7 @@ class Welcome(msgspec.Struct, tag="welcome", array_like=True, frozen=True):
     """Where you stand now, not counting what follows."""
 
 
-class Diffusion(msgspec.Struct, tag="diffusion", array_like=True, frozen=True):
+class DiffusionFrame(msgspec.Struct, tag="diffusion", array_like=True, frozen=True):
     """A message for all clients."""
 
     sender: WireProcess
@@ -48,7 +48,7 @@ class Diffusion(msgspec.Struct, tag="diffusion", array_like=True, frozen=True):
     payload: bytes
 
 
-class Accepted(msgspec.Struct, tag="accepted", array_like=True, frozen=True):
+class StableUpTo(msgspec.Struct, tag="accepted", array_like=True, frozen=True):
     """All messages of yours up to this one are at all members."""
 
     number: int
@@ -61,7 +61,7 @@ class Refused(msgspec.Struct, tag="refused", array_like=True, frozen=True):
 
 
 FromClient = Hello | Multicast
-FromGateway = Welcome | Diffusion | Accepted | Refused
+FromGateway = Welcome | DiffusionFrame | StableUpTo | Refused
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 from_client: Final = msgspec.msgpack.Decoder(FromClient)

@@ -10,25 +10,25 @@ from hypothesis import strategies as st
 from antiphon.kernel.codec import HEADER_SIZE, MEMBERSHIP, seal, unseal
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.parts.membership.messages import CHUNK, PROPOSE, STATE, Chunks, Message, Proposal, decode
+from antiphon.parts.membership.messages import CHUNK, PROPOSE, STATE, Chunks, MembershipMessage, Proposal, decode
 from antiphon.parts.ranges import Ranges
 
 PACKET_BYTES_MAX = 600
 
 
-def long_message(members: int = 60) -> Message:
+def long_message(members: int = 60) -> MembershipMessage:
     """A proposal that no packet of 600 bytes holds."""
     view = View(
         5, tuple(ProcessId(f"process-{n}", n) for n in range(members)), tuple(f"host-{n}:7400" for n in range(members))
     )
     cut = [Ranges([(1, n + 1), (n + 5, n + 9)]) for n in range(members)]
     proposal = Proposal(view, [1], [2, 3], cut, [0, 4], [(0, 7, b"barrier")], 3)
-    return Message(
+    return MembershipMessage(
         PROPOSE, ProcessId("process-0"), "host-0:7400", 4, round=65_536, accepted_round=3, accepted=proposal, epoch=2
     )
 
 
-def bodies(message: Message) -> tuple[object, ...]:
+def bodies(message: MembershipMessage) -> tuple[object, ...]:
     """All that a message says."""
     accepted = None if message.accepted is None else message.accepted.body()
     held = [part.pairs for part in message.holdings]
@@ -38,13 +38,13 @@ def bodies(message: Message) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def take_all(chunks: Chunks, packets: list[bytes]) -> list[Message]:
+def take_all(chunks: Chunks, packets: list[bytes]) -> list[MembershipMessage]:
     found = [chunks.take(unseal(packet)[4], packet) for packet in packets]
     return [message for message in found if message is not None]
 
 
 def test_a_short_message_is_one_packet() -> None:
-    message = Message(
+    message = MembershipMessage(
         STATE, ProcessId("a", 2), "A", 4, round=9, holdings=[Ranges([(1, 3)])], about=ProcessId("b"),
         barriers=[(0, 5, b"now")], epoch=1,
     )  # fmt: skip
@@ -151,5 +151,5 @@ def test_a_proposal_with_too_many_members_is_malformed() -> None:
     assert decode(PROPOSE, chunkless(long_message(1_000))).accepted is not None
 
 
-def chunkless(message: Message) -> bytes:
+def chunkless(message: MembershipMessage) -> bytes:
     return message.encode(7, 10**9)[0][HEADER_SIZE:]

@@ -5,9 +5,9 @@ from itertools import combinations
 import pytest
 
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.parts.membership.messages import STATE, Message, Proposal
+from antiphon.parts.membership.messages import STATE, MembershipMessage, Proposal
+from antiphon.parts.membership.requests import MembershipRequests
 from antiphon.parts.membership.rounds import Round, is_quorum, round_after
-from antiphon.parts.membership.wishes import Wishes
 from antiphon.parts.ranges import Ranges
 
 VIEW = View(4, tuple(ProcessId(name) for name in "abcd"), tuple("ABCD"))
@@ -33,10 +33,12 @@ def test_rounds_rise_and_name_their_coordinator() -> None:
     assert round_after(7, 1) != round_after(7, 2)
 
 
-def state(rank: int, held: list[list[tuple[int, int]]], accepted: Proposal | None = None, round: int = 0) -> Message:
+def state(
+    rank: int, held: list[list[tuple[int, int]]], accepted: Proposal | None = None, round: int = 0
+) -> MembershipMessage:
     holdings = [Ranges(pairs) for pairs in held]
     member, address = VIEW.members[rank], VIEW.addresses[rank]
-    return Message(STATE, member, address, 4, accepted=accepted, accepted_round=round, holdings=holdings)
+    return MembershipMessage(STATE, member, address, 4, accepted=accepted, accepted_round=round, holdings=holdings)
 
 
 def test_a_proposal_holds_all_that_anybody_holds() -> None:
@@ -46,7 +48,7 @@ def test_a_proposal_holds_all_that_anybody_holds() -> None:
         2: state(2, [[(1, 1)], [(1, 1), (4, 4)], [(1, 9)], []]),
         3: state(3, [[], [(1, 2)], [], [(1, 1)]]),
     }
-    wishes = Wishes()
+    wishes = MembershipRequests()
     wishes.leavers = {ProcessId("d")}
     wishes.joiners = {ProcessId("e"): "E", ProcessId("a"): "A"}
     proposal = current.make_proposal(VIEW, wishes, {0, 2, 3})

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.recorder import Recorder
 from antiphon.history.schema import Row
 from antiphon.pipeline.structure.traffic import measure, shares_of
@@ -89,7 +89,7 @@ def test_a_history_is_measured_over_all_its_files(spark: SparkSession, tmp_path:
     assert (dave.view_first, dave.view_last, dave.private, dave.delivered) == (1, 3, 1, 12)
     assert traffic.by_place["audit", "dave"].view_last == 1
     assert traffic.by_place["audit", "erin"].view_last == 2
-    assert told == [f"measuring {History.open(tmp_path).rows:,} rows"]
+    assert told == [f"measuring {HistoryFiles.open(tmp_path).rows:,} rows"]
 
 
 @pytest.mark.spark

@@ -7,9 +7,9 @@ from random import Random
 from antiphon.kernel.codec import unseal
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.parts.message_graph import Node
-from antiphon.stacks.conversation.conversation import Conversation, conversation_id
-from antiphon.stacks.conversation.image import EVERYBODY
+from antiphon.parts.message_graph import GraphNode
+from antiphon.stacks.conversation.free.conversation import ConversationCore, conversation_id
+from antiphon.stacks.conversation.free.graph_replica import EVERYBODY
 
 DELAY_NS_MAX = 3 * MILLISECOND_NS
 
@@ -24,8 +24,8 @@ class Net:
     doubling: float = 0.0
     options: Options = field(default_factory=Options)
     now_ns: int = 0
-    hosts: list[Conversation] = field(init=False)
-    received: list[list[tuple[Node, bytes]]] = field(init=False)
+    hosts: list[ConversationCore] = field(init=False)
+    received: list[list[tuple[GraphNode, bytes]]] = field(init=False)
     """What each participant has received, in order."""
     dead: set[int] = field(default_factory=set)
     _flying: list[tuple[int, int, int, bytes]] = field(default_factory=list)
@@ -35,12 +35,12 @@ class Net:
         processes = [ProcessId(f"p{rank}") for rank in range(self.count)]
         cid = conversation_id(processes[0], 1)
         self.hosts = [
-            Conversation(cid, processes, [process.name for process in processes], process, self.options)
+            ConversationCore(cid, processes, [process.name for process in processes], process, self.options)
             for process in processes
         ]
         self.received = [[] for _ in self.hosts]
 
-    def send(self, rank: int, payload: bytes) -> Node:
+    def send(self, rank: int, payload: bytes) -> GraphNode:
         node = self.hosts[rank].send(payload)
         self.flush(rank)
         return node

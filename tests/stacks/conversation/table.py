@@ -2,8 +2,8 @@
 
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.parts.message_graph import Mid
-from antiphon.stacks.conversation.conversation import Conversation
-from antiphon.stacks.conversation.host import ConversationHost
+from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.free.host import ConversationHost
 
 
 class Table:
@@ -16,7 +16,7 @@ class Table:
         self.now_ns = 0
         opened = self.hosts[0].active_open({name: name for name in self.names[1:]}, "a", keep=True)
         opened.send(b"first")
-        self.talks: list[Conversation | None] = [opened, *[None] * (count - 1)]
+        self.talks: list[ConversationCore | None] = [opened, *[None] * (count - 1)]
         self.flush()
         self.receive_all()
         for rank in range(1, count):
@@ -24,7 +24,7 @@ class Table:
             self.flush()
         self.receive_all()
 
-    def talk(self, rank: int) -> Conversation:
+    def talk(self, rank: int) -> ConversationCore:
         talk = self.talks[rank]
         assert talk is not None
         return talk
@@ -73,7 +73,7 @@ class Table:
 
     def restart(
         self, rank: int, life: int, leaves: list[Mid] | None = None, sections: list[bytes] | None = None
-    ) -> Conversation:
+    ) -> ConversationCore:
         """A participant comes back from a checkpoint, or from the beginning."""
         cid = self.talk(0).cid
         host = ConversationHost(self.names[rank], Options(), life=life)
@@ -169,7 +169,7 @@ def early_problem() -> str | None:
     return f"it speaks in wave {wave}, but {stable_wave} is complete" if wave <= stable_wave else None
 
 
-def speak_astray(table: Table) -> tuple[Conversation, list[bytes]]:
+def speak_astray(table: Table) -> tuple[ConversationCore, list[bytes]]:
     """C is back, and speaks, before it knows that A wants its former life out; it, and the packets, which are lost."""
     table.isolate(C)
     table.cut.add(frozenset((A, B)))

@@ -7,10 +7,10 @@ import pytest
 from antiphon.kernel.codec import seal, unseal
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.stacks.conversation.conversation import Conversation, participants_tag
-from antiphon.stacks.conversation.host import ConversationHost, participant
-from antiphon.stacks.conversation.limits import Limits
-from antiphon.stacks.conversation.wire import (
+from antiphon.stacks.conversation.free.conversation import ConversationCore, participants_tag
+from antiphon.stacks.conversation.free.host import ConversationHost, participant
+from antiphon.stacks.conversation.free.limits import Limits
+from antiphon.stacks.conversation.free.wire import (
     ADD,
     KINDS,
     START,
@@ -23,7 +23,7 @@ from antiphon.stacks.conversation.wire import (
 NAMES = {"b": "b:1", "c": "c:1"}
 
 
-def opened(host: ConversationHost, payload: bytes = b"first", **settings: bool) -> tuple[Conversation, bytes]:
+def opened(host: ConversationHost, payload: bytes = b"first", **settings: bool) -> tuple[ConversationCore, bytes]:
     """A conversation of a, b and c, with its first packet."""
     conversation = host.active_open(dict(NAMES), "a:1", **settings)
     conversation.send(payload)
@@ -152,7 +152,7 @@ def test_participants_that_do_not_fit_are_refused() -> None:
         host.active_open({f"{number:0>190}": "10.0.0.1:7400" for number in range(1000)}, "a:1")
 
 
-def conversing(random: Random) -> tuple[list[ConversationHost], list[Conversation], list[bytes]]:
+def conversing(random: Random) -> tuple[list[ConversationHost], list[ConversationCore], list[bytes]]:
     """Three participants that have exchanged some messages, one of them long, with all packets."""
     limits = Limits(held_max=20, held_bytes_max=20_000, assembly_bytes_max=20_000, assemblies_max=5, pending_max=3)
     hosts = [ConversationHost(name, Options(), limits=limits) for name in "abc"]
@@ -212,7 +212,7 @@ def test_no_packet_raises_or_grows_memory(seed: int) -> None:
         host.take(packet, now_ns)
         assert talk.image.held() <= 20
         assert talk.image._held._bytes <= 20_000
-        assert len(talk.image._wishes) <= 3
+        assert len(talk.image._requests) <= 3
         assert len(talk.image._held._waiting) <= 60
         assert host.pending() <= 3
         assert talk._blasts._bytes <= 20_000 + 60_000
@@ -229,7 +229,7 @@ def test_no_packet_raises_or_grows_memory(seed: int) -> None:
         host.flush(talk, now_ns)
     assert talk.image.held() == 0
     assert not talk.image._held._waiting
-    assert not talk.image._wishes
+    assert not talk.image._requests
     assert not talk._blasts._assemblies
     talk.send(b"still here")
     assert unseal(host.flush(talk, now_ns)[0].packets[0])[0] == ADD

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from antiphon.kernel.errors import MalformedError, UsageError
-from antiphon.stacks.conversation.removal import IN, OUT, decode_change, encode_change
+from antiphon.stacks.conversation.free.removal import IN, OUT, decode_change, encode_change
 from tests.stacks.conversation.table import Table
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from antiphon.history.logs import LogFiles, by_run, find_logs
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.errors import UsageError
 
 
@@ -17,12 +17,12 @@ class Exported:
     remarks: tuple[str, ...] = ()
 
 
-def logs_by_run(history: History, run: str | None) -> dict[str, list[LogFiles]]:
+def logs_by_run(history: HistoryFiles, run: str | None) -> dict[str, list[LogFiles]]:
     """The logs to export, by run: all, or those of the run that is named."""
     return by_run(find_logs(history, run))
 
 
-def one_run(history: History, run: str | None, tool: str) -> list[LogFiles]:
+def one_run(history: HistoryFiles, run: str | None, tool: str) -> list[LogFiles]:
     """The logs to export where the other tool's files hold one run."""
     runs = logs_by_run(history, run)
     if len(runs) > 1:

@@ -22,7 +22,7 @@ from typing import Final, TextIO
 
 from antiphon.history.formats.exporting import Exported, one_run
 from antiphon.history.logs import LogFiles
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import Row
 
 ONE_ORDER: Final = ("agreed", "safe")
@@ -32,7 +32,7 @@ Transaction = tuple[int, int, list[Step], list[Step]]
 """Time, process, and the steps as invoked and as completed."""
 
 
-def export_jepsen(history: History, out: TextIO, run: str | None) -> Exported:
+def export_jepsen(history: HistoryFiles, out: TextIO, run: str | None) -> Exported:
     """Write one run of a history as a list-append history."""
     logs = one_run(history, run, "Jepsen")
     export = _Export(logs)

@@ -30,8 +30,8 @@ from antiphon.history.formats.jepsen_text import (
     BROADCAST,
     Append,
     JepsenHistory,
-    Operation,
-    Read,
+    JepsenOperation,
+    JepsenRead,
     Value,
     read_history,
 )
@@ -47,7 +47,7 @@ UNKNOWN_OUTCOME: Final = "the outcome of its last operation is unknown"
 
 
 @dataclass(frozen=True)
-class Life:
+class ImportedIncarnation:
     """One incarnation of a process."""
 
     process: int
@@ -59,7 +59,7 @@ class Life:
 
 
 @dataclass(frozen=True)
-class Message:
+class ImportedMessage:
     """Who sent a value, and as which number."""
 
     sender: str
@@ -76,7 +76,7 @@ class Sending:
 
 
 @dataclass
-class Delivery:
+class ImportedDelivery:
     """Values that a read showed for the first time."""
 
     group: str
@@ -87,8 +87,8 @@ class Delivery:
 class LifeRows:
     """What one incarnation did, before it is known who sent what it delivered."""
 
-    life: Life
-    events: list[tuple[int, Sending | Delivery]] = field(default_factory=list)
+    life: ImportedIncarnation
+    events: list[tuple[int, Sending | ImportedDelivery]] = field(default_factory=list)
     groups: set[str] = field(default_factory=set)
     ending: str = LEFT
 
@@ -123,11 +123,11 @@ class _Plan:
     def __init__(self, history: JepsenHistory) -> None:
         self._ordered = history.workload == APPEND
         self.lives: list[LifeRows] = []
-        self.messages: dict[tuple[str, Value], Message] = {}
+        self.messages: dict[tuple[str, Value], ImportedMessage] = {}
         self.unknown: list[tuple[str, Value]] = []
         """Values that were read and never appended."""
         self._restarts = 0
-        by_process: dict[int, list[Operation]] = {}
+        by_process: dict[int, list[JepsenOperation]] = {}
         for operation in history.operations:
             by_process.setdefault(operation.process, []).append(operation)
         for process, operations in sorted(by_process.items()):
@@ -138,10 +138,10 @@ class _Plan:
         numbers: Counter[str] = Counter()
         for rows in self.lives:
             for _, event in rows.events:
-                for value in event.values if isinstance(event, Delivery) else ():
+                for value in event.values if isinstance(event, ImportedDelivery) else ():
                     if (event.group, value) not in self.messages:
                         numbers[event.group] += 1
-                        self.messages[event.group, value] = Message(NOBODY, 1, numbers[event.group])
+                        self.messages[event.group, value] = ImportedMessage(NOBODY, 1, numbers[event.group])
                         self.unknown.append((event.group, value))
 
     def remarks(self) -> list[str]:
@@ -156,7 +156,7 @@ class _Plan:
             remarks.append(f"{told}; they are messages of {NOBODY!r}")
         return remarks
 
-    def _cut(self, process: int, operations: list[Operation]) -> None:
+    def _cut(self, process: int, operations: list[JepsenOperation]) -> None:
         rows = self._begin(process, 1)
         seen: dict[str, list[Value]] = {}
         numbers: Counter[str] = Counter()
@@ -169,7 +169,7 @@ class _Plan:
                     rows.groups.add(step.group)
                     numbers[step.group] += 1
                     number = numbers[step.group]
-                    self.messages[step] = Message(rows.life.name, rows.life.incarnation, number)
+                    self.messages[step] = ImportedMessage(rows.life.name, rows.life.incarnation, number)
                     rows.events.append((time_ns, Sending(step.group, number)))
                 elif operation.outcome == "ok":
                     time_ns = operation.end_ns
@@ -184,16 +184,16 @@ class _Plan:
                     rows.groups.add(step.group)
                     seen[step.group] = step.values
                     if new:
-                        rows.events.append((time_ns, Delivery(step.group, new)))
+                        rows.events.append((time_ns, ImportedDelivery(step.group, new)))
             if operation.outcome == "info":
                 rows.ending = UNKNOWN_OUTCOME
 
     def _begin(self, process: int, incarnation: int) -> LifeRows:
-        rows = LifeRows(Life(process, incarnation))
+        rows = LifeRows(ImportedIncarnation(process, incarnation))
         self.lives.append(rows)
         return rows
 
-    def _new(self, before: list[Value], read: Read) -> list[Value] | None:
+    def _new(self, before: list[Value], read: JepsenRead) -> list[Value] | None:
         """What a read shows beyond the one before it, or None if it does not extend that."""
         if self._ordered:
             return read.values[len(before) :] if read.values[: len(before)] == before else None

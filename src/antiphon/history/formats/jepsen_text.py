@@ -34,7 +34,7 @@ class Append(NamedTuple):
     value: Value
 
 
-class Read(NamedTuple):
+class JepsenRead(NamedTuple):
     """Finds these values in the list of a group."""
 
     group: str
@@ -42,7 +42,7 @@ class Read(NamedTuple):
 
 
 @dataclass
-class Operation:
+class JepsenOperation:
     """One operation, from its invocation to what became of it."""
 
     process: int
@@ -50,7 +50,7 @@ class Operation:
     function: str
     time_ns: int
     end_ns: int
-    steps: list[Append | Read]
+    steps: list[Append | JepsenRead]
     outcome: str = "info"
     end_line: int = 0
 
@@ -60,7 +60,7 @@ class JepsenHistory:
     """All operations of clients, in the order in which they began."""
 
     workload: str
-    operations: list[Operation]
+    operations: list[JepsenOperation]
 
 
 def read_history(file: Path) -> JepsenHistory:
@@ -76,7 +76,7 @@ def read_history(file: Path) -> JepsenHistory:
 class _Reader:
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._open: dict[int, Operation] = {}
+        self._open: dict[int, JepsenOperation] = {}
         self._retired: dict[int, int] = {}
         """Processes after an info, and its line."""
         self._appended: dict[Append, int] = {}
@@ -86,7 +86,7 @@ class _Reader:
         self._index = -1
         self._count = 0
         self.workload: str | None = None
-        self.operations: list[Operation] = []
+        self.operations: list[JepsenOperation] = []
 
     def take(self, line: int, operation: Any) -> None:
         """One map of the file."""
@@ -138,7 +138,7 @@ class _Reader:
                     reason = f"value {step.value!r} was used on line {other} already; values must be told apart"
                     raise self._error(line, reason)
                 self._appended[step] = line
-        operation = Operation(process, line, function, self._time_ns, self._time_ns, steps)
+        operation = JepsenOperation(process, line, function, self._time_ns, self._time_ns, steps)
         self._open[process] = operation
         self.operations.append(operation)
         if len(self.operations) > OPERATIONS_MAX:
@@ -162,11 +162,11 @@ class _Reader:
                 raise self._error(line, f"what completes is not what was invoked on line {operation.line}")
             operation.steps = steps
 
-    def _steps(self, line: int, function: str, value: Any, *, completed: bool) -> Iterator[Append | Read]:
+    def _steps(self, line: int, function: str, value: Any, *, completed: bool) -> Iterator[Append | JepsenRead]:
         if function == "broadcast":
             yield Append(BROADCAST, self._value(line, value))
         elif function == "read":
-            yield Read(BROADCAST, self._values(line, value, completed=completed))
+            yield JepsenRead(BROADCAST, self._values(line, value, completed=completed))
         elif not isinstance(value, list) or not value:
             raise self._error(line, 'the value of a txn must be a list of ["append", key, value] and ["r", key, list]')
         else:
@@ -175,7 +175,7 @@ class _Reader:
                     case ["append", key, appended]:
                         yield Append(self._group(line, key), self._value(line, appended))
                     case ["r", key, values]:
-                        yield Read(self._group(line, key), self._values(line, values, completed=completed))
+                        yield JepsenRead(self._group(line, key), self._values(line, values, completed=completed))
                     case _:
                         told = json.dumps(step)[:80]
                         raise self._error(line, f'{told} is neither ["append", key, value] nor ["r", key, list]')
@@ -207,5 +207,5 @@ class _Reader:
         return MalformedLogError(self._file, line, reason)
 
 
-def _shape(step: Append | Read) -> tuple[str, Value | None]:
+def _shape(step: Append | JepsenRead) -> tuple[str, Value | None]:
     return (step.group, step.value) if isinstance(step, Append) else (step.group, None)

@@ -16,7 +16,7 @@ SPACE: Final = " \t\r\n"
 
 def json_values(file: Path) -> Iterator[tuple[int, Any]]:
     """Line and value of each element of a top-level array, or of each value of the file."""
-    scanner = _Scanner(file, _read(file))
+    scanner = _JsonScanner(file, _read(file))
     in_array = scanner.skip("[")
     if in_array and scanner.skip("]"):
         scanner.expect_end()
@@ -44,7 +44,7 @@ def _read(file: Path) -> str:
         raise MalformedLogError(file, 1 + data.count(b"\n", 0, error.start), "the text is not UTF-8") from None
 
 
-class _Scanner:
+class _JsonScanner:
     def __init__(self, file: Path, text: str) -> None:
         self._file = file
         self._text = text

@@ -25,7 +25,7 @@ from antiphon.history.formats.exporting import Exported, logs_by_run
 from antiphon.history.formats.sends import SendRows, Stream, stream_of
 from antiphon.history.formats.words import words
 from antiphon.history.logs import LogFiles
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import Row
 from antiphon.kernel.errors import UsageError
 
@@ -39,7 +39,7 @@ Span = dict[str, Any]
 Link = dict[str, str]
 
 
-def export_otlp(history: History, out: TextIO, run: str | None) -> Exported:
+def export_otlp(history: HistoryFiles, out: TextIO, run: str | None) -> Exported:
     """Write a history, or one of its runs, as trace requests."""
     runs = logs_by_run(history, run)
     rows = 0

@@ -22,7 +22,7 @@ from antiphon.history.formats.exporting import Exported, logs_by_run
 from antiphon.history.formats.sends import SendRows, stream_of
 from antiphon.history.formats.words import messages, words
 from antiphon.history.logs import LogFiles
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import Row
 
 MESSAGE_KINDS: Final = ("send", "receive", "deliver")
@@ -30,7 +30,7 @@ MESSAGE_KINDS: Final = ("send", "receive", "deliver")
 Event = dict[str, Any]
 
 
-def export_perfetto(history: History, out: TextIO, run: str | None) -> Exported:
+def export_perfetto(history: HistoryFiles, out: TextIO, run: str | None) -> Exported:
     """Write a history, or one of its runs, as a trace."""
     runs = logs_by_run(history, run)
     logs = [log for own in runs.values() for log in own]

@@ -23,7 +23,7 @@ from antiphon.history.formats.sends import SendRows, Stream, stream_of
 from antiphon.history.formats.shiviz_text import EVENTS_MAX
 from antiphon.history.formats.words import words
 from antiphon.history.logs import LogFiles
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import Row
 from antiphon.kernel.errors import UsageError
 
@@ -37,7 +37,7 @@ ROW_COLUMNS: Final = tuple(field.name for field in fields(Row))[4:]
 Clock = dict[str, int]
 
 
-def export_shiviz(history: History, out: TextIO, run: str | None) -> Exported:
+def export_shiviz(history: HistoryFiles, out: TextIO, run: str | None) -> Exported:
     """Write a history, or one of its runs, as a file that ShiViz takes."""
     runs = logs_by_run(history, run)
     if history.rows > ROWS_MAX:

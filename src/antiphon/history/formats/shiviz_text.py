@@ -66,7 +66,7 @@ def read_executions(file: Path, parser: str | None) -> Iterator[Execution]:
     if missing:
         reason = f"the parser expression has no group {' or '.join(missing)}; that of a bare log is named by --parser"
         raise MalformedLogError(file, 0 if parser is not None else 1, reason)
-    scanner = _Scanner(file, text, expression)
+    scanner = _ShivizScanner(file, text, expression)
     for name, first, end in _parts(file, text, start, delimiter):
         yield scanner.execution(name, first, end)
 
@@ -117,7 +117,7 @@ def _parts(file: Path, text: str, start: int, delimiter: str) -> Iterator[tuple[
         yield name, start, len(text)
 
 
-class _Scanner:
+class _ShivizScanner:
     """Matches the events of a text, counting lines as it goes."""
 
     def __init__(self, file: Path, text: str, expression: re.Pattern[str]) -> None:

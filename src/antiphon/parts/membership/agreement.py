@@ -24,16 +24,16 @@ followed by the next oldest.
 
 from typing import Final
 
-from antiphon.kernel.effects import NEVER, Effects, Stalled
+from antiphon.kernel.effects import NEVER, Effects, MajorityLost
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.parts.membership import messages
-from antiphon.parts.membership.messages import Message, Proposal
-from antiphon.parts.membership.post import Post
+from antiphon.parts.membership.messages import MembershipMessage, Proposal
+from antiphon.parts.membership.requests import MembershipRequests
 from antiphon.parts.membership.rounds import Round, is_quorum, round_after
+from antiphon.parts.membership.sender import MembershipSender
 from antiphon.parts.membership.session import ViewEnd
-from antiphon.parts.membership.wishes import Wishes
 from antiphon.parts.suspicion import Suspicion
 
 JOINING: Final = 0
@@ -56,8 +56,8 @@ class Agreement:
         self._process = process
         self._options = options
         self._members_max = members_max
-        self._post = Post(group, group_id, process, address, options)
-        self._wishes = Wishes()
+        self._post = MembershipSender(group, group_id, process, address, options)
+        self._requests = MembershipRequests()
         self._present: set[int] = set()
         """Who has been heard in this view."""
         self._change_at_ns = NEVER
@@ -108,7 +108,7 @@ class Agreement:
 
     # ---- as a member -----------------------------------------------------------------------------------------------
 
-    def _receive_flush(self, message: Message, effects: Effects) -> None:
+    def _receive_flush(self, message: MembershipMessage, effects: Effects) -> None:
         if self.phase == CLOSING:
             return
         if message.round < self._promised:
@@ -128,7 +128,7 @@ class Agreement:
         assert self._end_of_view is not None
         self._end_of_view.freeze()
 
-    def _state(self, round: int) -> Message:
+    def _state(self, round: int) -> MembershipMessage:
         assert self._end_of_view is not None
         barrier = self._end_of_view.barrier
         return self._post.message(
@@ -141,7 +141,7 @@ class Agreement:
             epoch=max(self._end_of_view.epoch, self._end_of_view.epoch_wish),
         )
 
-    def _receive_state(self, message: Message, rank: int, effects: Effects, now_ns: int) -> None:
+    def _receive_state(self, message: MembershipMessage, rank: int, effects: Effects, now_ns: int) -> None:
         current = self._round
         if current is not None and message.round > current.number:
             self._outbid = max(self._outbid, message.round)
@@ -153,7 +153,7 @@ class Agreement:
         current.states[rank] = message
         self._try_propose(effects, now_ns)
 
-    def _receive_propose(self, message: Message, effects: Effects, now_ns: int) -> None:
+    def _receive_propose(self, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
         proposal = message.accepted
         if message.round < self._promised or self.phase == CLOSING:
             return
@@ -207,14 +207,14 @@ class Agreement:
         """No majority can be reached: tell the application, once per view."""
         if not self._stalled:
             self._stalled = True
-            effects.events.append(Stalled(self._group))
+            effects.events.append(MajorityLost(self._group))
 
     # ---- as the coordinator ----------------------------------------------------------------------------------------
 
     def _acting(self) -> int:
         """The oldest member that I do not suspect, of those that stay if there are any."""
         for rank, member in enumerate(self._view.members):
-            if rank not in self._suspicion.suspects and member not in self._wishes.leavers:
+            if rank not in self._suspicion.suspects and member not in self._requests.leavers:
                 return rank
         for rank in range(len(self._view.members)):
             if rank not in self._suspicion.suspects:
@@ -250,7 +250,7 @@ class Agreement:
                 self._post.tell(member, propose, effects)
         if self._stalled and current.proposal is None:
             # All of this view may be gone for good. Who wanted in may have been let in by others, and knows better.
-            for process, address in list(self._wishes.joiners.items())[:_STRANGERS_MAX]:
+            for process, address in list(self._requests.joiners.items())[:_STRANGERS_MAX]:
                 flush = self._post.message(messages.FLUSH, round=current.number)
                 self._post.tell(process, flush, effects, address)
 
@@ -268,7 +268,7 @@ class Agreement:
                 if rank != self._me:
                     self._post.tell(self._view.members[rank], self._post.message(messages.STALL), effects)
             return
-        current.proposal = current.accepted() or current.make_proposal(self._view, self._wishes, self._present)
+        current.proposal = current.accepted() or current.make_proposal(self._view, self._requests, self._present)
         self._check(current.proposal)
         self._consider(current.number, current.proposal, now_ns)
         self._ask_round(effects, now_ns)

@@ -30,7 +30,7 @@ BARRIER_BYTES_MAX: Final = 16_384
 
 
 @final
-class Mark:
+class StabilityMark:
     """A point in the life of one member of one group: what it had sent and delivered, and what it had accepted."""
 
     __slots__ = ("accepted", "group", "known", "view_id")
@@ -117,7 +117,7 @@ class GroupMember:
     def _ask_for_flush(self, session: Session, membership: Membership, now_ns: int) -> None:
         """Have the view end if something waits for that."""
         if session.end.barrier is not None:
-            membership.wish_flush(now_ns)
+            membership.request_flush(now_ns)
 
     # ---- the application's side ------------------------------------------------------------------------------------
 
@@ -337,14 +337,14 @@ class GroupMember:
         """The phase of the membership; a group that keeps its view is always in the same one."""
         return NORMAL if self._membership is None else self._membership.phase
 
-    def mark(self) -> Mark:
+    def mark(self) -> StabilityMark:
         """All that was sent or delivered here until now."""
         session = self._session
         if session is None:
-            return Mark(self.group, 0, [], self._pending.accepted)
-        return Mark(self.group, session.view.id, session.known(), self._pending.accepted)
+            return StabilityMark(self.group, 0, [], self._pending.accepted)
+        return StabilityMark(self.group, session.view.id, session.known(), self._pending.accepted)
 
-    def is_stable(self, mark: Mark, copies: int) -> bool:
+    def is_stable(self, mark: StabilityMark, copies: int) -> bool:
         """Whether all that the mark stands for is at so many members beside its sender; 0: at all of them."""
         session = self._session
         if self.over:

@@ -7,8 +7,8 @@ Without a majority the members stall, say so, and go on asking; when they hear e
 given up meanwhile is told that it is outdated when it speaks up.
 
 A view also ends without a change of members: for barriers, which their senders' STATEs bring into the proposal, and
-which are delivered where the views meet; or for an epoch (stacks/vector/crossing.py). The paper counts these as minor
-views; here they are views like any other, with the same members.
+which are delivered where the views meet; or for an epoch (stacks/vector/inter_group_order.py). The paper counts
+these as minor views; here they are views like any other, with the same members.
 
 Deviations from 5.5: members report what they hold instead of sending it, and fetch what they lack from whoever has
 it, so a cut costs what is really missing. No view is skipped. An outside view server is not needed.
@@ -22,7 +22,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.parts.membership import messages
 from antiphon.parts.membership.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING, Agreement
-from antiphon.parts.membership.messages import Message, Proposal
+from antiphon.parts.membership.messages import MembershipMessage, Proposal
 from antiphon.parts.membership.session import ViewEnd
 
 _VOUCHERS: Final = 5
@@ -52,7 +52,7 @@ class Membership(Agreement):
         """Who has yet to hear that I have left, and where it is."""
         self._part_at_ns = NEVER
         self._last_step_ns = 0
-        self._early_flush: Message | None = None
+        self._early_flush: MembershipMessage | None = None
         self.parted_by: Proposal | None = None
         """The proposal by which I left, whose cut is still to be delivered."""
         self._left_to: View | None = None
@@ -66,18 +66,18 @@ class Membership(Agreement):
     def leave(self, now_ns: int) -> None:
         """Ask to be let out, again and again."""
         self._leaving = True
-        self._wishes.leavers.add(self._process)
+        self._requests.leavers.add(self._process)
         self._ask_at_ns = now_ns
         self._want_change(now_ns)
 
-    def wish_flush(self, now_ns: int) -> None:
+    def request_flush(self, now_ns: int) -> None:
         """Ask that this view end, again and again: something waits for it."""
-        if self.may_wish():
+        if self.may_request():
             self._wishing = True
             self._ask_at_ns = min(self._ask_at_ns, now_ns)
             self._want_change(now_ns)
 
-    def may_wish(self) -> bool:
+    def may_request(self) -> bool:
         """Whether a wish for a flush would be news."""
         return not self._wishing and self.phase == NORMAL
 
@@ -86,10 +86,10 @@ class Membership(Agreement):
         self._begin(view, end, now_ns)
         self._last_step_ns = now_ns
         self._told = set()
-        self._wishes.installed(view)
+        self._requests.installed(view)
         self._wishing = False
         self._ask_at_ns = now_ns if self._leaving else NEVER
-        if self._wishes.are_open():
+        if self._requests.are_open():
             self._want_change(now_ns)
         early = self._early_flush
         self._early_flush = None
@@ -115,7 +115,7 @@ class Membership(Agreement):
         self._told.discard(rank)
         self._present.add(rank)
 
-    def receive(self, message: Message, effects: Effects, now_ns: int) -> None:
+    def receive(self, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
         """A message about membership. Raises MalformedError where it makes no sense, before anything has changed."""
         if self.phase == OUT:
             return
@@ -149,9 +149,9 @@ class Membership(Agreement):
         elif rank >= 0:
             self._receive_in_view(kind, message, rank, effects, now_ns)
 
-    def _receive_in_view(self, kind: int, message: Message, rank: int, effects: Effects, now_ns: int) -> None:
+    def _receive_in_view(self, kind: int, message: MembershipMessage, rank: int, effects: Effects, now_ns: int) -> None:
         if kind == messages.LEAVE:
-            self._wishes.leavers.add(message.sender)
+            self._requests.leavers.add(message.sender)
             self._want_change(now_ns)
             self._forward(message, effects)
         elif kind == messages.WISH:
@@ -183,7 +183,7 @@ class Membership(Agreement):
         else:
             raise MalformedError("membership")
 
-    def _receive_join(self, message: Message, effects: Effects, now_ns: int) -> None:
+    def _receive_join(self, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
         if self.phase == JOINING or message.sender == self._process:
             return
         rank = self._view.rank(message.sender)
@@ -194,7 +194,7 @@ class Membership(Agreement):
             elif self._last_install:
                 self._post.transmit(message.sender, message.address, self._last_install, effects)
             return
-        if self._wishes.is_gone(message.sender):
+        if self._requests.is_gone(message.sender):
             # It was let in once, and given up before it knew: whoever saw that view took it for a member.
             self._tell_outdated(message, effects)
             return
@@ -204,25 +204,25 @@ class Membership(Agreement):
             elif member.name == message.sender.name:
                 return  # an earlier life of a member
         room = self._members_max - len(self._view.members)
-        if not self._wishes.let_in(message.sender, message.address, room):
+        if not self._requests.let_in(message.sender, message.address, room):
             return  # it will ask again
         self._want_change(now_ns + self._options.gather_ns)
         self._forward(message, effects)
 
-    def _forward(self, message: Message, effects: Effects) -> None:
+    def _forward(self, message: MembershipMessage, effects: Effects) -> None:
         """Pass a wish on to the coordinator, unless it came from it or I am it."""
         acting = self._acting()
         if acting != self._me and self._view.members[acting] != message.sender:
             self._post.tell(self._view.members[acting], message, effects)
 
-    def _receive_install(self, message: Message, effects: Effects, now_ns: int) -> None:
+    def _receive_install(self, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
         proposal = message.accepted
         if proposal is None or self.decided is not None:
             return
         if self.phase == JOINING:
             if proposal.view.rank(self._process) >= 0 and len(proposal.view.members) <= self._members_max:
                 self.decided = proposal
-                self._wishes.remember(proposal)
+                self._requests.remember(proposal)
                 # Others who join with me may not have heard, and whoever let us in may be gone.
                 self._post.view_id = proposal.view.id - 1
                 self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=proposal))
@@ -240,7 +240,7 @@ class Membership(Agreement):
     def _decide(self, proposal: Proposal, effects: Effects, now_ns: int) -> None:
         """This proposal is what comes after the view."""
         self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=proposal))
-        self._wishes.decided(self._view, proposal)
+        self._requests.decided(self._view, proposal)
         assert self._end_of_view is not None
         if self._proposed is not proposal:
             self._end_of_view.close_at(proposal.cut, proposal.sources, now_ns)
@@ -278,14 +278,14 @@ class Membership(Agreement):
         self.phase = OUT
         effects.events.append(Ended(self._group, excluded, None if excluded else self._left_to))
 
-    def _answer_straggler(self, message: Message, effects: Effects) -> None:
+    def _answer_straggler(self, message: MembershipMessage, effects: Effects) -> None:
         """Somebody speaks of a view that is over: it learns what came after it, or that it is out."""
         if message.view_id == self._view.id - 1 and self._last_install:
             self._post.transmit(message.sender, message.address, self._last_install, effects)
         else:
             self._tell_outdated(message, effects)
 
-    def answer_after_leaving(self, message: Message, effects: Effects) -> None:
+    def answer_after_leaving(self, message: MembershipMessage, effects: Effects) -> None:
         """I have left; somebody is still in the view that I left from, or in one that was over before, and may hear of
         what came after it from nobody else."""
         member = self._view.rank(message.sender) >= 0
@@ -295,12 +295,12 @@ class Membership(Agreement):
         elif message.view_id and (behind > 1 or (behind == 1 and not member)):
             self._tell_outdated(message, effects)
 
-    def _tell_outdated(self, message: Message, effects: Effects) -> None:
+    def _tell_outdated(self, message: MembershipMessage, effects: Effects) -> None:
         """Whoever is in this view, or in an earlier one, is out."""
         outdated = self._post.message(messages.OUTDATED, round=message.view_id, about=message.sender)
         self._post.tell(message.sender, outdated, effects, message.address)
 
-    def _pass_on_exclusion(self, message: Message, effects: Effects) -> None:
+    def _pass_on_exclusion(self, message: MembershipMessage, effects: Effects) -> None:
         """The others that are still in my view are out as well, and may hear of it from nobody else."""
         for member in self._view.members:
             if member not in (self._process, message.sender):

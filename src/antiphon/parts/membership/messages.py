@@ -119,7 +119,7 @@ def _proposal(body: ProposalBody) -> Proposal:
 
 
 @final
-class Message:
+class MembershipMessage:
     """One message about membership, taken apart."""
 
     __slots__ = (
@@ -205,7 +205,7 @@ class Chunks:
         self._partial: dict[int, dict[int, bytes]] = {}
         self._bytes = 0
 
-    def take(self, kind: int, data: bytes) -> Message | None:
+    def take(self, kind: int, data: bytes) -> MembershipMessage | None:
         """A packet about membership; the message, when it is whole. Raises MalformedError."""
         if kind != CHUNK:
             return decode(kind, data[HEADER_SIZE:])
@@ -234,13 +234,13 @@ class Chunks:
             self._bytes -= len(slice)
 
 
-def decode(kind: int, encoded: bytes) -> Message:
+def decode(kind: int, encoded: bytes) -> MembershipMessage:
     """Take a message apart. Raises MalformedError."""
     try:
         sender, view_id, round, accepted_round, accepted, holdings, about, barriers, epoch = _DECODER.decode(encoded)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise MalformedError("membership") from error
-    return Message(
+    return MembershipMessage(
         kind,
         ProcessId(sender[0], sender[1]),
         sender[2],

@@ -3,8 +3,8 @@
 from typing import Final, final
 
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.parts.membership.messages import BarrierBody, Message, Proposal
-from antiphon.parts.membership.wishes import Wishes
+from antiphon.parts.membership.messages import BarrierBody, MembershipMessage, Proposal
+from antiphon.parts.membership.requests import MembershipRequests
 from antiphon.parts.ranges import Ranges
 
 _STEP: Final = 1 << 16
@@ -30,7 +30,7 @@ class Round:
         self.number = number
         self.overdue_at_ns = overdue_at_ns
         """By then it should be over; else those it counts on are gone, and others, which it left out, may be back."""
-        self.states: dict[int, Message] = {}
+        self.states: dict[int, MembershipMessage] = {}
         self.proposal: Proposal | None = None
         self.done: set[int] = set()
         self.retry_at_ns = 0
@@ -51,7 +51,7 @@ class Round:
             proposal.epoch, proposal.unheard,
         )  # fmt: skip
 
-    def make_proposal(self, view: View, wishes: Wishes, heard: set[int]) -> Proposal:
+    def make_proposal(self, view: View, wishes: MembershipRequests, heard: set[int]) -> Proposal:
         """Those that answered, without those that leave, then those that join; and all that anybody holds."""
         cut = [Ranges([]) for _ in view.members]
         barriers: list[BarrierBody] = []

@@ -22,7 +22,7 @@ class ViewEnd:
         self.barrier: tuple[int, bytes] | None = None
         """The own barrier that this view must end with: number and payload."""
         self.epoch = epoch
-        """Of the view; see stacks/vector/crossing.py, and 0 where nothing crosses from group to group."""
+        """Of the view; see stacks/vector/inter_group_order.py, and 0 where nothing crosses from group to group."""
         self.epoch_wish = 0
         """The epoch that a message which waits here wants the group to be in."""
 

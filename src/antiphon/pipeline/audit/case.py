@@ -18,8 +18,8 @@ import numpy as np
 from antiphon.pipeline.audit.logs import ENDLESS
 from antiphon.pipeline.audit.order import NO_ROW, Order
 from antiphon.pipeline.audit.rows import Key, MessageRows
-from antiphon.pipeline.audit.stays import Presence
-from antiphon.pipeline.intervals import EMPTY, NEVER, Coverage, Ints, Mask, Spans, clip, difference, span, union
+from antiphon.pipeline.audit.view_intervals import Presence
+from antiphon.pipeline.intervals import EMPTY, NEVER, DeliveryCoverage, Ints, Mask, Spans, clip, difference, span, union
 
 BEFORE_ALL: Final = -1
 """An index before that of every row."""
@@ -144,22 +144,22 @@ class Case:
         if whole and (in_order[:-1] == start).all():
             in_order[-1] = following
             return in_order
-        coverage = Coverage(start, end, self.rows.index[rows], waited_for, known.others)
+        coverage = DeliveryCoverage(start, end, self.rows.index[rows], waited_for, known.others)
         found = coverage.missing_after(np.concatenate(([BEFORE_ALL], self.rows.index[rows])))
         return np.where(found == NEVER, following, found)
 
-    def cover(self, place: int, wanted: Spans) -> Coverage:
+    def cover(self, place: int, wanted: Spans) -> DeliveryCoverage:
         """When the process had delivered certain numbers of a key."""
         rows = self.rows_of(place)
         already = self.known(place).spans(self.order.owed(self.process, place))
-        return Coverage(self.rows.start[rows], self.rows.end[rows], self.rows.index[rows], wanted, already)
+        return DeliveryCoverage(self.rows.start[rows], self.rows.end[rows], self.rows.index[rows], wanted, already)
 
     def left_by(self, place: int, at: Ints) -> Mask:
         """At which rows the process had left the group of a key."""
         result: Mask = at > self.left.get(self.order.keys[place][0], ENDLESS)
         return result
 
-    def off_record(self, place: int) -> Coverage:
+    def off_record(self, place: int) -> DeliveryCoverage:
         """When the process had delivered all that may have been sent off record."""
         return self.cover(place, span(int(self.order.sent[place]) + 1, ENDLESS))
 

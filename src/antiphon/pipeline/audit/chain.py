@@ -12,7 +12,7 @@ import numpy as np
 
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import NO_ROW, Order
-from antiphon.pipeline.explain import Link, Message
+from antiphon.pipeline.explain import Link, MessageName
 from antiphon.pipeline.intervals import Ints
 from antiphon.pipeline.packing import unpack
 
@@ -64,7 +64,11 @@ class DirectPast:
 
 
 def chain(
-    order: Order, direct: DirectPast, last: Place, wanted: Sequence[Place], knew: Callable[[Message, Message], bool]
+    order: Order,
+    direct: DirectPast,
+    last: Place,
+    wanted: Sequence[Place],
+    knew: Callable[[MessageName, MessageName], bool],
 ) -> list[Link]:
     """The steps that lead from one of the `wanted` to `last`, first step first.
 
@@ -92,12 +96,12 @@ def _links(
     first: Place,
     met: Place,
     last: Place,
-    knew: Callable[[Message, Message], bool],
+    knew: Callable[[MessageName, MessageName], bool],
 ) -> list[Link]:
     """`met` is the message of the chain with which the key of `first` was reached."""
 
-    def message(place: Place) -> Message:
-        return Message(*order.keys[place[0]], place[1])
+    def message(place: Place) -> MessageName:
+        return MessageName(*order.keys[place[0]], place[1])
 
     links: list[Link] = []
     earlier, sent = met, step[met]

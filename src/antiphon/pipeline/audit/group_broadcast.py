@@ -12,16 +12,16 @@ from typing import Any
 import numpy as np
 
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.stays import ViewCounts, ViewWitness
+from antiphon.pipeline.audit.view_intervals import ViewCounts, ViewWitness
 from antiphon.pipeline.audit.view_synchrony import Sendings
-from antiphon.pipeline.explain import Message, group_broadcast_text
+from antiphon.pipeline.explain import MessageName, group_broadcast_text
 from antiphon.pipeline.intervals import EMPTY, Spans, difference, intersection, span, union
 
 BySender = dict[str, Spans]
 
 
 @dataclass
-class _Marked:
+class _BarrierIntervals:
     """A barrier at one process: what it had delivered of the group before it, and what it delivered after it."""
 
     before: BySender
@@ -33,7 +33,7 @@ class _Read:
     """What a log holds of a group, as far as it has been read."""
 
     delivered: BySender = field(default_factory=dict)
-    barriers: dict[Message, BySender] = field(default_factory=dict)
+    barriers: dict[MessageName, BySender] = field(default_factory=dict)
     """What came before the first delivery of each."""
 
     def add(self, entry: Mapping[str, Any], sendings: Sendings) -> None:
@@ -54,12 +54,14 @@ def count(group: str, logs: Mapping[str, LogFacts], sendings: Sendings) -> ViewC
             checked += union(one, other).size()
             violations += both.size()
             if both.size() and witness is None:
-                witness = _witness(Message(group, sender, int(both.starts[0])), barrier, by_process)
+                witness = _witness(MessageName(group, sender, int(both.starts[0])), barrier, by_process)
     return ViewCounts(violations, 0, checked, witness)
 
 
-def _barriers(group: str, logs: Mapping[str, LogFacts], sendings: Sendings) -> dict[Message, dict[str, _Marked]]:
-    result: dict[Message, dict[str, _Marked]] = defaultdict(dict)
+def _barriers(
+    group: str, logs: Mapping[str, LogFacts], sendings: Sendings
+) -> dict[MessageName, dict[str, _BarrierIntervals]]:
+    result: dict[MessageName, dict[str, _BarrierIntervals]] = defaultdict(dict)
     for process, log in logs.items():
         if not any(mark["group"] == group for piece in log.pieces for mark in piece["barriers"]):
             continue
@@ -72,7 +74,7 @@ def _barriers(group: str, logs: Mapping[str, LogFacts], sendings: Sendings) -> d
                     sender: difference(spans, before.get(sender, EMPTY)) for sender, spans in read.delivered.items()
                 }
                 after[barrier.sender] = difference(after[barrier.sender], number)
-                result[barrier][process] = _Marked(before, after)
+                result[barrier][process] = _BarrierIntervals(before, after)
     return result
 
 
@@ -86,7 +88,7 @@ def _read(group: str, log: LogFacts, sendings: Sendings) -> _Read:
         for place, mark in enumerate(marks):
             while waiting and waiting[0]["stretch"] <= place:
                 read.add(waiting.popleft(), sendings)
-            read.barriers.setdefault(Message(group, mark["sender"], mark["number"]), dict(read.delivered))
+            read.barriers.setdefault(MessageName(group, mark["sender"], mark["number"]), dict(read.delivered))
         for entry in waiting:
             read.add(entry, sendings)
     return read
@@ -104,7 +106,7 @@ def _together(parts: list[BySender]) -> BySender:
     return {sender: union(*spans) for sender, spans in by_sender.items()}
 
 
-def _witness(message: Message, barrier: Message, by_process: Mapping[str, _Marked]) -> ViewWitness:
+def _witness(message: MessageName, barrier: MessageName, by_process: Mapping[str, _BarrierIntervals]) -> ViewWitness:
     number = np.array([message.number])
     one = next(name for name, own in by_process.items() if own.before.get(message.sender, EMPTY).holds(number)[0])
     other = next(name for name, own in by_process.items() if own.after.get(message.sender, EMPTY).holds(number)[0])

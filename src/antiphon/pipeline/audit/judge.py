@@ -13,8 +13,8 @@ from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import Key, message_rows
-from antiphon.pipeline.audit.stays import Presence, presences_of
 from antiphon.pipeline.audit.summary import Summary
+from antiphon.pipeline.audit.view_intervals import Presence, presences_of
 from antiphon.pipeline.intervals import Ints, Mask, Spans
 from antiphon.pipeline.latency import coarse
 from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO, SILENCE, TOTAL, VIEW_SENDING, Promises

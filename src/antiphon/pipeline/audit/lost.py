@@ -18,18 +18,18 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from antiphon.pipeline.audit.logs import CRASHED, ENDLESS, LogFacts
-from antiphon.pipeline.audit.look import Seen, Wish
 from antiphon.pipeline.audit.order import NO_ROW, LostMessages, Order
 from antiphon.pipeline.audit.past import Past, direct_past, raise_to_full
 from antiphon.pipeline.audit.rows import CAUSAL_RANK
-from antiphon.pipeline.audit.stays import GroupStays
+from antiphon.pipeline.audit.second_look import RowQuery, Seen
+from antiphon.pipeline.audit.view_intervals import GroupIntervals
 from antiphon.pipeline.intervals import EMPTY, Ints, Spans, difference, intersection, span, union
 
 Lost = Mapping[int, Spans]
 """Key, as a place in the order's keys → numbers."""
 
 
-def find(order: Order, logs: Mapping[str, LogFacts], stays: Mapping[str, GroupStays]) -> Lost:
+def find(order: Order, logs: Mapping[str, LogFacts], stays: Mapping[str, GroupIntervals]) -> Lost:
     """What is lost, where it makes a difference."""
     if not any(len(piece["strong_reach"]) for log in logs.values() for piece in log.pieces):
         return {}
@@ -51,14 +51,14 @@ def find(order: Order, logs: Mapping[str, LogFacts], stays: Mapping[str, GroupSt
     return lost
 
 
-def wishes(order: Order, logs: Mapping[str, LogFacts], lost: Lost) -> Iterator[tuple[str, Wish]]:
+def wishes(order: Order, logs: Mapping[str, LogFacts], lost: Lost) -> Iterator[tuple[str, RowQuery]]:
     """What each process that delivered something lost delivered below causal of the same sender in the same group."""
     for process, log in logs.items():
         for place, spans in lost.items():
             group, sender = key = order.keys[place]
             if intersection(log.delivered.get(key, EMPTY), spans).size():
                 for level in range(CAUSAL_RANK):
-                    yield process, Wish(group, 0, log.rows, sender, level)
+                    yield process, RowQuery(group, 0, log.rows, sender, level)
 
 
 def note(order: Order, logs: Mapping[str, LogFacts], lost: Lost, sights: Iterable[tuple[str, Seen]]) -> None:

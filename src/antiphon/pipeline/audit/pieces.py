@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antiphon.history.errors import DamagedRowGroupError
-from antiphon.history.reader import LOG_COLUMNS, History, Unit, read_unit, stretches
+from antiphon.history.reader import LOG_COLUMNS, HistoryFiles, Unit, read_unit, stretches
 
 ORDER: Final = [(name, "ascending") for name in (*LOG_COLUMNS, "index")]
 
@@ -42,7 +42,7 @@ class Extent(NamedTuple):
     """Which row group, by its place in the history."""
 
 
-def plan(history: History) -> list[Task]:
+def plan(history: HistoryFiles) -> list[Task]:
     """The tasks of a history: row groups that share a stretch of a log belong together."""
     extents = sorted(extent for place, unit in enumerate(history.units) for extent in _extents(unit, place))
     joined = list(range(len(history.units)))

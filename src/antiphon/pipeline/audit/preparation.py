@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 
 from antiphon.pipeline.audit import lost, total
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.look import LogName, Look, Sights, Wish
 from antiphon.pipeline.audit.order import Order, close, make_order
-from antiphon.pipeline.audit.stays import GroupStays, stays_by_group
+from antiphon.pipeline.audit.second_look import LogName, Look, RowQuery, Sights
 from antiphon.pipeline.audit.total import Placed, Positions, Tangle
+from antiphon.pipeline.audit.view_intervals import GroupIntervals, view_intervals_by_group
 from antiphon.pipeline.promises import CAUSAL, TOTAL, Promises
 
 Placement = tuple[str, str, str, int, Placed]
@@ -20,18 +20,18 @@ Placement = tuple[str, str, str, int, Placed]
 
 
 @dataclass
-class Run:
+class RunFacts:
     """Everything that the driver knows of a run."""
 
     logs: Mapping[str, LogFacts]
     order: Order
-    stays: Mapping[str, GroupStays]
+    stays: Mapping[str, GroupIntervals]
     """By group: who was in which views, and what it delivered there."""
     positions: dict[str, dict[int, Positions]] = field(default_factory=dict)
     """By group and key: an order of the agreed and safe messages that the logs are compared with."""
 
 
-def prepare(logs: Mapping[str, Mapping[str, LogFacts]], promises: Promises, look: Look) -> dict[str, Run]:
+def prepare(logs: Mapping[str, Mapping[str, LogFacts]], promises: Promises, look: Look) -> dict[str, RunFacts]:
     """All runs, ready for the second pass."""
     runs = {name: _make_run(name, of_run) for name, of_run in logs.items()}
     missing = {
@@ -44,7 +44,7 @@ def prepare(logs: Mapping[str, Mapping[str, LogFacts]], promises: Promises, look
         for group, stays in run.stays.items()
         if promises.holds(TOTAL, name, group)
     }
-    wishes: dict[LogName, list[Wish]] = defaultdict(list)
+    wishes: dict[LogName, list[RowQuery]] = defaultdict(list)
     for (name, group), of_group in models.items():
         for process, wish in total.model_wishes(group, of_group):
             wishes[name, process].append(wish)
@@ -57,14 +57,14 @@ def prepare(logs: Mapping[str, Mapping[str, LogFacts]], promises: Promises, look
     return runs
 
 
-def _make_run(name: str, logs: Mapping[str, LogFacts]) -> Run:
+def _make_run(name: str, logs: Mapping[str, LogFacts]) -> RunFacts:
     order = make_order(name, logs)
     close(order)
-    return Run(logs, order, stays_by_group(logs))
+    return RunFacts(logs, order, view_intervals_by_group(logs))
 
 
-def _note_lost(runs: Mapping[str, Run], missing: Mapping[str, lost.Lost], look: Look) -> None:
-    wishes: dict[LogName, list[Wish]] = defaultdict(list)
+def _note_lost(runs: Mapping[str, RunFacts], missing: Mapping[str, lost.Lost], look: Look) -> None:
+    wishes: dict[LogName, list[RowQuery]] = defaultdict(list)
     for name, of_run in missing.items():
         for process, wish in lost.wishes(runs[name].order, runs[name].logs, of_run):
             wishes[name, process].append(wish)
@@ -74,13 +74,15 @@ def _note_lost(runs: Mapping[str, Run], missing: Mapping[str, lost.Lost], look: 
         lost.note(runs[name].order, runs[name].logs, of_run, seen)
 
 
-def find_tangles(runs: Mapping[str, Run], placements: Iterable[Placement], look: Look) -> dict[str, dict[str, Tangle]]:
+def find_tangles(
+    runs: Mapping[str, RunFacts], placements: Iterable[Placement], look: Look
+) -> dict[str, dict[str, Tangle]]:
     """By run and group: where positions do not rise along all logs, what is in no order."""
     pieces: dict[tuple[str, str], list[tuple[str, int, Placed]]] = defaultdict(list)
     for run, group, process, index, placed in placements:
         pieces[run, group].append((process, index, placed))
     doubtful = [place for place, own in pieces.items() if not total.rises(own)]
-    wishes: dict[LogName, list[Wish]] = defaultdict(list)
+    wishes: dict[LogName, list[RowQuery]] = defaultdict(list)
     for name, group in doubtful:
         for process, wish in total.all_wishes(group, runs[name].logs):
             wishes[name, process].append(wish)

@@ -9,14 +9,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.stays import Event, GroupStays, ViewCounts, ViewWitness
+from antiphon.pipeline.audit.view_intervals import Event, GroupIntervals, ViewCounts, ViewWitness
 from antiphon.pipeline.explain import broken_chain_text, fork_text, no_majority_text
 
 Views = Mapping[int, Mapping[tuple[str, ...], Event]]
 """id → members → the first row that says so."""
 
 
-def count(group: str, stays: GroupStays, logs: Mapping[str, LogFacts]) -> ViewCounts:
+def count(group: str, stays: GroupIntervals, logs: Mapping[str, LogFacts]) -> ViewCounts:
     announced = {process: {left for piece in log.pieces for left in piece["leaves"]} for process, log in logs.items()}
     left = {process for process, groups in announced.items() if not groups.isdisjoint((group, None))}
     open_logs = {process for process, log in logs.items() if log.open}
@@ -38,7 +38,7 @@ def count(group: str, stays: GroupStays, logs: Mapping[str, LogFacts]) -> ViewCo
     return ViewCounts(violations, unknown, checked, witness)
 
 
-def _views(stays: GroupStays) -> Views:
+def _views(stays: GroupIntervals) -> Views:
     views: dict[int, dict[tuple[str, ...], Event]] = defaultdict(dict)
     for process, own in stays.items():
         for stay in own:

@@ -11,13 +11,15 @@ import numpy as np
 
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
-from antiphon.pipeline.audit.stays import GroupStays, ViewCounts, ViewWitness
+from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewWitness
 from antiphon.pipeline.audit.view_synchrony import Sendings
-from antiphon.pipeline.explain import Message, safe_text
+from antiphon.pipeline.explain import MessageName, safe_text
 from antiphon.pipeline.intervals import EMPTY, Spans, difference, union
 
 
-def count(group: str, stays: GroupStays, order: Order, logs: Mapping[str, LogFacts], sendings: Sendings) -> ViewCounts:
+def count(
+    group: str, stays: GroupIntervals, order: Order, logs: Mapping[str, LogFacts], sendings: Sendings
+) -> ViewCounts:
     in_view = _delivered_in(group, stays, sendings)
     members = _members(stays)
     violations = unknown = checked = 0
@@ -36,12 +38,12 @@ def count(group: str, stays: GroupStays, order: Order, logs: Mapping[str, LogFac
                 continue
             violations += lacking.size()
             if lacking.size() and witness is None:
-                message = Message(group, sender, int(lacking.starts[0]))
+                message = MessageName(group, sender, int(lacking.starts[0]))
                 witness = _witness(process, message, log.rows - 1, stays, members)
     return ViewCounts(violations, unknown, checked, witness)
 
 
-def _delivered_in(group: str, stays: GroupStays, sendings: Sendings) -> dict[str, dict[int, Spans]]:
+def _delivered_in(group: str, stays: GroupIntervals, sendings: Sendings) -> dict[str, dict[int, Spans]]:
     """By sender and view: what anybody delivered there as safe."""
     parts: dict[str, dict[int, list[Spans]]] = defaultdict(lambda: defaultdict(list))
     for own in stays.values():
@@ -51,7 +53,7 @@ def _delivered_in(group: str, stays: GroupStays, sendings: Sendings) -> dict[str
     return {sender: {view: union(*spans) for view, spans in by_view.items()} for sender, by_view in parts.items()}
 
 
-def _members(stays: GroupStays) -> dict[int, set[str]]:
+def _members(stays: GroupIntervals) -> dict[int, set[str]]:
     members: dict[int, set[str]] = defaultdict(set)
     for own in stays.values():
         for stay in own:
@@ -60,7 +62,7 @@ def _members(stays: GroupStays) -> dict[int, set[str]]:
 
 
 def _witness(
-    process: str, message: Message, end: int, stays: GroupStays, members: Mapping[int, set[str]]
+    process: str, message: MessageName, end: int, stays: GroupIntervals, members: Mapping[int, set[str]]
 ) -> ViewWitness:
     number = np.array([message.number])
     other, view = next(

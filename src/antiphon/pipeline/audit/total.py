@@ -19,13 +19,13 @@ import numpy as np
 
 from antiphon.pipeline.audit.case import Case
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.look import Seen, Wish
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.rows import AGREED_RANK, SAFE_RANK
-from antiphon.pipeline.audit.stays import GroupStays, Stay, ViewCounts, ViewWitness
+from antiphon.pipeline.audit.second_look import RowQuery, Seen
+from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewInterval, ViewWitness
 from antiphon.pipeline.audit.view_synchrony import Sendings
 from antiphon.pipeline.cycle import cycle_through, find_knots
-from antiphon.pipeline.explain import Message, total_text
+from antiphon.pipeline.explain import MessageName, total_text
 from antiphon.pipeline.intervals import Ints, Mask, Spans, span, union
 
 
@@ -65,7 +65,7 @@ class Model(NamedTuple):
 
 
 def count(
-    group: str, stays: GroupStays, logs: Mapping[str, LogFacts], sendings: Sendings, tangle: Tangle
+    group: str, stays: GroupIntervals, logs: Mapping[str, LogFacts], sendings: Sendings, tangle: Tangle
 ) -> ViewCounts:
     """All counts of a group. What takes part and what is unknown is told by the stays."""
     taking_part: dict[str, list[Spans]] = defaultdict(list)
@@ -80,13 +80,13 @@ def count(
     return ViewCounts(tangle.knots, unknown, checked, tangle.witness)
 
 
-def _taking_part(stay: Stay) -> Iterator[tuple[str, Spans]]:
+def _taking_part(stay: ViewInterval) -> Iterator[tuple[str, Spans]]:
     yield from stay.safe.items()
     if stay.completed:
         yield from stay.agreed.items()
 
 
-def models(stays: GroupStays, logs: Mapping[str, LogFacts]) -> list[Model]:
+def models(stays: GroupIntervals, logs: Mapping[str, LogFacts]) -> list[Model]:
     """One for each view in which anything takes part, by view id."""
     best: dict[int, tuple[int, Model]] = {}
     for process, own in stays.items():
@@ -99,7 +99,7 @@ def models(stays: GroupStays, logs: Mapping[str, LogFacts]) -> list[Model]:
     return [model for _, (_, model) in sorted(best.items())]
 
 
-def model_wishes(group: str, models: Iterable[Model]) -> Iterator[tuple[str, Wish]]:
+def model_wishes(group: str, models: Iterable[Model]) -> Iterator[tuple[str, RowQuery]]:
     """What takes part of the models' deliveries. Who is the model of many views in a row is asked only once."""
     parts: dict[tuple[str, int], list[Spans]] = defaultdict(list)
     for model in models:
@@ -107,10 +107,10 @@ def model_wishes(group: str, models: Iterable[Model]) -> Iterator[tuple[str, Wis
         parts[model.process, AGREED_RANK].append(span(model.first_index, model.completed_end))
     for (process, level), spans in parts.items():
         for first, end in zip(*(side.tolist() for side in union(*spans)), strict=True):
-            yield process, Wish(group, first, end, level=level)
+            yield process, RowQuery(group, first, end, level=level)
 
 
-def all_wishes(group: str, logs: Mapping[str, LogFacts]) -> Iterator[tuple[str, Wish]]:
+def all_wishes(group: str, logs: Mapping[str, LogFacts]) -> Iterator[tuple[str, RowQuery]]:
     """What takes part of anybody's deliveries."""
     for process, log in logs.items():
         first_view = min(
@@ -118,8 +118,8 @@ def all_wishes(group: str, logs: Mapping[str, LogFacts]) -> Iterator[tuple[str, 
             default=log.rows,
         )
         completed_end = min(log.rows, log.completed_ends().get(group, 0))
-        yield process, Wish(group, first_view, log.rows, level=SAFE_RANK)
-        yield process, Wish(group, first_view, completed_end, level=AGREED_RANK)
+        yield process, RowQuery(group, first_view, log.rows, level=SAFE_RANK)
+        yield process, RowQuery(group, first_view, completed_end, level=AGREED_RANK)
 
 
 def positions(order: Order, models: Iterable[Model], seen: Mapping[str, Seen]) -> dict[int, Positions] | None:
@@ -217,7 +217,7 @@ def tangle(order: Order, group: str, seen: Mapping[str, Seen]) -> Tangle:
     knots = find_knots(sequences.values())
     if not knots:
         return Tangle()
-    names = [Message(group, order.keys[key][1], int(cut)) for key, cuts in bounds.items() for cut in cuts]
+    names = [MessageName(group, order.keys[key][1], int(cut)) for key, cuts in bounds.items() for cut in cuts]
     knot = min(knots, key=min)
     told = {process: [names[block] for block in own if block in knot] for process, own in sequences.items()}
     cycle = cycle_through(names[min(knot)], told)

@@ -3,16 +3,16 @@
 Each view row is held to the members of the first row with its id, logs by name. At most one count per row.
 """
 
-from antiphon.pipeline.audit.stays import GroupStays, Stay, ViewCounts, ViewWitness
+from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewInterval, ViewWitness
 from antiphon.pipeline.explain import members_differ_text, not_in_view_text, view_falls_text
 
 
-def count(group: str, stays: GroupStays) -> ViewCounts:
-    first: dict[int, tuple[str, Stay]] = {}
+def count(group: str, stays: GroupIntervals) -> ViewCounts:
+    first: dict[int, tuple[str, ViewInterval]] = {}
     violations = checked = 0
     witness: ViewWitness | None = None
     for process, own in stays.items():
-        before: Stay | None = None
+        before: ViewInterval | None = None
         for stay in own:
             found = _violation(group, process, stay, before, *first.setdefault(stay.view, (process, stay)))
             violations += found is not None
@@ -23,7 +23,7 @@ def count(group: str, stays: GroupStays) -> ViewCounts:
 
 
 def _violation(
-    group: str, process: str, stay: Stay, before: Stay | None, first_process: str, first: Stay
+    group: str, process: str, stay: ViewInterval, before: ViewInterval | None, first_process: str, first: ViewInterval
 ) -> ViewWitness | None:
     row = (process, stay.index)
     if stay.members != first.members:

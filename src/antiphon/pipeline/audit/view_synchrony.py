@@ -13,8 +13,8 @@ import numpy as np
 
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.rows import Key
-from antiphon.pipeline.audit.stays import GroupStays, ViewCounts, ViewWitness
-from antiphon.pipeline.explain import Message, view_synchrony_text
+from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewWitness
+from antiphon.pipeline.explain import MessageName, view_synchrony_text
 from antiphon.pipeline.intervals import EMPTY, Spans, clip, difference, union
 
 
@@ -60,7 +60,7 @@ class Sendings:
         return union((self._order.start[runs][chosen], self._order.end[runs][chosen]))
 
 
-def count(group: str, stays: GroupStays, sendings: Sendings) -> ViewCounts:
+def count(group: str, stays: GroupIntervals, sendings: Sendings) -> ViewCounts:
     violations = checked = 0
     witness: ViewWitness | None = None
     for (view, following), passages in sorted(_steps(group, stays, sendings).items()):
@@ -72,12 +72,12 @@ def count(group: str, stays: GroupStays, sendings: Sendings) -> ViewCounts:
                 lacking = _lacking(meant, passage.delivered.get(sender, EMPTY))
                 violations += lacking.size()
                 if lacking.size() and witness is None:
-                    message = Message(group, sender, int(lacking.starts[0]))
+                    message = MessageName(group, sender, int(lacking.starts[0]))
                     witness = _witness(process, message, view, following, passages)
     return ViewCounts(violations, 0, checked, witness)
 
 
-def _steps(group: str, stays: GroupStays, sendings: Sendings) -> dict[tuple[int, int], dict[str, _Passage]]:
+def _steps(group: str, stays: GroupIntervals, sendings: Sendings) -> dict[tuple[int, int], dict[str, _Passage]]:
     """Who went from which view to which. Several passages of a process by the same step are taken together."""
     steps: dict[tuple[int, int], dict[str, _Passage]] = defaultdict(dict)
     for process, own in stays.items():
@@ -106,7 +106,7 @@ def _lacking(meant: Spans, delivered: Spans) -> Spans:
 
 
 def _witness(
-    process: str, message: Message, view: int, following: int, passages: Mapping[str, _Passage]
+    process: str, message: MessageName, view: int, following: int, passages: Mapping[str, _Passage]
 ) -> ViewWitness:
     number = np.array([message.number])
     other = next(

@@ -9,7 +9,7 @@ from typing import Final
 from antiphon.pipeline.audit import group_broadcast, primary, safe, total, view_agreement, view_synchrony
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
-from antiphon.pipeline.audit.stays import GroupStays, ViewCounts
+from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts
 from antiphon.pipeline.promises import (
     GROUP_BROADCAST,
     PRIMARY,
@@ -26,7 +26,7 @@ OF_GROUPS: Final = (VIEW_AGREEMENT, VIEW_SYNCHRONY, PRIMARY, TOTAL, SAFE, GROUP_
 def count(
     order: Order,
     logs: Mapping[str, LogFacts],
-    stays_of: Mapping[str, GroupStays],
+    view_intervals_of: Mapping[str, GroupIntervals],
     promises: Promises,
     tangles: Mapping[str, total.Tangle],
 ) -> Iterator[tuple[str, ViewCounts, str]]:
@@ -34,7 +34,7 @@ def count(
     if not any(promises.in_run(guarantee, order.run) for guarantee in OF_GROUPS):
         return
     sendings = view_synchrony.Sendings(order)
-    for group, stays in stays_of.items():
+    for group, stays in view_intervals_of.items():
         found = {}
         if promises.holds(VIEW_AGREEMENT, order.run, group):
             found[VIEW_AGREEMENT] = view_agreement.count(group, stays)

@@ -19,24 +19,24 @@ from antiphon.pipeline.campaign.chunks import FAILING, Campaign, missing_chunks,
 from antiphon.pipeline.campaign.contract import Simulator
 from antiphon.pipeline.campaign.failing import FailingSeed, Kept, choose, keep_failing, read_kept
 from antiphon.pipeline.campaign.seeds import run_chunk
-from antiphon.pipeline.campaign.tally import Tally
+from antiphon.pipeline.campaign.tally import CampaignTally
 
 LOOK_S: Final = 0.5
 """How often the driver looks for finished chunks."""
 TASKS_MAX: Final = 10_000
 """Beyond that a task has several items: Spark's driver keeps something for each task."""
 
-Progress = Callable[[Tally, int], None]
+Progress = Callable[[CampaignTally, int], None]
 """Told the tally so far, and how many of its seeds were run before this time."""
 
 
 def run_campaign(
     campaign: Campaign, directory: Path, simulator: Simulator, spark: SparkSession, progress: Progress
-) -> tuple[Tally, int]:
+) -> tuple[CampaignTally, int]:
     """Run what is still to be run; the tally of the whole campaign, and how many seeds of it were run now."""
     open_directory(directory, campaign)
     missing = missing_chunks(directory, campaign)
-    tally = Tally()
+    tally = CampaignTally()
     for chunk in sorted(set(range(campaign.chunks)) - set(missing)):
         _add(tally, directory, chunk)
     before = tally.seeds
@@ -56,7 +56,7 @@ def run_campaign(
 
 
 def keep(
-    tally: Tally, directory: Path, simulator: Simulator, spark: SparkSession, most: int, runs_max: int
+    tally: CampaignTally, directory: Path, simulator: Simulator, spark: SparkSession, most: int, runs_max: int
 ) -> list[Kept]:
     """Keep and shrink the failing seeds that say the most."""
     chosen = choose(tally.failing, most)
@@ -66,7 +66,7 @@ def keep(
     return [read_kept(directory / FAILING / failing.name) for failing in chosen]
 
 
-def _add(tally: Tally, directory: Path, chunk: int) -> None:
+def _add(tally: CampaignTally, directory: Path, chunk: int) -> None:
     for outcome in read_chunk(directory, chunk):
         tally.add(outcome)
 

@@ -8,7 +8,7 @@ from typing import Any
 from antiphon.history.schema import LEVELS
 from antiphon.pipeline.campaign.chunks import FAILING, Campaign
 from antiphon.pipeline.campaign.failing import Kept
-from antiphon.pipeline.campaign.tally import Tally
+from antiphon.pipeline.campaign.tally import CampaignTally
 from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN
 
 
@@ -19,7 +19,7 @@ class Summary:
     campaign: Campaign
     directory: Path
     build: str
-    tally: Tally
+    tally: CampaignTally
     kept: Sequence[Kept]
     situations: Sequence[str]
     seeds_now: int

@@ -39,7 +39,7 @@ class Histogram:
 
 
 @dataclass
-class Tally:
+class CampaignTally:
     """The sums over all outcomes so far."""
 
     verdicts: Counter[str] = field(default_factory=Counter)

@@ -12,7 +12,7 @@ import numpy as np
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order, close, make_order
-from antiphon.pipeline.explain import Message, message_name
+from antiphon.pipeline.explain import MessageName, message_name
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def causal_run(name: str, logs: Mapping[str, LogFacts]) -> CausalRun:
     circular = np.flatnonzero(order.past[np.arange(len(order.key)), order.key] >= order.start)
     if len(circular):
         group, sender = order.keys[int(order.key[circular[0]])]
-        message = Message(group, sender, int(order.start[circular[0]]))
+        message = MessageName(group, sender, int(order.start[circular[0]]))
         raise UnusableHistoryError(
             None,
             f"in run {name}, {message_name(message, True)} is in its own past, so there is no order to draw a graph "

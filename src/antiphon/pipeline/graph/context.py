@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.audit.pieces import read_pieces
 from antiphon.pipeline.first_pass import over_tasks
 from antiphon.pipeline.graph.reading import CausalHistory, read_causal_history
@@ -80,4 +80,4 @@ class ContextGraph:
 
 def context_graph(path: Path | str, spark: SparkSession) -> ContextGraph:
     """Read a history and put its context graph together. Raises UnusableHistoryError if it is none."""
-    return ContextGraph(read_causal_history(History.open(path), spark), spark)
+    return ContextGraph(read_causal_history(HistoryFiles.open(path), spark), spark)

@@ -29,7 +29,7 @@ import numpy as np
 from antiphon.history.schema import LEVELS, Row
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.audit.rows import AGREED_RANK, CAUSAL_RANK, FIFO_RANK, SAFE_RANK, message_rows
-from antiphon.pipeline.explain import Message, process_name
+from antiphon.pipeline.explain import MessageName, process_name
 from antiphon.pipeline.graph.causal import CausalRun
 from antiphon.pipeline.graph.lineage import past_of
 from antiphon.pipeline.graph.names import full_name
@@ -56,17 +56,17 @@ class Wait:
     kind: str
     at_least_ns: int
     at_most_ns: int
-    message: Message | None = None
+    message: MessageName | None = None
     """What was waited for, where it is a message…"""
     process: str | None = None
     """…or whom."""
 
 
 @dataclass(frozen=True)
-class Delivery:
+class DeliveryPath:
     """How a process came to deliver a message."""
 
-    message: Message
+    message: MessageName
     process: str
     level: str
     sent_ns: int
@@ -92,14 +92,14 @@ class _End(NamedTuple):
 
     kind: str
     time_ns: int
-    message: Message | None = None
+    message: MessageName | None = None
     process: str | None = None
 
 
-def critical_path(run: CausalRun, reader: RowReader, message: Message, process: str) -> list[Delivery]:
+def critical_path(run: CausalRun, reader: RowReader, message: MessageName, process: str) -> list[DeliveryPath]:
     """The delivery of a message at a process, then those that it waited for longest, each because of the next."""
-    path: list[Delivery] = []
-    wanted: Message | None = message
+    path: list[DeliveryPath] = []
+    wanted: MessageName | None = message
     while wanted is not None and len(path) < CHAIN_MAX:
         found = _deliver(run, reader, wanted, process)
         if found is None:
@@ -115,7 +115,7 @@ def critical_path(run: CausalRun, reader: RowReader, message: Message, process: 
     return path
 
 
-def _deliver(run: CausalRun, reader: RowReader, message: Message, process: str) -> Delivery | None:
+def _deliver(run: CausalRun, reader: RowReader, message: MessageName, process: str) -> DeliveryPath | None:
     rows = reader.about(message)
     send = next((row for row in rows if row.kind == "send"), None)
     own = [row for row in rows if process_of(row) == process]
@@ -133,7 +133,7 @@ def _deliver(run: CausalRun, reader: RowReader, message: Message, process: str) 
         ]
     else:
         possible = [_split(send.time_ns, received_ns, ends)]
-    return Delivery(
+    return DeliveryPath(
         message=message,
         process=process,
         level=delivery.level or "",
@@ -144,7 +144,7 @@ def _deliver(run: CausalRun, reader: RowReader, message: Message, process: str) 
     )
 
 
-def _received_ns(own: list[Row], message: Message, process: str, send: Row) -> int | None:
+def _received_ns(own: list[Row], message: MessageName, process: str, send: Row) -> int | None:
     """When the process had the message; its own ones it has at once."""
     if process == message.sender:
         return send.time_ns
@@ -171,7 +171,7 @@ def _bounds(alike: tuple[tuple[_End, int], ...]) -> Wait:
 def _ends(
     run: CausalRun,
     reader: RowReader,
-    message: Message,
+    message: MessageName,
     process: str,
     rows: list[Row],
     delivery: Row,
@@ -192,7 +192,7 @@ def _ends(
 
 
 def _before(
-    run: CausalRun, reader: RowReader, message: Message, process: str, delivery: Row, since_ns: int
+    run: CausalRun, reader: RowReader, message: MessageName, process: str, delivery: Row, since_ns: int
 ) -> Mapping[str, _End]:
     """The last delivery at the process of something in the message's past, and of something in total order with it."""
     order = run.order
@@ -211,7 +211,7 @@ def _before(
                 last = int(rows.end[row]) - 1
                 group, sender = rows.keys[int(rows.key[row])]
                 number = min(last, int(past[key[row]])) if kind == HOLD_BACK else last
-                end = _End(kind, int(rows.time_ns[row]), Message(group, sender, number))
+                end = _End(kind, int(rows.time_ns[row]), MessageName(group, sender, number))
                 if int(rows.index[row]) > found.get(kind, (-1, end))[0]:
                     found[kind] = (int(rows.index[row]), end)
     result = {kind: end for kind, (_, end) in found.items()}
@@ -221,15 +221,15 @@ def _before(
     return result
 
 
-def _held_to_the_end(ends: list[_End], message: Message, delivery: Row) -> list[_End]:
+def _held_to_the_end(ends: list[_End], message: MessageName, delivery: Row) -> list[_End]:
     """The same, if what came right before it in the same row kept it waiting: only receive rows would tell."""
     if delivery.number == message.number or ends[0].kind != HOLD_BACK:
         return ends
-    before = Message(message.group, message.sender, message.number - 1)
+    before = MessageName(message.group, message.sender, message.number - 1)
     return [_End(HOLD_BACK, delivery.time_ns, before), *ends[1:]]
 
 
-def _together(reader: RowReader, message: Message, process: str, delivery: Row, since_ns: int) -> Iterator[_End]:
+def _together(reader: RowReader, message: MessageName, process: str, delivery: Row, since_ns: int) -> Iterator[_End]:
     """Of the messages that were delivered just before it, by the same row: when each was received."""
     if delivery.number == message.number:
         return
@@ -238,10 +238,10 @@ def _together(reader: RowReader, message: Message, process: str, delivery: Row, 
         own = np.array([known == (message.group, message.sender) for known in rows.keys], bool)[rows.key]
         for row in np.flatnonzero(own & (rows.start < message.number) & (rows.end > (delivery.number or 0))).tolist():
             number = min(int(rows.end[row]), message.number) - 1
-            yield _End(HOLD_BACK, int(rows.time_ns[row]), Message(message.group, message.sender, number))
+            yield _End(HOLD_BACK, int(rows.time_ns[row]), MessageName(message.group, message.sender, number))
 
 
-def _slowest(run: CausalRun, message: Message, rows: list[Row], delivery: Row) -> _End | None:
+def _slowest(run: CausalRun, message: MessageName, rows: list[Row], delivery: Row) -> _End | None:
     """Which member received the message last; None unless receive rows tell for all of them.
 
     Who received it after the delivery was not waited for: the view had ended, or the clocks disagree.

@@ -3,13 +3,13 @@
 from typing import Any
 
 from antiphon.history.schema import Row
-from antiphon.pipeline.graph.critical import Delivery
+from antiphon.pipeline.graph.critical import DeliveryPath
 from antiphon.pipeline.graph.lineage import Lineage
 from antiphon.pipeline.graph.names import full_name
 from antiphon.pipeline.graph.rows import process_of
 
 
-def lineage_document(lineage: Lineage, path: list[Delivery]) -> dict[str, Any]:
+def lineage_document(lineage: Lineage, path: list[DeliveryPath]) -> dict[str, Any]:
     """Messages go by their full names, processes as "name/incarnation"; times are nanoseconds of the history."""
     return {
         "run": lineage.run,
@@ -45,7 +45,7 @@ def _event(row: Row) -> dict[str, Any]:
     return {"process": process_of(row), "index": row.index, "time_ns": row.time_ns}
 
 
-def _delivery(delivery: Delivery) -> dict[str, Any]:
+def _delivery(delivery: DeliveryPath) -> dict[str, Any]:
     return {
         "message": full_name(delivery.message),
         "process": delivery.process,

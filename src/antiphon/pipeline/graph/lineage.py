@@ -12,7 +12,7 @@ import numpy as np
 
 from antiphon.history.schema import Row
 from antiphon.pipeline.audit.order import NO_ROW, Order
-from antiphon.pipeline.explain import Link, Message
+from antiphon.pipeline.explain import Link, MessageName
 from antiphon.pipeline.graph.causal import CausalRun
 from antiphon.pipeline.graph.reduction import direct_causes
 from antiphon.pipeline.graph.rows import RowReader, process_of
@@ -30,10 +30,10 @@ Place = tuple[int, int]
 class Relative:
     """A message in the past or in the future of another."""
 
-    message: Message
+    message: MessageName
     step: int
     """How many steps along the graph, the fewest there are: -1 is a direct cause, 1 a direct effect."""
-    via: Message
+    via: MessageName
     """The message one step nearer."""
     sent_ns: int | None
     """None if its send is off record."""
@@ -46,7 +46,7 @@ class Lineage:
     """One message and its relatives."""
 
     run: str
-    message: Message
+    message: MessageName
     send: Row
     wave: int
     past: int
@@ -55,8 +55,8 @@ class Lineage:
     """In how many pasts it lies, as far as is on record."""
     certain: bool
     """False if something off record lies in its past: then there may be more in between."""
-    causes: tuple[Message, ...]
-    effects: tuple[Message, ...]
+    causes: tuple[MessageName, ...]
+    effects: tuple[MessageName, ...]
     relatives: tuple[Relative, ...]
     """Past first, furthest first; each side up to the limit, nearest kept."""
     links: tuple[Link, ...]
@@ -77,7 +77,7 @@ class Lineage:
         return None if self.lacking or not self.deliveries else self.deliveries[-1]
 
 
-def lineage(run: CausalRun, reader: RowReader, message: Message, depth: int = DEPTH, limit: int = LIMIT) -> Lineage:
+def lineage(run: CausalRun, reader: RowReader, message: MessageName, depth: int = DEPTH, limit: int = LIMIT) -> Lineage:
     """The lineage of a message on record, `depth` steps each way, at most `limit` messages each way."""
     order = run.order
     place = (order.places[message.group, message.sender], message.number)
@@ -85,7 +85,7 @@ def lineage(run: CausalRun, reader: RowReader, message: Message, depth: int = DE
     rows = reader.about(message)
     deliveries = first_deliveries(rows)
     members = order.audiences[order.audience[own]]
-    back, forward = (_Walk(order, place, depth, limit, back=back) for back in (True, False))
+    back, forward = (_LineageWalk(order, place, depth, limit, back=back) for back in (True, False))
     in_view = tuple(row for row in deliveries if process_of(row) in members)
     return Lineage(
         run=run.name,
@@ -172,7 +172,7 @@ def _future_size(order: Order, place: Place) -> int:
     return int(later.sum()) + int(order.sent[place[0]]) - place[1]
 
 
-class _Walk:
+class _LineageWalk:
     """Breadth first from a message, one way; nearest first."""
 
     def __init__(self, order: Order, origin: Place, depth: int, limit: int, *, back: bool) -> None:
@@ -202,6 +202,6 @@ def _relative(order: Order, place: Place, step: int, via: Place) -> Relative:
     return Relative(_message(order, place), step, _message(order, via), sent_ns, past)
 
 
-def _message(order: Order, place: Place) -> Message:
+def _message(order: Order, place: Place) -> MessageName:
     group, sender = order.keys[place[0]]
-    return Message(group, sender, place[1])
+    return MessageName(group, sender, place[1])

@@ -12,7 +12,7 @@ from typing import Final
 
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.audit.rows import Key
-from antiphon.pipeline.explain import Message, process_name
+from antiphon.pipeline.explain import MessageName, process_name
 from antiphon.pipeline.graph.causal import CausalRun
 
 SHOWN_MAX: Final = 5
@@ -26,12 +26,12 @@ class UnknownProcessError(UsageError):
     """What was asked for names no process of the run."""
 
 
-def full_name(message: Message) -> str:
+def full_name(message: MessageName) -> str:
     """The name by which the command line takes it."""
     return f"{message.group}:{process_name(message.sender)}#{message.number}"
 
 
-def find_message(runs: Mapping[str, CausalRun], text: str, run: str | None) -> tuple[CausalRun, Message]:
+def find_message(runs: Mapping[str, CausalRun], text: str, run: str | None) -> tuple[CausalRun, MessageName]:
     """The one message that is meant, and the run that it lies in."""
     if run is not None and run not in runs:
         raise UnknownMessageError(f"there is no run {run!r} in the history; its runs are: {listed(list(runs))}")
@@ -65,13 +65,13 @@ def listed(names: list[str]) -> str:
 
 def _only(
     runs: Mapping[str, CausalRun], keys: list[tuple[str, Key]], text: str, number: int
-) -> tuple[CausalRun, Message]:
+) -> tuple[CausalRun, MessageName]:
     """The only key of which there is this number."""
     sent = {(name, key): int(runs[name].order.sent[runs[name].order.places[key]]) for name, key in keys}
     fitting = [place for place in keys if number <= sent[place]]
     if len(fitting) == 1:
         name, (group, sender) = fitting[0]
-        return runs[name], Message(group, sender, number)
+        return runs[name], MessageName(group, sender, number)
     if not fitting:
         name, (group, sender) = max(keys, key=lambda place: sent[place])
         most = sent[name, (group, sender)]
@@ -79,7 +79,7 @@ def _only(
         known = f"{process_name(sender)} sent {most} message{'' if most == 1 else 's'} to {group}"
         end = ", and its log is cut short there" if cut_short else ""
         raise UnknownMessageError(f"there is no {text} on record: {known}{end}; name a number from 1 to {most}")
-    groups = sorted({full_name(Message(group, sender, number)) for _, (group, sender) in fitting})
+    groups = sorted({full_name(MessageName(group, sender, number)) for _, (group, sender) in fitting})
     if len(groups) > 1:
         raise UnknownMessageError(f"{text} may be any of {listed(groups)}; name the group as well")
     raise UnknownMessageError(f"{text} lies in several runs: {listed([name for name, _ in fitting])}; choose by --run")
@@ -105,5 +105,5 @@ def _example(runs: Mapping[str, CausalRun]) -> str:
     for of_run in runs.values():
         for (group, sender), sent in zip(of_run.order.keys, of_run.order.sent.tolist(), strict=True):
             if sent:
-                return full_name(Message(group, sender, sent))
+                return full_name(MessageName(group, sender, sent))
     return "quotes:alice#42"

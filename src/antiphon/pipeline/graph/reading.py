@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
-from antiphon.history.reader import History
+from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.audit.pieces import Task, plan
 from antiphon.pipeline.first_pass import read_logs
 from antiphon.pipeline.graph.causal import CausalRun, causal_run
@@ -19,12 +19,12 @@ from antiphon.pipeline.graph.causal import CausalRun, causal_run
 class CausalHistory:
     """All runs of a history, and how its rows are cut up for a further pass."""
 
-    history: History
+    history: HistoryFiles
     tasks: list[Task]
     runs: Mapping[str, CausalRun]
 
 
-def read_causal_history(history: History, spark: SparkSession) -> CausalHistory:
+def read_causal_history(history: HistoryFiles, spark: SparkSession) -> CausalHistory:
     """Raises UnusableHistoryError for what is no history, or has no causal order."""
     read = read_logs(spark, history, plan(history))
     return CausalHistory(

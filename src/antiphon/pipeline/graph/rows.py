@@ -11,22 +11,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
-from antiphon.history.reader import History, rows_of_table
+from antiphon.history.reader import HistoryFiles, rows_of_table
 from antiphon.history.schema import SCHEMA, Row
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.explain import Message
+from antiphon.pipeline.explain import MessageName
 
 
 class RowReader:
     """Reads rows of one run."""
 
-    def __init__(self, history: History, run: str, logs: Mapping[str, LogFacts]) -> None:
+    def __init__(self, history: HistoryFiles, run: str, logs: Mapping[str, LogFacts]) -> None:
         files = sorted({unit.file for unit in history.units})
         self._dataset = ds.dataset(files, schema=SCHEMA, format="parquet")
         self._in_run = ds.field("run") == run
         self._logs = logs
 
-    def about(self, *messages: Message) -> list[Row]:
+    def about(self, *messages: MessageName) -> list[Row]:
         """Every row that stands for one of the messages, log by log in order."""
         chosen = ds.scalar(False)
         for message in messages:

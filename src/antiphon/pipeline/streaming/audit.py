@@ -21,7 +21,7 @@ from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.streaming import FORMAT, register
-from antiphon.pipeline.streaming.watch import WATCHED_COLUMNS, Finding, Watch, watched
+from antiphon.pipeline.streaming.watch import WATCHED_COLUMNS, LiveFinding, Watch, watched
 
 FINDINGS: Final = "group STRING, guarantee STRING, verdict STRING, listener STRING, offset LONG, view LONG, text STRING"
 STATE: Final = "watch BINARY"
@@ -59,7 +59,7 @@ def _judge(
     findings = list(watch.feed(rows))
     state.update((watch.save(),))
     if findings:
-        yield pd.DataFrame([(group, *finding) for finding in findings], columns=["group", *Finding._fields])
+        yield pd.DataFrame([(group, *finding) for finding in findings], columns=["group", *LiveFinding._fields])
 
 
 def _columns(frame: pd.DataFrame) -> dict[str, list[Any]]:

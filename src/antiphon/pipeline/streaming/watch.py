@@ -56,7 +56,7 @@ class WatchedRow(NamedTuple):
     private: bool | None = None
 
 
-class Finding(NamedTuple):
+class LiveFinding(NamedTuple):
     """Something that should not be, or cannot be told."""
 
     guarantee: str
@@ -96,7 +96,7 @@ class Heard(msgspec.Struct):
         return None if number <= self.forgotten else False
 
 
-class Stay(msgspec.Struct):
+class ListenerView(msgspec.Struct):
     """One listener in one view."""
 
     places: int = 0
@@ -114,7 +114,7 @@ class SharedView(msgspec.Struct):
     """One view, as its listeners see it."""
 
     members: tuple[str, ...]
-    stays: dict[str, Stay] = msgspec.field(default_factory=dict)
+    stays: dict[str, ListenerView] = msgspec.field(default_factory=dict)
     base: int = 0
     """How many places at the front of the order all listeners have been through."""
     order: list[tuple[str, str, str]] = msgspec.field(default_factory=list)
@@ -146,7 +146,7 @@ class Watch:
     def save(self) -> bytes:
         return msgspec.msgpack.encode(self.state)
 
-    def feed(self, rows: Iterable[WatchedRow]) -> Iterator[Finding]:
+    def feed(self, rows: Iterable[WatchedRow]) -> Iterator[LiveFinding]:
         """Rows of one or more journals, those of each in order; what is to be said about them."""
         for row in rows:
             if row.kind == "view":
@@ -154,7 +154,7 @@ class Watch:
             elif row.kind in ("message", "barrier"):
                 yield from self._message(row)
 
-    def _view(self, row: WatchedRow) -> Iterator[Finding]:
+    def _view(self, row: WatchedRow) -> Iterator[LiveFinding]:
         assert row.view is not None
         assert row.members is not None
         ear = self._ear(row.listener)
@@ -172,7 +172,7 @@ class Watch:
         if row.view <= former:
             yield _finding(row, "view_agreement", BROKEN, f"view {row.view} comes after view {former}")
             return
-        shared.stays.setdefault(row.listener, Stay())
+        shared.stays.setdefault(row.listener, ListenerView())
         if former in self.state.views:
             yield from self._leave(row, former)
         for view in sorted(self.state.views)[:-VIEWS_MAX]:
@@ -187,7 +187,7 @@ class Watch:
             self.state.ears[listener] = Ear()
         return self.state.ears[listener]
 
-    def _leave(self, row: WatchedRow, former: int) -> Iterator[Finding]:
+    def _leave(self, row: WatchedRow, former: int) -> Iterator[LiveFinding]:
         """The listener has completed a view: it can be held to what others had in it."""
         shared = self.state.views[former]
         stay = shared.stays[row.listener]
@@ -206,7 +206,7 @@ class Watch:
                 )
                 yield _finding(row, "view_synchrony", BROKEN, text)
 
-    def _message(self, row: WatchedRow) -> Iterator[Finding]:
+    def _message(self, row: WatchedRow) -> Iterator[LiveFinding]:
         assert row.sender is not None
         assert row.number is not None
         ear = self._ear(row.listener)
@@ -235,13 +235,13 @@ class Watch:
             yield _finding(row, "silence", BROKEN, text)
         if row.private:
             return
-        stay = shared.stays.setdefault(row.listener, Stay())
+        stay = shared.stays.setdefault(row.listener, ListenerView())
         stay.messages += 1
         stay.digest = (stay.digest + _hash(name)) % (1 << 63)
         if row.level in TOTAL and not stay.astray:
             yield from self._place(row, shared, stay, name)
 
-    def _place(self, row: WatchedRow, shared: SharedView, stay: Stay, name: str) -> Iterator[Finding]:
+    def _place(self, row: WatchedRow, shared: SharedView, stay: ListenerView, name: str) -> Iterator[LiveFinding]:
         """An agreed or safe message stands at the listener's next place; it must stand there for all."""
         place = stay.places - shared.base
         stay.places += 1
@@ -283,8 +283,8 @@ def _hash(name: str) -> int:
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little") >> 1
 
 
-def _finding(row: WatchedRow, guarantee: str, verdict: str, text: str) -> Finding:
-    return Finding(guarantee, verdict, row.listener, row.offset, row.view, text)
+def _finding(row: WatchedRow, guarantee: str, verdict: str, text: str) -> LiveFinding:
+    return LiveFinding(guarantee, verdict, row.listener, row.offset, row.view, text)
 
 
 def watched(columns: dict[str, list[Any]]) -> list[WatchedRow]:

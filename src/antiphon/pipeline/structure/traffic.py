@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql import SparkSession
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.reader import History, Unit, read_unit
+from antiphon.history.reader import HistoryFiles, Unit, read_unit
 from antiphon.pipeline.passes import over_numbers
 
 ORDERED: Final = ("agreed", "safe")
@@ -110,7 +110,7 @@ class Traffic:
 
 def measure(path: Path | str, spark: SparkSession, progress: Callable[[str], None] | None = None) -> Traffic:
     """The traffic of the history at `path`. Raises UnusableHistoryError if it is no history, or has no group."""
-    history = History.open(Path(path).resolve())  # workers may be elsewhere
+    history = HistoryFiles.open(Path(path).resolve())  # workers may be elsewhere
     units = history.units
     if progress is not None:
         progress(f"measuring {history.rows:,} rows")

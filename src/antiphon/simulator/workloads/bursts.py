@@ -2,7 +2,7 @@
 
 from typing import Final, final
 
-from antiphon.simulator.workloads.plan import Plan
+from antiphon.simulator.workloads.plan import WorkloadPlan
 from antiphon.simulator.world import Workload, World
 
 _BURST_MAX: Final = 40
@@ -12,7 +12,7 @@ _BURST_MAX: Final = 40
 class Bursts(Workload):
     """`messages` per member, in bursts of one to forty."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WorkloadPlan) -> None:
         self._plan = plan
         self._left: list[int] = []
 

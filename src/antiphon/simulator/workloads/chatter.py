@@ -2,7 +2,7 @@
 
 from typing import final
 
-from antiphon.simulator.workloads.plan import Plan
+from antiphon.simulator.workloads.plan import WorkloadPlan
 from antiphon.simulator.world import Workload, World
 
 
@@ -10,7 +10,7 @@ from antiphon.simulator.world import Workload, World
 class Chatter(Workload):
     """`messages` single sends per member, spread over the duration."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WorkloadPlan) -> None:
         self._plan = plan
 
     def begin(self, world: World) -> None:

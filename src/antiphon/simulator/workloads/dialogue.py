@@ -3,7 +3,7 @@
 from typing import Final, final
 
 from antiphon.kernel.effects import Delivered
-from antiphon.simulator.workloads.plan import Plan
+from antiphon.simulator.workloads.plan import WorkloadPlan
 from antiphon.simulator.world import Workload, World
 
 _OPENINGS: Final = 4
@@ -13,7 +13,7 @@ _OPENINGS: Final = 4
 class Dialogue(Workload):
     """Each member opens with every fourth of its messages at random times, and answers deliveries with the rest."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: WorkloadPlan) -> None:
         self._plan = plan
         self._left: list[int] = []
 

@@ -5,7 +5,7 @@ from typing import final
 
 
 @final
-class Plan:
+class WorkloadPlan:
     """The part of a run's options that a workload sees, and the workload's own random generator."""
 
     __slots__ = ("_filler", "duration_ns", "levels", "messages", "random", "size_max")

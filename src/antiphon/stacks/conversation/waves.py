@@ -10,7 +10,7 @@ wrong, since that differs from host to host.
 
 from typing import final
 
-from antiphon.parts.message_graph import MessageGraph, Node
+from antiphon.parts.message_graph import GraphNode, MessageGraph
 
 
 @final
@@ -21,20 +21,20 @@ class Waves:
 
     def __init__(self, graph: MessageGraph) -> None:
         self._graph = graph
-        self._waves: dict[int, list[Node]] = {}
+        self._waves: dict[int, list[GraphNode]] = {}
         self._committed = 0
         self.count = 0
         """Messages that wait."""
 
-    def add(self, node: Node) -> None:
+    def add(self, node: GraphNode) -> None:
         """A message is in the view."""
         assert node.wave > self._committed
         self._waves.setdefault(node.wave, []).append(node)
         self.count += 1
 
-    def take(self) -> list[Node]:
+    def take(self) -> list[GraphNode]:
         """The messages whose place has become known, in order; to be asked when all that has come is in the view."""
-        result: list[Node] = []
+        result: list[GraphNode] = []
         while self._committed < self._graph.stable_wave:
             self._committed += 1
             wave = self._waves.pop(self._committed, [])  # of what the conversation itself says nothing is told here
@@ -44,5 +44,5 @@ class Waves:
         return result
 
 
-def _sender(node: Node) -> int:
+def _sender(node: GraphNode) -> int:
     return node.sender

@@ -39,7 +39,7 @@ the rules never gets there."""
 
 
 @final
-class Place:
+class OrderPlace:
     """The place of one packet in the total order, and the packet by which its holder told it (0: not told yet)."""
 
     __slots__ = ("number", "rank", "told_by", "told_in")
@@ -76,9 +76,9 @@ class AgreedOrder:
         self._me = me
         self.term = 0
         self.holder = 0
-        self.sequence: deque[Place] = deque()
+        self.sequence: deque[OrderPlace] = deque()
         """Places that are known and not yet delivered."""
-        self._untold: list[Place] = []
+        self._untold: list[OrderPlace] = []
         self._unplaced: dict[tuple[int, int], None] = {}
         """Ready, in the order in which they became so, without a place…"""
         self._placed: set[tuple[int, int]] = set()
@@ -106,7 +106,7 @@ class AgreedOrder:
             self._unplaced[rank, number] = None
 
     def _place(self, rank: int, number: int) -> None:
-        place = Place(rank, number, self._me, 0)
+        place = OrderPlace(rank, number, self._me, 0)
         self.sequence.append(place)
         self._untold.append(place)
         self._row = self._row + 1 if rank == self._last_rank else 1
@@ -149,7 +149,7 @@ class AgreedOrder:
     def sent(self, number: int) -> None:
         """An own packet of these levels went out while I hold the token: it takes its place as it goes."""
         self.used = True
-        self.sequence.append(Place(self._me, number, self._me, number))
+        self.sequence.append(OrderPlace(self._me, number, self._me, number))
         self._last_rank = self._me
 
     def _pass_token(self, rank: int) -> None:
@@ -209,7 +209,7 @@ class AgreedOrder:
         return grew
 
     def _read_place(self, rank: int, number: int, told_by: int, told_in: int) -> None:
-        self.sequence.append(Place(rank, number, told_by, told_in))
+        self.sequence.append(OrderPlace(rank, number, told_by, told_in))
         self._last_place[rank] = number
         if (rank, number) in self._unplaced:
             del self._unplaced[rank, number]
@@ -218,7 +218,7 @@ class AgreedOrder:
 
     def place_at_end(self, rank: int, number: int) -> None:
         """The view ends, and the place of this packet was lost with the holder."""
-        self.sequence.append(Place(rank, number, self._me, 1))
+        self.sequence.append(OrderPlace(rank, number, self._me, 1))
 
     def close(self) -> None:
         """The view ends: nobody gives places any more, and those that were not told are void."""

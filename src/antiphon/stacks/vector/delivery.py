@@ -25,15 +25,15 @@ from antiphon.kernel.options import Options
 from antiphon.parts.exchange import Exchange
 from antiphon.parts.fragments import Assembly
 from antiphon.parts.packet import DataPacket
-from antiphon.stacks.vector.agreed import AgreedOrder, Place
+from antiphon.stacks.vector.agreed import AgreedOrder, OrderPlace
 from antiphon.stacks.vector.causal import CausalOrder
-from antiphon.stacks.vector.crossing import Crossing, GroupTime
+from antiphon.stacks.vector.inter_group_order import GroupTime, InterGroupOrder
 from antiphon.stacks.vector.private import Arrived, PrivateLane
 from antiphon.stacks.vector.timestamp import ForeignTime
 
 
 @final
-class Held:
+class HeldPacket:
     """A packet that is ready and waits, somebody else's (`packet`) or an own one (`messages`)."""
 
     __slots__ = ("first_message", "foreign", "level", "messages", "number", "packet", "sender", "vector")
@@ -50,7 +50,7 @@ class Held:
 
 
 @final
-class Delivery:
+class DeliveryQueue:
     """What waits at one member in one view, and what goes to the application."""
 
     __slots__ = (
@@ -82,7 +82,7 @@ class Delivery:
         exchange: Exchange,
         causal: CausalOrder,
         agreed: AgreedOrder,
-        crossing: Crossing,
+        crossing: InterGroupOrder,
         time: GroupTime,
         private: PrivateLane,
         options: Options,
@@ -98,7 +98,7 @@ class Delivery:
         self._crossing = crossing
         self._time = time
         self._private = private
-        self._held: list[deque[Held]] = [deque() for _ in range(members)]
+        self._held: list[deque[HeldPacket]] = [deque() for _ in range(members)]
         self._foreign: list[list[ForeignTime]] = [[] for _ in range(members)]
         """Per sender: what its packets said came before in other groups, and no causal packet has waited for yet."""
         self._assemblies: list[Assembly] = [Assembly(options.message_bytes_max) for _ in range(members)]
@@ -126,10 +126,10 @@ class Delivery:
                 if packet.level == AGREED:
                     self._agreed.sequence.popleft()
                 self._causal.deliver(sender, packet.number, packet.level, self._causal.vector(sender))
-                self._hand_on(packet, effects)
+                self._assemble(packet, effects)
                 self._exchange.consumed(sender, now_ns)
                 return
-        held = Held(sender, packet.number, packet.level, self._causal.vector(sender).copy())
+        held = HeldPacket(sender, packet.number, packet.level, self._causal.vector(sender).copy())
         held.packet = packet
         held.foreign = foreign
         self._held[sender].append(held)
@@ -145,7 +145,7 @@ class Delivery:
                 self._agreed.sequence.popleft()
             self._deliver_own(number, level, vector, first_message, messages, effects)
             return
-        held = Held(self._me, number, level, vector)
+        held = HeldPacket(self._me, number, level, vector)
         held.first_message = first_message
         held.messages = messages
         self._held[self._me].append(held)
@@ -157,7 +157,7 @@ class Delivery:
             self._causal.delivered[self._me] = number
             self._exchange.table.note_consumed(number)
         else:
-            self._held[self._me].append(Held(self._me, number, FIFO, self._causal.stamped()))
+            self._held[self._me].append(HeldPacket(self._me, number, FIFO, self._causal.stamped()))
             self.count += 1
 
     def held(self) -> int:
@@ -177,7 +177,7 @@ class Delivery:
             packet.delivered = True
             if foreign:
                 self._crossing.learn(self._group_id, foreign, False)
-            self._hand_on(packet, effects)
+            self._assemble(packet, effects)
 
     def offer_private(self, letter: Arrived) -> None:
         """A private message has come in."""
@@ -271,7 +271,7 @@ class Delivery:
         queue = self._held[self._agreed.sequence[0].rank]
         return bool(queue) and queue[0].level == SAFE
 
-    def _is_known_to_all(self, place: Place) -> bool:
+    def _is_known_to_all(self, place: OrderPlace) -> bool:
         """Whether every member holds the packet, and the one that told its place."""
         exchange = self._exchange
         return (
@@ -279,18 +279,18 @@ class Delivery:
             and exchange.held_by_all(place.told_by) >= place.told_in
         )  # fmt: skip
 
-    def _is_due(self, held: Held) -> bool:
+    def _is_due(self, held: HeldPacket) -> bool:
         if not self._causal.is_due(held.level, held.vector):
             return False
         return held.level < CAUSAL or not self._is_blocked(held)
 
-    def _is_blocked(self, held: Held) -> bool:
+    def _is_blocked(self, held: HeldPacket) -> bool:
         """Whether something that happened before it in another group has not been delivered here."""
         if not held.foreign and not self._foreign[held.sender]:
             return False
         return self._crossing.blocks(held.foreign) or self._crossing.blocks(self._foreign[held.sender])
 
-    def _deliver(self, held: Held, effects: Effects, now_ns: int) -> None:
+    def _deliver(self, held: HeldPacket, effects: Effects, now_ns: int) -> None:
         self.count -= 1
         packet = held.packet
         if packet is None:
@@ -300,12 +300,12 @@ class Delivery:
             self._note_foreign(held)
         self._causal.deliver(held.sender, held.number, held.level, held.vector)
         if not packet.delivered:
-            self._hand_on(packet, effects)
+            self._assemble(packet, effects)
         self._exchange.consumed(held.sender, now_ns)
         if self._letters:
             self._drain_letters(effects)
 
-    def _note_foreign(self, held: Held) -> None:
+    def _note_foreign(self, held: HeldPacket) -> None:
         """What came before it in other groups is now in my past, if it brings a message. A packet that did not wait
         for it leaves that to later ones of its sender."""
         assert held.packet is not None
@@ -320,11 +320,11 @@ class Delivery:
         self._causal.deliver(self._me, number, level, vector)
         self._exchange.table.note_consumed(number)
         if messages:
-            self._hand_over(self._me, first_message, level, messages, size_of(messages), effects)
+            self._emit(self._me, first_message, level, messages, size_of(messages), effects)
         if self._letters:
             self._drain_letters(effects)
 
-    def _hand_on(self, packet: DataPacket, effects: Effects) -> None:
+    def _assemble(self, packet: DataPacket, effects: Effects) -> None:
         sender = packet.sender
         if not packet.count:
             return
@@ -334,16 +334,14 @@ class Delivery:
                 assembly.clear()
                 self.spoiled += 1
             size = packet.payload_bytes()
-            self._hand_over(sender, packet.first_message, packet.level, packet.take_messages(), size, effects)
+            self._emit(sender, packet.first_message, packet.level, packet.take_messages(), size, effects)
         elif not assembly.add(packet.first_message, packet.fragment_index, packet.fragment_total, packet.fragment()):
             self.spoiled += 1
         elif assembly.complete():
             message = assembly.take()
-            self._hand_over(sender, packet.first_message, packet.level, [message], len(message), effects)
+            self._emit(sender, packet.first_message, packet.level, [message], len(message), effects)
 
-    def _hand_over(
-        self, sender: int, number: int, level: int, payloads: list[bytes], size: int, effects: Effects
-    ) -> None:
+    def _emit(self, sender: int, number: int, level: int, payloads: list[bytes], size: int, effects: Effects) -> None:
         """Events of one step that continue one another become one."""
         process = self._view.members[sender]
         if sender != self._me:
@@ -396,7 +394,7 @@ class Delivery:
             if rank != self._me:
                 foreign.extend(unwaited)
 
-    def _waits_abroad(self, held: Held) -> bool:
+    def _waits_abroad(self, held: HeldPacket) -> bool:
         return self._causal.is_due(held.level, held.vector) and held.level >= CAUSAL and self._is_blocked(held)
 
     def _drop_lost_place(self) -> bool:

@@ -23,16 +23,16 @@ from antiphon.parts.exchange import Exchange
 from antiphon.parts.membership.messages import BarrierBody
 from antiphon.parts.membership.session import Session
 from antiphon.parts.packet import FRAGMENT_OVERHEAD, ORDERED, DataPacket, acks_size
-from antiphon.parts.pending import PendingQueue, Run
+from antiphon.parts.pending import PendingQueue, PendingRun
 from antiphon.parts.vector_clock import changes
 from antiphon.stacks.vector import timestamp
 from antiphon.stacks.vector.agreed import RUNS_MAX, AgreedOrder
 from antiphon.stacks.vector.causal import CausalOrder
-from antiphon.stacks.vector.crossing import Crossing, GroupTime
-from antiphon.stacks.vector.delivery import Delivery
+from antiphon.stacks.vector.delivery import DeliveryQueue
+from antiphon.stacks.vector.inter_group_order import GroupTime, InterGroupOrder
 from antiphon.stacks.vector.private import Letter, PrivateLane
 from antiphon.stacks.vector.timestamp import ForeignTime, OrderSection, Placement
-from antiphon.stacks.vector.view_end import PacketEnd
+from antiphon.stacks.vector.view_end import PacketViewEnd
 
 
 def members_max(options: Options) -> int:
@@ -72,7 +72,7 @@ class ViewSession(Session):
         process: ProcessId,
         view: View,
         pending: PendingQueue,
-        crossing: Crossing,
+        crossing: InterGroupOrder,
         letters_seen: dict[ProcessId, int],
         random: Random,
         options: Options,
@@ -96,14 +96,14 @@ class ViewSession(Session):
         self.exchange = Exchange(
             self._group_id, tag, members, self._me, order_bytes_max, pending, random, options
         )  # fmt: skip
-        self.cut = PacketEnd(self.exchange, members, epoch)
+        self.cut = PacketViewEnd(self.exchange, members, epoch)
         super().__init__(view, tag, self.cut)
         self._causal = CausalOrder(members, self._me)
         self._agreed = AgreedOrder(members, self._me)
         self._crossing = crossing
         self.time = GroupTime(view.id, epoch, self.exchange, self._causal, self._agreed)
         self._private = PrivateLane(self._group_id, tag, members, self._me, options)
-        self._delivery = Delivery(
+        self._delivery = DeliveryQueue(
             group, self._group_id, view, self.exchange, self._causal, self._agreed, crossing, self.time,
             self._private, options,
         )  # fmt: skip
@@ -125,9 +125,9 @@ class ViewSession(Session):
         """Hand on what has gathered meanwhile."""
         if self._delivery.paused:
             self._delivery.paused = False
-            self._hand_on_all(effects, now_ns)
+            self._deliver_ready(effects, now_ns)
 
-    def _hand_on_all(self, effects: Effects, now_ns: int) -> None:
+    def _deliver_ready(self, effects: Effects, now_ns: int) -> None:
         for rank, stream in enumerate(self.exchange.incoming):
             for number in sorted(stream.packets):
                 packet = stream.packets[number]
@@ -312,7 +312,7 @@ class ViewSession(Session):
         """Whether anything is held back here."""
         return bool(self._delivery.count) or self._delivery.has_letters()
 
-    def nudge(self, effects: Effects, now_ns: int) -> bool:
+    def retry_blocked(self, effects: Effects, now_ns: int) -> bool:
         """Something changed in another group of the domain; whether that changes anything here."""
         events = len(effects.events)
         if self._delivery.count or self._delivery.has_letters():
@@ -321,7 +321,7 @@ class ViewSession(Session):
             self.finish(effects, now_ns)
         return len(effects.events) != events
 
-    def _send_next(self, run: Run, effects: Effects, now_ns: int) -> bool:
+    def _send_next(self, run: PendingRun, effects: Effects, now_ns: int) -> bool:
         """Send what comes next, if it may leave; whether it did."""
         if run.barrier:
             return self._take_barrier(run, effects, now_ns)
@@ -332,7 +332,7 @@ class ViewSession(Session):
         self._send_packet(run.level, effects, now_ns)
         return True
 
-    def _may_send(self, run: Run, now_ns: int) -> bool:
+    def _may_send(self, run: PendingRun, now_ns: int) -> bool:
         if not self._causal.may_send(run.level):
             return False
         private = run.destination is not None
@@ -392,7 +392,7 @@ class ViewSession(Session):
         self._causal.sent(number)
         self._delivery.offer_bare(number)
 
-    def _take_barrier(self, run: Run, effects: Effects, now_ns: int) -> bool:
+    def _take_barrier(self, run: PendingRun, effects: Effects, now_ns: int) -> bool:
         """Nothing of mine, in any group of the domain, comes between a barrier and the end of the view."""
         if not self._may_send(run, now_ns):
             return False
@@ -409,7 +409,7 @@ class ViewSession(Session):
 
     # ---- private messages ------------------------------------------------------------------------------------------
 
-    def _send_private(self, run: Run, destination: ProcessId, effects: Effects, now_ns: int) -> bool:
+    def _send_private(self, run: PendingRun, destination: ProcessId, effects: Effects, now_ns: int) -> bool:
         rank = self.view.rank(destination)
         mine = self._private.to >= 0
         if rank == self._me and not self._delivery.takes_own_letter():
@@ -525,7 +525,7 @@ class ViewSession(Session):
         for rank, stream in enumerate(self.exchange.incoming):
             self._agreed.read(rank, stream.received)
         self._agreed.close()
-        self._hand_on_all(effects, now_ns)
+        self._deliver_ready(effects, now_ns)
         if not self._delivery.complete([rank for rank, _, _ in barriers], effects, now_ns):
             return False
         for rank, number, payload in barriers:

@@ -17,7 +17,7 @@ from antiphon.parts.ranges import Ranges
 
 
 @final
-class PacketEnd(ViewEnd):
+class PacketViewEnd(ViewEnd):
     """The end of one view, at one member."""
 
     __slots__ = ("_cut", "_exchange", "_members")

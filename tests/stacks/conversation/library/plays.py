@@ -8,11 +8,11 @@ from random import Random
 
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.parts.message_graph import Mid
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.library.broadcast import OrderedBroadcast
-from antiphon.stacks.conversation.library.handshake import ENDED, TALKING, Session
+from antiphon.stacks.conversation.library.filter_base import FilterOptions
+from antiphon.stacks.conversation.library.handshake import ENDED, TALKING, HandshakeSession
 from antiphon.stacks.conversation.library.operations import Operation, Operations
-from antiphon.stacks.conversation.library.talker import Manner
 from tests.stacks.conversation.library.stage import Actor, Stage, bad_stage
 
 TIMEOUT_NS = 10 * MILLISECOND_NS
@@ -45,10 +45,10 @@ class Copy:
             self.sum = self.sum * 3 % 1_000_003
 
 
-def copies_of(stage: Stage, manner: Manner) -> list[Copy]:
+def copies_of(stage: Stage, manner: FilterOptions) -> list[Copy]:
     copies: list[Copy] = []
 
-    def make(conversation: Conversation, rank: int) -> Actor:
+    def make(conversation: ConversationCore, rank: int) -> Actor:
         copy = Copy(Operations(conversation, manner))
         copies.append(copy)
         return Actor(copy.poll, copy.operations.deadline_ns)
@@ -61,7 +61,7 @@ def play_operations(seed: int, participants: int, steps: int = 40) -> tuple[Stag
     """Random operations on a bad network, and silence."""
     stage = bad_stage(seed, participants)
     random = Random(seed * 7 + 1)
-    manner = Manner(
+    manner = FilterOptions(
         window=random.choice([1, 3, 64]),
         ack_every=random.choice([1, 4, 32]),
         ack_delay_ns=random.choice([0, 2, 5]) * MILLISECOND_NS,
@@ -89,7 +89,7 @@ def removal_problem(seed: int) -> str | None:
     participants = 3 + seed % 3
     stage = bad_stage(seed, participants)
     random = Random(seed * 13 + 7)
-    copies = copies_of(stage, Manner(window=random.choice([2, 64]), tries=3))
+    copies = copies_of(stage, FilterOptions(window=random.choice([2, 64]), tries=3))
     victim = random.randrange(participants)
     for step in range(40):
         rank = random.randrange(participants)
@@ -142,10 +142,10 @@ class Speaker:
         self.order += [(node.mid(), payload) for node, payload in self.broadcast.poll(now_ns)]
 
 
-def speakers_of(stage: Stage, manner: Manner) -> list[Speaker]:
+def speakers_of(stage: Stage, manner: FilterOptions) -> list[Speaker]:
     speakers: list[Speaker] = []
 
-    def make(conversation: Conversation, rank: int) -> Actor:
+    def make(conversation: ConversationCore, rank: int) -> Actor:
         speaker = Speaker(OrderedBroadcast(conversation, manner))
         speakers.append(speaker)
         return Actor(speaker.poll, speaker.broadcast.deadline_ns)
@@ -157,7 +157,7 @@ def speakers_of(stage: Stage, manner: Manner) -> list[Speaker]:
 def play_broadcast(seed: int, participants: int, steps: int = 40) -> tuple[Stage, list[Speaker], int]:
     stage = bad_stage(seed, participants)
     random = Random(seed * 11 + 5)
-    manner = Manner(
+    manner = FilterOptions(
         window=random.choice([1, 2, 64]),
         ack_every=random.choice([1, 8]),
         ack_delay_ns=random.choice([0, 3]) * MILLISECOND_NS,
@@ -192,11 +192,11 @@ def broadcast_problem(seed: int) -> str | None:
     return None
 
 
-def sessions_of(stage: Stage, tries: int = 200) -> list[Session]:
-    sessions: list[Session] = []
+def sessions_of(stage: Stage, tries: int = 200) -> list[HandshakeSession]:
+    sessions: list[HandshakeSession] = []
 
-    def make(conversation: Conversation, rank: int) -> Actor:
-        session = Session(conversation, stage.now_ns, tries=tries, timeout_ns=TIMEOUT_NS)
+    def make(conversation: ConversationCore, rank: int) -> Actor:
+        session = HandshakeSession(conversation, stage.now_ns, tries=tries, timeout_ns=TIMEOUT_NS)
         sessions.append(session)
 
         def poll(now_ns: int) -> None:

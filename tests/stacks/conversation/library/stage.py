@@ -8,7 +8,7 @@ from random import Random
 from antiphon.kernel.codec import unseal
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import MILLISECOND_NS
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.stacks.conversation.free.conversation import ConversationCore
 from tests.stacks.conversation.net import Net
 
 STEPS_MAX = 200_000
@@ -30,7 +30,7 @@ class Stage(Net):
     packets: int = 0
     """How many have arrived."""
 
-    def cast(self, make: Callable[[Conversation, int], Actor]) -> None:
+    def cast(self, make: Callable[[ConversationCore, int], Actor]) -> None:
         """Have each participant run something."""
         self.actors = [make(host, rank) for rank, host in enumerate(self.hosts)]
         for rank in range(self.count):

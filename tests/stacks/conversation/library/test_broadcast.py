@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from antiphon.kernel.options import MILLISECOND_NS
-from antiphon.stacks.conversation.library.talker import Manner
+from antiphon.stacks.conversation.library.filter_base import FilterOptions
 from tests.stacks.conversation.library.plays import broadcast_problem, play_broadcast, speakers_of
 from tests.stacks.conversation.library.stage import Stage
 
@@ -28,7 +28,7 @@ def test_the_order_is_one_of_the_context(seed: int) -> None:
 @pytest.mark.parametrize("participants", [2, 3, 6])
 def test_the_quiet_rule_needs_one_acknowledgement_of_each_who_has_nothing_to_say(participants: int) -> None:
     stage = Stage(participants, Random(1))
-    speakers = speakers_of(stage, Manner())
+    speakers = speakers_of(stage, FilterOptions())
     for number in range(10):
         speakers[0].broadcast.offer(b"%d" % number)
         stage.poll(0)
@@ -47,7 +47,7 @@ def test_acknowledgements_are_at_most_one_per_message_and_participant(seed: int)
 def test_who_speaks_needs_no_acknowledgements() -> None:
     """Both always have something to say: each message acknowledges those that it was sent in the context of."""
     stage = Stage(2, Random(3))
-    speakers = speakers_of(stage, Manner(ack_delay_ns=10 * MILLISECOND_NS, ack_every=100))
+    speakers = speakers_of(stage, FilterOptions(ack_delay_ns=10 * MILLISECOND_NS, ack_every=100))
     for number in range(50):
         for speaker in speakers:
             speaker.broadcast.offer(b"%d" % number)
@@ -60,7 +60,7 @@ def test_who_speaks_needs_no_acknowledgements() -> None:
 
 def test_full_windows_on_both_sides_do_not_block_each_other() -> None:
     stage = Stage(3, Random(4))
-    speakers = speakers_of(stage, Manner(window=3, ack_every=1))
+    speakers = speakers_of(stage, FilterOptions(window=3, ack_every=1))
     for number in range(40):
         for speaker in speakers:
             speaker.broadcast.offer(b"%d" % number)
@@ -75,7 +75,7 @@ def test_unstable_acknowledgements_stay_within_their_bound(seed: int) -> None:
     random = Random(seed)
     window, participants = random.choice([1, 2, 5]), random.choice([2, 3, 5])
     stage = Stage(participants, random)
-    speakers = speakers_of(stage, Manner(window=window))
+    speakers = speakers_of(stage, FilterOptions(window=window))
     for number in range(60):
         speakers[0].broadcast.offer(b"%d" % number)
         speakers[-1].broadcast.offer(b"%d" % number)
@@ -92,7 +92,7 @@ def test_unstable_acknowledgements_stay_within_their_bound(seed: int) -> None:
 
 def test_who_is_silent_becomes_known_and_can_be_masked_out() -> None:
     stage = Stage(3, Random(5))
-    speakers = speakers_of(stage, Manner(tries=3))
+    speakers = speakers_of(stage, FilterOptions(tries=3))
     stage.dead.add(2)
     speakers[0].broadcast.offer(b"x")
     stage.poll(0)

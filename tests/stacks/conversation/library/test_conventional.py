@@ -6,13 +6,13 @@ import pytest
 
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.options import MILLISECOND_NS
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.library.circuit import Circuit
 from antiphon.stacks.conversation.library.continuity import Continuity
+from antiphon.stacks.conversation.library.filter_base import FilterOptions
 from antiphon.stacks.conversation.library.handshake import FAILED, TALKING
-from antiphon.stacks.conversation.library.requests import Client, Request, Server
+from antiphon.stacks.conversation.library.requests import ReceivedRequest, RequestClient, RequestServer
 from antiphon.stacks.conversation.library.stable import FAILURE, SUCCESS
-from antiphon.stacks.conversation.library.talker import Manner
 from tests.stacks.conversation.library.plays import TIMEOUT_NS, session_problem, sessions_of
 from tests.stacks.conversation.library.stage import Actor, Stage, bad_stage
 
@@ -36,10 +36,10 @@ class End:
                 self.circuit.poll(now_ns)
 
 
-def ends_of(stage: Stage, manner: Manner) -> list[End]:
+def ends_of(stage: Stage, manner: FilterOptions) -> list[End]:
     ends: list[End] = []
 
-    def make(conversation: Conversation, rank: int) -> Actor:
+    def make(conversation: ConversationCore, rank: int) -> Actor:
         end = End(Circuit(conversation, manner))
         ends.append(end)
         return Actor(end.poll, end.circuit.deadline_ns)
@@ -55,7 +55,7 @@ def numbers(count: int) -> list[bytes]:
 @pytest.mark.parametrize("seed", range(60))
 def test_a_circuit_carries_both_streams_in_order(seed: int) -> None:
     stage = bad_stage(seed, 2)
-    ends = ends_of(stage, Manner(window=1 + seed % 7, tries=1000))
+    ends = ends_of(stage, FilterOptions(window=1 + seed % 7, tries=1000))
     for payload in numbers(40):
         for end in ends:
             end.circuit.offer(payload)
@@ -68,7 +68,7 @@ def test_a_circuit_carries_both_streams_in_order(seed: int) -> None:
 @pytest.mark.parametrize("window", [1, 4])
 def test_the_window_counts_messages_that_are_not_stable(window: int) -> None:
     stage = Stage(2, Random(1))
-    ends = ends_of(stage, Manner(window=window))
+    ends = ends_of(stage, FilterOptions(window=window))
     graph = stage.hosts[0].image.graph
     for payload in numbers(30):
         ends[0].circuit.offer(payload)
@@ -83,7 +83,7 @@ def test_the_window_counts_messages_that_are_not_stable(window: int) -> None:
 
 def test_stop_and_wait_makes_a_line() -> None:
     stage = Stage(2, Random(1))
-    ends = ends_of(stage, Manner(window=1))
+    ends = ends_of(stage, FilterOptions(window=1))
     for payload in numbers(20):
         ends[0].circuit.offer(payload)
     stage.poll(0)
@@ -98,7 +98,7 @@ def test_stop_and_wait_makes_a_line() -> None:
 def test_answers_carry_the_acknowledgements() -> None:
     """Each end speaks when it hears something: no message is an acknowledgement alone, but the last."""
     stage = Stage(2, Random(1))
-    ends = ends_of(stage, Manner(window=1, ack_delay_ns=MILLISECOND_NS, ack_every=9))
+    ends = ends_of(stage, FilterOptions(window=1, ack_delay_ns=MILLISECOND_NS, ack_every=9))
     for end in ends:
         end.answers = 10
     ends[0].circuit.offer(b"x")
@@ -110,7 +110,7 @@ def test_answers_carry_the_acknowledgements() -> None:
 
 def test_a_queue_that_is_full_takes_no_more() -> None:
     stage = Stage(2, Random(1))
-    ends = ends_of(stage, Manner(window=1, queue_max=2))
+    ends = ends_of(stage, FilterOptions(window=1, queue_max=2))
     ends[0].circuit.offer(b"0")
     ends[0].circuit.offer(b"1")
     assert not ends[0].circuit.may_offer()
@@ -120,7 +120,7 @@ def test_a_queue_that_is_full_takes_no_more() -> None:
 
 def test_a_circuit_to_somebody_who_is_gone_is_broken_after_its_tries() -> None:
     stage = Stage(2, Random(1))
-    ends = ends_of(stage, Manner(tries=3))
+    ends = ends_of(stage, FilterOptions(tries=3))
     stage.dead.add(1)
     ends[0].circuit.offer(b"0")
     stage.poll(0)
@@ -138,13 +138,13 @@ class Shop:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.client = Client(stage.hosts[0], tries=200, timeout_ns=TIMEOUT_NS)
-        self.servers = [Server(host) for host in stage.hosts]
-        self.requests: list[list[Request]] = [[] for _ in stage.hosts]
+        self.client = RequestClient(stage.hosts[0], tries=200, timeout_ns=TIMEOUT_NS)
+        self.servers = [RequestServer(host) for host in stage.hosts]
+        self.requests: list[list[ReceivedRequest]] = [[] for _ in stage.hosts]
         self.answers_at_once = True
         stage.cast(self._make)
 
-    def _make(self, conversation: Conversation, rank: int) -> Actor:
+    def _make(self, conversation: ConversationCore, rank: int) -> Actor:
         def poll(now_ns: int) -> None:
             if rank == 0:
                 self.client.poll(now_ns)
@@ -202,7 +202,7 @@ def test_servers_see_each_others_replies() -> None:
 def test_too_few_replies_fail() -> None:
     stage = Stage(3, Random(1))
     shop = Shop(stage)
-    shop.client = Client(stage.hosts[0], tries=3, timeout_ns=TIMEOUT_NS)
+    shop.client = RequestClient(stage.hosts[0], tries=3, timeout_ns=TIMEOUT_NS)
     stage.cast(shop._make)
     stage.dead.add(2)
     shop.ask(b"q", 2)
@@ -220,7 +220,7 @@ def test_two_speak_by_turns_and_nothing_else_is_sent(seed: int) -> None:
     turns = [Continuity(host, tries=200, timeout_ns=TIMEOUT_NS) for host in stage.hosts]
     heard: list[list[bytes]] = [[], []]
 
-    def make(conversation: Conversation, rank: int) -> Actor:
+    def make(conversation: ConversationCore, rank: int) -> Actor:
         def poll(now_ns: int) -> None:
             said = turns[rank].poll(now_ns)
             if said is None:

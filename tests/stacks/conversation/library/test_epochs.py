@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from antiphon.parts.message_graph import MessageGraph, Mid, Node
+from antiphon.parts.message_graph import GraphNode, MessageGraph, Mid
 from antiphon.stacks.conversation.library.epochs import Epochs
 
 
@@ -17,7 +17,7 @@ class Views:
         self.executed: list[str] = []
         self.names: dict[Mid, str] = {}
 
-    def say(self, name: str, sender: int, *after: Node) -> Node:
+    def say(self, name: str, sender: int, *after: GraphNode) -> GraphNode:
         """A message: operation a commutes, operation b does not, and anything else is none."""
         node = self.graph.attach(sender, self.graph.last[sender] + 1, [each.mid() for each in after], b"")
         self.names[node.mid()] = name
@@ -92,12 +92,12 @@ def test_own_operations_are_executed_in_the_order_of_issue() -> None:
     assert views.executed == ["b1", "a2", "b3", "a4"]
 
 
-def random_conversation(random: Random) -> tuple[MessageGraph, list[Node], dict[Mid, str]]:
+def random_conversation(random: Random) -> tuple[MessageGraph, list[GraphNode], dict[Mid, str]]:
     """Participants that receive each what another has, now and then, and a kind for each message."""
     participants = random.randrange(2, 5)
     graph = MessageGraph(participants)
     views: list[list[int]] = [[0] * participants for _ in range(participants)]
-    nodes: list[Node] = []
+    nodes: list[GraphNode] = []
     kinds: dict[Mid, str] = {}
     for _ in range(random.randrange(1, 40)):
         sender = random.randrange(participants)
@@ -120,13 +120,13 @@ def random_conversation(random: Random) -> tuple[MessageGraph, list[Node], dict[
     return graph, nodes, kinds
 
 
-def depth_of(node: Node, nodes: list[Node], kinds: dict[Mid, str], depths: dict[Mid, int]) -> int:
+def depth_of(node: GraphNode, nodes: list[GraphNode], kinds: dict[Mid, str], depths: dict[Mid, int]) -> int:
     return max(
         [depths[other.mid()] for other in nodes if kinds[other.mid()] == "b" and other.precedes(node)], default=0
     )
 
 
-def shuffled(nodes: list[Node], random: Random) -> list[Node]:
+def shuffled(nodes: list[GraphNode], random: Random) -> list[GraphNode]:
     """Another order of the context."""
     left, result = list(nodes), []
     while left:

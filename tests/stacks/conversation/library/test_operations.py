@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from antiphon.kernel.options import MILLISECOND_NS
-from antiphon.stacks.conversation.library.talker import Manner
+from antiphon.stacks.conversation.library.filter_base import FilterOptions
 from tests.stacks.conversation.library.plays import copies_of, operations_problem, removal_problem
 from tests.stacks.conversation.library.stage import Stage
 
@@ -22,7 +22,7 @@ def test_the_others_stay_equal_when_one_fails_and_is_removed(seed: int) -> None:
 
 def test_what_commutes_is_executed_at_once_where_it_is_issued() -> None:
     stage = Stage(3, Random(1))
-    copies = copies_of(stage, Manner(ack_every=32, ack_delay_ns=5 * MILLISECOND_NS))
+    copies = copies_of(stage, FilterOptions(ack_every=32, ack_delay_ns=5 * MILLISECOND_NS))
     copies[1].issue(b"5", True)
     assert [copy.sum for copy in copies] == [0, 5, 0]
     stage.poll(1)
@@ -32,7 +32,9 @@ def test_what_commutes_is_executed_at_once_where_it_is_issued() -> None:
 
 def test_what_commutes_is_acknowledged_at_leisure_and_the_rest_at_once() -> None:
     stage = Stage(3, Random(1))
-    copies = copies_of(stage, Manner(ack_every=32, ack_delay_ns=50 * MILLISECOND_NS, timeout_ns=1000 * MILLISECOND_NS))
+    copies = copies_of(
+        stage, FilterOptions(ack_every=32, ack_delay_ns=50 * MILLISECOND_NS, timeout_ns=1000 * MILLISECOND_NS)
+    )
     for _ in range(20):
         copies[0].issue(b"1", True)
         stage.poll(0)
@@ -48,7 +50,7 @@ def test_what_commutes_is_acknowledged_at_leisure_and_the_rest_at_once() -> None
 
 def test_those_who_all_issue_ordered_operations_need_no_acknowledgements_for_the_order() -> None:
     stage = Stage(3, Random(1))
-    copies = copies_of(stage, Manner(ack_every=32, ack_delay_ns=50 * MILLISECOND_NS))
+    copies = copies_of(stage, FilterOptions(ack_every=32, ack_delay_ns=50 * MILLISECOND_NS))
     for rank, copy in enumerate(copies):
         copy.issue(b"%d" % rank, False)
     stage.poll_all()
@@ -59,7 +61,7 @@ def test_those_who_all_issue_ordered_operations_need_no_acknowledgements_for_the
 
 def test_the_graph_does_not_grow_with_what_is_stable() -> None:
     stage = Stage(2, Random(1))
-    copies = copies_of(stage, Manner())
+    copies = copies_of(stage, FilterOptions())
     for _ in range(5000):
         copies[0].issue(b"1", True)
         stage.poll(0)
@@ -71,7 +73,7 @@ def test_the_graph_does_not_grow_with_what_is_stable() -> None:
 
 def test_what_is_issued_together_travels_in_one_message() -> None:
     stage = Stage(2, Random(1))
-    copies = copies_of(stage, Manner(ack_every=100, ack_delay_ns=50 * MILLISECOND_NS))
+    copies = copies_of(stage, FilterOptions(ack_every=100, ack_delay_ns=50 * MILLISECOND_NS))
     for number in range(30):
         copies[0].issue(b"%d" % number, True)
     copies[0].issue(b"b", False)
@@ -84,7 +86,7 @@ def test_what_is_issued_together_travels_in_one_message() -> None:
 
 def test_a_full_pack_goes_out_by_itself() -> None:
     stage = Stage(2, Random(1))
-    copies = copies_of(stage, Manner())
+    copies = copies_of(stage, FilterOptions())
     for number in range(500):
         copies[0].issue(b"%d" % number, True)
     assert stage.hosts[0].image.graph.last[0] == 4
@@ -95,7 +97,7 @@ def test_a_full_pack_goes_out_by_itself() -> None:
 
 def test_what_commutes_waits_while_an_ordered_one_waits_in_the_view() -> None:
     stage = Stage(3, Random(1))
-    copies = copies_of(stage, Manner(timeout_ns=10_000 * MILLISECOND_NS))
+    copies = copies_of(stage, FilterOptions(timeout_ns=10_000 * MILLISECOND_NS))
     stage.dead.add(2)
     copies[0].issue(b"b", False)
     stage.poll(0)
@@ -110,7 +112,7 @@ def test_what_commutes_waits_while_an_ordered_one_waits_in_the_view() -> None:
 
 def test_garbage_in_a_message_is_no_operation() -> None:
     stage = Stage(2, Random(1))
-    copies = copies_of(stage, Manner())
+    copies = copies_of(stage, FilterOptions())
     for payload in (b"", b"\x00\x05", b"\x09\xff\xff\xff\xffx", b"\xee"):
         stage.send(0, payload)
     stage.rest()

@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from antiphon.kernel.options import MILLISECOND_NS
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.library.datagrams import (
     Acknowledger,
     receive_datagrams,
@@ -29,7 +29,7 @@ def ready(stage: Stage) -> list[list[bytes]]:
     """Everybody but the first acknowledges datagrams; what each got."""
     got: list[list[bytes]] = [[] for _ in range(stage.count)]
 
-    def make(conversation: Conversation, rank: int) -> Actor:
+    def make(conversation: ConversationCore, rank: int) -> Actor:
         acknowledger = Acknowledger(conversation)
 
         def poll(now_ns: int) -> None:

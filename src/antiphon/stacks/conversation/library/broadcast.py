@@ -9,11 +9,11 @@ What is offered together travels in one message, as far as it fits, and keeps it
 
 from typing import final
 
-from antiphon.parts.message_graph import Mid, Node
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.parts.message_graph import GraphNode, Mid
+from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.library.filter_base import FilterBase, FilterOptions
 from antiphon.stacks.conversation.library.frames import DATA, framed
 from antiphon.stacks.conversation.library.packs import PackQueue, pack, unpack
-from antiphon.stacks.conversation.library.talker import Manner, Talker
 from antiphon.stacks.conversation.waves import Waves
 
 
@@ -23,10 +23,10 @@ class OrderedBroadcast:
 
     __slots__ = ("_forgets", "_payloads", "_queue", "_talker", "_waves")
 
-    def __init__(self, conversation: Conversation, manner: Manner, *, forgets: bool = False) -> None:
+    def __init__(self, conversation: ConversationCore, manner: FilterOptions, *, forgets: bool = False) -> None:
         self._forgets = forgets
         """What is stable and has come out need not be in the graph any longer."""
-        self._talker = Talker(conversation, manner)
+        self._talker = FilterBase(conversation, manner)
         self._queue = PackQueue(manner.queue_max)
         self._waves = Waves(conversation.image.graph)
         self._payloads: dict[Mid, list[bytes]] = {}
@@ -55,7 +55,7 @@ class OrderedBroadcast:
     def laggards(self) -> list[int]:
         return self._talker.laggards()
 
-    def poll(self, now_ns: int) -> list[tuple[Node, bytes]]:
+    def poll(self, now_ns: int) -> list[tuple[GraphNode, bytes]]:
         """Receive, send, acknowledge, try again, as it is time; what has a place in the order now."""
         while (one := self._talker.receive(now_ns)) is not None:
             node, kind, data = one
@@ -72,8 +72,8 @@ class OrderedBroadcast:
             self._waves.add(ack)
         return self._committed()
 
-    def _committed(self) -> list[tuple[Node, bytes]]:
-        result: list[tuple[Node, bytes]] = []
+    def _committed(self) -> list[tuple[GraphNode, bytes]]:
+        result: list[tuple[GraphNode, bytes]] = []
         for node in self._waves.take():
             for payload in self._payloads.pop(node.mid(), ()):
                 result.append((node, payload))

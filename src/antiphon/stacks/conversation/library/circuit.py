@@ -12,10 +12,10 @@ from collections import deque
 from typing import final
 
 from antiphon.kernel.errors import UsageError
-from antiphon.parts.message_graph import Node
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.parts.message_graph import GraphNode
+from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.library.filter_base import FilterBase, FilterOptions
 from antiphon.stacks.conversation.library.frames import DATA, framed
-from antiphon.stacks.conversation.library.talker import Manner, Talker
 
 
 @final
@@ -24,8 +24,8 @@ class Circuit:
 
     __slots__ = ("_queue", "_queue_max", "_talker")
 
-    def __init__(self, conversation: Conversation, manner: Manner) -> None:
-        self._talker = Talker(conversation, manner)
+    def __init__(self, conversation: ConversationCore, manner: FilterOptions) -> None:
+        self._talker = FilterBase(conversation, manner)
         self._queue: deque[bytes] = deque()
         self._queue_max = manner.queue_max
 
@@ -53,9 +53,9 @@ class Circuit:
         """Whether all tries to get an acknowledgement were in vain; it may still come."""
         return bool(self._talker.laggards())
 
-    def poll(self, now_ns: int) -> list[tuple[Node, bytes]]:
+    def poll(self, now_ns: int) -> list[tuple[GraphNode, bytes]]:
         """Receive, send, acknowledge, try again, as it is time; what the other end has said."""
-        got: list[tuple[Node, bytes]] = []
+        got: list[tuple[GraphNode, bytes]] = []
         while (one := self._talker.receive(now_ns)) is not None:
             if one[1] == DATA:
                 got.append((one[0], one[2]))

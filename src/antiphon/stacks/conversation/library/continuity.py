@@ -11,10 +11,10 @@ cannot know that it arrived: it keeps the conversation open for a while, in whic
 from typing import final
 
 from antiphon.kernel.errors import UsageError
-from antiphon.parts.message_graph import Node
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.parts.message_graph import GraphNode
+from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.library.frames import DATA, framed, unframed
-from antiphon.stacks.conversation.library.patience import Patience
+from antiphon.stacks.conversation.library.retry_timer import RetryTimer
 
 
 @final
@@ -23,15 +23,15 @@ class Continuity:
 
     __slots__ = ("_conversation", "_last", "_patience", "my_turn")
 
-    def __init__(self, conversation: Conversation, *, tries: int, timeout_ns: int) -> None:
+    def __init__(self, conversation: ConversationCore, *, tries: int, timeout_ns: int) -> None:
         if len(conversation.participants) != 2:
             raise UsageError(f"two speak by turns, not {len(conversation.participants)}")
         self._conversation = conversation
-        self._patience = Patience(tries, timeout_ns)
-        self._last: Node | None = None
+        self._patience = RetryTimer(tries, timeout_ns)
+        self._last: GraphNode | None = None
         self.my_turn = conversation.me == 0
 
-    def say(self, payload: bytes, now_ns: int) -> Node:
+    def say(self, payload: bytes, now_ns: int) -> GraphNode:
         """Answer what the other has said; ask `my_turn` first."""
         if not self.my_turn:
             raise UsageError("it is the other's turn; wait for its answer")

@@ -6,27 +6,27 @@ context, and sent again until it is stable: that is `StableSend` at the one end,
 
 from typing import final
 
-from antiphon.parts.message_graph import Node
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.parts.message_graph import GraphNode
+from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.library.frames import ACK, DATA, drain, framed, unframed
 from antiphon.stacks.conversation.library.stable import StableSend
 
 
-def send_datagram(conversation: Conversation, payload: bytes) -> Node:
+def send_datagram(conversation: ConversationCore, payload: bytes) -> GraphNode:
     """Send a message, come what may."""
     return conversation.send(framed(DATA, payload))
 
 
 def send_reliably(
-    conversation: Conversation, payload: bytes, now_ns: int, *, tries: int, timeout_ns: int
+    conversation: ConversationCore, payload: bytes, now_ns: int, *, tries: int, timeout_ns: int
 ) -> StableSend:
     """Send a message until everybody has acknowledged it, or the tries are used up."""
     return StableSend(conversation, framed(DATA, payload), now_ns, tries=tries, timeout_ns=timeout_ns)
 
 
-def receive_datagrams(conversation: Conversation) -> list[tuple[Node, bytes]]:
+def receive_datagrams(conversation: ConversationCore) -> list[tuple[GraphNode, bytes]]:
     """Whatever came, unacknowledged."""
-    got: list[tuple[Node, bytes]] = []
+    got: list[tuple[GraphNode, bytes]] = []
     for node, data in drain(conversation):
         kind, payload = unframed(data)
         if kind == DATA:
@@ -40,10 +40,10 @@ class Acknowledger:
 
     __slots__ = ("_conversation",)
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: ConversationCore) -> None:
         self._conversation = conversation
 
-    def poll(self) -> list[tuple[Node, bytes]]:
+    def poll(self) -> list[tuple[GraphNode, bytes]]:
         got = receive_datagrams(self._conversation)
         if got:
             self._conversation.send(framed(ACK), urgent=True)

@@ -29,7 +29,7 @@ Cost: a step per participant for each message while there are b that wait, a sin
 
 from typing import final
 
-from antiphon.parts.message_graph import MessageGraph, Node
+from antiphon.parts.message_graph import GraphNode, MessageGraph
 
 
 @final
@@ -62,16 +62,16 @@ class Epochs:
         """For each participant the numbers of its b that wait…"""
         self._depths: list[list[int]] = [[] for _ in range(participants)]
         """…and their depths."""
-        self._commuting: dict[int, list[Node]] = {}
+        self._commuting: dict[int, list[GraphNode]] = {}
         """By epoch, the a that wait for the epoch to be executed."""
-        self._ordered: dict[int, list[Node]] = {}
+        self._ordered: dict[int, list[GraphNode]] = {}
         """By depth, the b that wait."""
 
-    def add_other(self, node: Node) -> None:
+    def add_other(self, node: GraphNode) -> None:
         """A message that is no operation is in the view."""
         self._reach(node.sender, self._followed(node))
 
-    def add_commuting(self, node: Node) -> bool:
+    def add_commuting(self, node: GraphNode) -> bool:
         """An operation that commutes is in the view; whether it may be executed at once."""
         depth = self._followed(node)
         self._reach(node.sender, depth)
@@ -81,7 +81,7 @@ class Epochs:
         self.waiting += 1
         return False
 
-    def add_ordered(self, node: Node) -> None:
+    def add_ordered(self, node: GraphNode) -> None:
         """An operation that does not commute is in the view."""
         depth = self._followed(node) + 1
         self._reach(node.sender, depth)
@@ -95,9 +95,9 @@ class Epochs:
         """Whether the others wait for a participant to say something."""
         return self.reached[rank] < self._deepest
 
-    def take(self) -> list[Node]:
+    def take(self) -> list[GraphNode]:
         """The operations that may be executed now, in order."""
-        result: list[Node] = []
+        result: list[GraphNode] = []
         while self._ordered and self._is_complete(self.executed + 1):
             self.executed += 1
             epoch = self._ordered.pop(self.executed)
@@ -114,7 +114,7 @@ class Epochs:
         working = self._graph.working
         return all(self.reached[rank] >= epoch for rank in range(self._graph.participants) if working >> rank & 1)
 
-    def _followed(self, node: Node) -> int:
+    def _followed(self, node: GraphNode) -> int:
         """The depth of the deepest b that a message follows."""
         depth = self.executed
         if self._ordered:
@@ -131,5 +131,5 @@ class Epochs:
         self.reached[rank] = max(self.reached[rank], depth)
 
 
-def _sender(node: Node) -> int:
+def _sender(node: GraphNode) -> int:
     return node.sender

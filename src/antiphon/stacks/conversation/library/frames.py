@@ -6,8 +6,8 @@ routine of the library, or none.
 
 from typing import Final
 
-from antiphon.parts.message_graph import Node
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.parts.message_graph import GraphNode
+from antiphon.stacks.conversation.free.conversation import ConversationCore
 
 DATA: Final = 0
 """The application's."""
@@ -37,9 +37,9 @@ def unframed(data: bytes) -> tuple[int, bytes]:
     return data[0], data[1:]
 
 
-def drain(conversation: Conversation) -> list[tuple[Node, bytes]]:
+def drain(conversation: ConversationCore) -> list[tuple[GraphNode, bytes]]:
     """All that has come and was not received yet."""
-    got: list[tuple[Node, bytes]] = []
+    got: list[tuple[GraphNode, bytes]] = []
     while (one := conversation.receive()) is not None:
         got.append(one)
     return got

@@ -18,10 +18,10 @@ from typing import Final, final
 
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import UsageError
-from antiphon.parts.message_graph import Node
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.parts.message_graph import GraphNode
+from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.library.frames import CLOSE, DATA, END, GO, OPEN, READY, framed, unframed
-from antiphon.stacks.conversation.library.patience import Patience
+from antiphon.stacks.conversation.library.retry_timer import RetryTimer
 
 OPENING: Final = 0
 TALKING: Final = 1
@@ -33,23 +33,23 @@ FAILED: Final = 5
 
 
 @final
-class Session:
+class HandshakeSession:
     """One participant in a conversation that has a beginning and an end."""
 
     __slots__ = ("_begins_end", "_conversation", "_ends", "_last", "_patience", "phase", "received")
 
-    def __init__(self, conversation: Conversation, now_ns: int, *, tries: int, timeout_ns: int) -> None:
+    def __init__(self, conversation: ConversationCore, now_ns: int, *, tries: int, timeout_ns: int) -> None:
         self._conversation = conversation
-        self._patience = Patience(tries, timeout_ns)
+        self._patience = RetryTimer(tries, timeout_ns)
         self._patience.begin(now_ns)
-        self._last: Node | None = None
+        self._last: GraphNode | None = None
         """What is sent again while an answer to it is waited for."""
         self._ends = 0
         """Bits of those whose END is in the view."""
         self._begins_end = False
         """We sent END before we had heard of any."""
         self.phase = OPENING
-        self.received: list[tuple[Node, bytes]] = []
+        self.received: list[tuple[GraphNode, bytes]] = []
         """What the others have said, for the application to take."""
         if conversation.me == 0:
             self._tell(OPEN)
@@ -60,7 +60,7 @@ class Session:
     def may_send(self) -> bool:
         return self.phase == TALKING and self._conversation.may_send()
 
-    def send(self, payload: bytes) -> Node:
+    def send(self, payload: bytes) -> GraphNode:
         """Say something, between the beginning and the end; ask `may_send` first."""
         if self.phase != TALKING:
             raise UsageError("the conversation has not begun, or is about to end; nothing more can be said in it")
@@ -96,7 +96,7 @@ class Session:
     def deadline_ns(self) -> int:
         return NEVER if self.phase in (TALKING, ENDED, FAILED) else self._patience.deadline_ns()
 
-    def _take(self, node: Node, data: bytes, now_ns: int) -> None:
+    def _take(self, node: GraphNode, data: bytes, now_ns: int) -> None:
         kind, payload = unframed(data)
         if kind == OPEN and self.phase == OPENING:
             self._tell(READY)

@@ -18,12 +18,12 @@ sent, the commuting ones go first. Those of one kind keep the order in which the
 
 from typing import final
 
-from antiphon.parts.message_graph import Mid, Node
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.parts.message_graph import GraphNode, Mid
+from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.library.epochs import Epochs
+from antiphon.stacks.conversation.library.filter_base import FilterBase, FilterOptions
 from antiphon.stacks.conversation.library.frames import DATA, ORDERED, framed
 from antiphon.stacks.conversation.library.packs import PackQueue, pack, unpack
-from antiphon.stacks.conversation.library.talker import Manner, Talker
 
 
 @final
@@ -45,10 +45,10 @@ class Operations:
 
     __slots__ = ("_commuting", "_early", "_epochs", "_executable", "_forgets", "_ordered", "_talker", "_waiting")
 
-    def __init__(self, conversation: Conversation, manner: Manner, *, forgets: bool = True) -> None:
+    def __init__(self, conversation: ConversationCore, manner: FilterOptions, *, forgets: bool = True) -> None:
         self._forgets = forgets
         """What is stable need not be in the graph any longer."""
-        self._talker = Talker(conversation, manner)
+        self._talker = FilterBase(conversation, manner)
         self._epochs = Epochs(conversation.image.graph)
         self._early = PackQueue(manner.queue_max)
         """Our own that were executed already, and go out before anything is received."""
@@ -123,7 +123,7 @@ class Operations:
             frame = framed(kind, pack(queue.take()))
             self._see(self._talker.send(frame), kind, frame[1:])
 
-    def _see(self, node: Node, kind: int, data: bytes) -> None:
+    def _see(self, node: GraphNode, kind: int, data: bytes) -> None:
         """A message is in the view."""
         if kind not in (DATA, ORDERED):
             self._epochs.add_other(node)

@@ -12,10 +12,10 @@ that is enough for the client. There is one client in a conversation, and one re
 from typing import Final, final
 
 from antiphon.kernel.errors import UsageError
-from antiphon.parts.message_graph import Node
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.parts.message_graph import GraphNode
+from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.library.frames import REPLY, REQUEST, drain, framed, unframed
-from antiphon.stacks.conversation.library.patience import Patience
+from antiphon.stacks.conversation.library.retry_timer import RetryTimer
 from antiphon.stacks.conversation.library.stable import FAILURE, SUCCESS, WAITING
 
 IDLE: Final = 3
@@ -23,21 +23,21 @@ IDLE: Final = 3
 
 
 @final
-class Client:
+class RequestClient:
     """The one that asks."""
 
     __slots__ = ("_conversation", "_patience", "_request", "_wanted", "outcome", "replies")
 
-    def __init__(self, conversation: Conversation, *, tries: int, timeout_ns: int) -> None:
+    def __init__(self, conversation: ConversationCore, *, tries: int, timeout_ns: int) -> None:
         self._conversation = conversation
-        self._patience = Patience(tries, timeout_ns)
-        self._request: Node | None = None
+        self._patience = RetryTimer(tries, timeout_ns)
+        self._request: GraphNode | None = None
         self._wanted = 0
         self.outcome = IDLE
-        self.replies: list[tuple[Node, bytes]] = []
+        self.replies: list[tuple[GraphNode, bytes]] = []
         """To the last request, as they came."""
 
-    def ask(self, payload: bytes, now_ns: int, *, wanted: int = 1) -> Node:
+    def ask(self, payload: bytes, now_ns: int, *, wanted: int = 1) -> GraphNode:
         """Ask all servers, and want so many replies."""
         if self.outcome == WAITING:
             raise UsageError("one request at a time: wait for the replies to the one before")
@@ -75,12 +75,12 @@ class Client:
 
 
 @final
-class Request:
+class ReceivedRequest:
     """A request, as a server sees it."""
 
     __slots__ = ("answered_by", "node", "payload")
 
-    def __init__(self, node: Node, payload: bytes) -> None:
+    def __init__(self, node: GraphNode, payload: bytes) -> None:
         self.node = node
         self.payload = payload
         self.answered_by: list[int] = []
@@ -88,33 +88,33 @@ class Request:
 
 
 @final
-class Server:
+class RequestServer:
     """One that answers."""
 
     __slots__ = ("_conversation", "_current")
 
-    def __init__(self, conversation: Conversation) -> None:
+    def __init__(self, conversation: ConversationCore) -> None:
         self._conversation = conversation
-        self._current: Request | None = None
+        self._current: ReceivedRequest | None = None
 
-    def poll(self) -> list[Request]:
+    def poll(self) -> list[ReceivedRequest]:
         """New requests; and see who has answered the current one."""
-        requests: list[Request] = []
+        requests: list[ReceivedRequest] = []
         for node, data in drain(self._conversation):
             kind, payload = unframed(data)
             current = self._current
             if kind == REQUEST:
-                self._current = Request(node, payload)
+                self._current = ReceivedRequest(node, payload)
                 requests.append(self._current)
             elif kind == REPLY and current is not None and current.node.precedes(node):
                 current.answered_by.append(node.sender)
         return requests
 
-    def is_current(self, request: Request) -> bool:
+    def is_current(self, request: ReceivedRequest) -> bool:
         """Whether the client has not asked anything since."""
         return request is self._current
 
-    def reply(self, request: Request, payload: bytes) -> bool:
+    def reply(self, request: ReceivedRequest, payload: bytes) -> bool:
         """Answer the current request; False, and nothing is sent, if it is no longer that."""
         if not self.is_current(request):
             return False

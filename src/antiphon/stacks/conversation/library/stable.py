@@ -16,10 +16,10 @@ way of somebody else's is not among its immediate successors.
 from typing import Final, final
 
 from antiphon.kernel.errors import UsageError
-from antiphon.parts.message_graph import MessageGraph, Node
-from antiphon.stacks.conversation.conversation import Conversation
+from antiphon.parts.message_graph import GraphNode, MessageGraph
+from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.library.frames import drain
-from antiphon.stacks.conversation.library.patience import Patience
+from antiphon.stacks.conversation.library.retry_timer import RetryTimer
 
 WAITING: Final = 0
 SUCCESS: Final = 1
@@ -33,12 +33,12 @@ def majority(participants: int) -> int:
     return participants // 2 + 1
 
 
-def is_quorum_stable(graph: MessageGraph, node: Node) -> bool:
+def is_quorum_stable(graph: MessageGraph, node: GraphNode) -> bool:
     """Whether more than half of the participants have received a message and said something since."""
     return graph.is_n_stable(node, majority(graph.participants))
 
 
-def is_known_to(graph: MessageGraph, node: Node, participants: int) -> bool:
+def is_known_to(graph: MessageGraph, node: GraphNode, participants: int) -> bool:
     """Whether so many participants have a message, or `ALL`."""
     return graph.is_stable(node) if participants == ALL else graph.is_n_stable(node, participants)
 
@@ -51,7 +51,7 @@ class StableSend:
 
     def __init__(
         self,
-        conversation: Conversation,
+        conversation: ConversationCore,
         payload: bytes,
         now_ns: int,
         *,
@@ -63,11 +63,11 @@ class StableSend:
             raise UsageError(f"there are {len(conversation.participants)} participants, not {participants}")
         self._conversation = conversation
         self._participants = participants
-        self._patience = Patience(tries, timeout_ns)
+        self._patience = RetryTimer(tries, timeout_ns)
         self._patience.begin(now_ns)
         self.node = conversation.send(payload)
         self.outcome = WAITING
-        self.received: list[tuple[Node, bytes]] = []
+        self.received: list[tuple[GraphNode, bytes]] = []
         """What the others have said meanwhile, for the caller to take."""
         self.poll(now_ns)
 

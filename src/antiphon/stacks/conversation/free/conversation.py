@@ -1,0 +1,579 @@
+"""One participant's side of a conversation (psync-1989, 2, 3 and 5): its host's image of the graph, and its view.
+
+A participant sends in the context of all it has sent or received. It receives what the image has and its view has not,
+in the order in which it was attached, which is an order of the context. It never receives what it sent itself.
+
+Nothing here waits: `send` says no while too much of our own is not stable, `receive` gives None while nothing is there.
+Time comes in by `tick`.
+
+A participant that runs again from a former state says again what it had said since: if that is in the graph, the
+message there is given back and nothing is sent. It must be the same; else the program is not deterministic, and its
+state is not what it was.
+
+With `probing`, what may have been lost at the end is looked for without the application's help (probe.py). Without,
+that is left to `resend`, as in the paper (3.2.2).
+"""
+
+from collections import deque
+from typing import final
+
+from antiphon.kernel.codec import HEADER_SIZE
+from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.options import Options
+from antiphon.parts.message_graph import GraphNode, GraphView, Mid
+from antiphon.stacks.conversation.free.forgetting import Forgetting
+from antiphon.stacks.conversation.free.graph_replica import EVERYBODY, GraphReplica
+from antiphon.stacks.conversation.free.identity import conversation_id, participants_tag
+from antiphon.stacks.conversation.free.limits import Limits
+from antiphon.stacks.conversation.free.probe import Probe
+from antiphon.stacks.conversation.free.recovery import Recovery, ReplayError
+from antiphon.stacks.conversation.free.removal import Removal
+from antiphon.stacks.conversation.free.slices import SliceTransfer
+from antiphon.stacks.conversation.free.wire import (
+    ADD,
+    ANSWER,
+    ASK,
+    ASK_PARTS,
+    GONE,
+    HEARD,
+    NOTED,
+    OPENING,
+    PART,
+    REMOVAL,
+    RESENT,
+    RESTART,
+    SAID,
+    START,
+    Added,
+    Restarted,
+    decode_add,
+    decode_ask,
+    decode_ask_parts,
+    decode_part,
+    decode_restart,
+    decode_start,
+    encode_ask_parts,
+    encode_restart,
+    form_of,
+    participants_section,
+    payload_of,
+    read_section,
+    section,
+)
+
+
+@final
+class ConversationCore:
+    """One participant in one conversation."""
+
+    __slots__ = (
+        "_blasts",
+        "_forgetting",
+        "_life",
+        "_limits",
+        "_options",
+        "_outstanding",
+        "_probe",
+        "_spare",
+        "_spoken",
+        "_start_size",
+        "addresses",
+        "cid",
+        "image",
+        "keeps",
+        "me",
+        "participants",
+        "records",
+        "recovery",
+        "removal",
+        "restarted",
+        "tag",
+        "view",
+    )
+
+    def __init__(
+        self,
+        cid: int,
+        participants: list[ProcessId],
+        addresses: list[str],
+        me: ProcessId,
+        options: Options,
+        *,
+        keep_bodies: bool = False,
+        limits: Limits | None = None,
+        life: int = 0,
+        probing: bool = False,
+        recording: bool = False,
+    ) -> None:
+        if me not in participants:
+            raise UsageError(f"{me} is not among the participants of the conversation; name it, too")
+        if len(set(participants)) != len(participants):
+            raise UsageError("a participant is named twice; name each once")
+        self.cid = cid
+        self.participants = participants
+        self.addresses = addresses
+        self.me = participants.index(me)
+        self.keeps = keep_bodies
+        """All that is said is kept, so that whoever fails can come back."""
+        self.tag = participants_tag(participants)
+        start = participants_section(participants, addresses)
+        self._start_size = len(start)
+        self._limits = limits or Limits()
+        self.image = GraphReplica(
+            cid,
+            self.tag,
+            len(participants),
+            self.me,
+            start,
+            options,
+            keep_bodies=keep_bodies,
+            limits=self._limits,
+            life=life,
+        )
+        self.view = GraphView(self.image.graph)
+        self.restarted: list[int] = []
+        """Ranks of participants that have said that they are back, for the application to take."""
+        self.records: list[bytes] | None = [] if recording else None
+        """What is to be written to the host's storage, for the runtime to take, in this order, when it likes."""
+        self.removal = Removal(self.image.graph, self.me, life)
+        """Who is in and who is out, by agreement."""
+        self.recovery: Recovery | None = None
+        """If this participant has come back: how that went."""
+        self._options = options
+        self._life = life
+        self._blasts = SliceTransfer(options, self._limits)
+        self._outstanding: deque[GraphNode] = deque()
+        self._forgetting = Forgetting(self.image.graph, self.view, self._limits, keep_bodies)
+        self._spare: list[Added] = []
+        """Out of the host's storage, but some that it follows is not here."""
+        self._spoken = 0
+        """How many messages the application has sent, of those that are in the graph."""
+        self._probe = Probe(options) if probing else None
+
+    # ---- the application's side ------------------------------------------------------------------------------------
+
+    def may_send(self) -> bool:
+        """Whether the next message goes out: little enough of our own is not stable; or it is a repetition."""
+        return self._may_say(False)
+
+    def _may_say(self, urgent: bool) -> bool:
+        graph = self.image.graph
+        if self.is_recovering() or self.removal.is_out:
+            return False
+        if self.is_repeating():
+            return True
+        if self.view.received[self.me] < graph.last[self.me] or not self.removal.may_speak(self.view):
+            return False
+        return urgent or self.image.has_room(self.me)
+
+    def unstable_max(self) -> int:
+        """Messages of one sender that may not be stable."""
+        return self._limits.unstable_max
+
+    def is_recovering(self) -> bool:
+        """Whether this participant is back and its image is not whole yet."""
+        return self.recovery is not None and not self.recovery.done
+
+    def is_repeating(self) -> bool:
+        """Whether the application has yet to say again something that it said in a former life."""
+        graph = self.image.graph
+        while self._spoken < graph.last[self.me]:
+            node = graph.node((self.me, self._spoken + 1))
+            if node is None or node.body is None or form_of(node.body) == SAID:
+                return True
+            self._spoken += 1
+        return False
+
+    def is_replaying(self) -> bool:
+        """Whether the view has not yet reached what this participant said in a former life."""
+        return self.view.received[self.me] < self.image.graph.last[self.me]
+
+    def send(self, payload: bytes, *, urgent: bool = False) -> GraphNode:
+        """Send a message in the context of all that was sent or received here; ask `may_send` first.
+
+        What is urgent goes out whether there is room or not: acknowledgements, for which others may be waiting, and
+        which have a limit of their own (library/talker.py).
+        """
+        if len(payload) > self._limits.message_bytes_max:
+            raise MessageTooLargeError(len(payload), self._limits.message_bytes_max)
+        if not self._may_say(urgent):
+            raise UsageError(self._why_not())
+        if self.is_repeating():
+            return self._repeat(payload)
+        predecessors = self._leaf_mids()
+        if self.me == 0 and not self.image.graph.last[0]:
+            first = section(0, 1, predecessors, payload, self._life)
+            if not self.image.fits(first, self._start_size):
+                self.say(b"", OPENING)
+        return self.say(payload, SAID)
+
+    def note(self, payload: bytes, *, urgent: bool = False) -> GraphNode:
+        """Send something that a participant that runs again will not say again, like an acknowledgement: what it sends
+        then is compared with what it had sent by `send` alone. Ask `may_note` first."""
+        if not self.may_note(urgent):
+            raise UsageError(self._why_not())
+        return self.say(payload, NOTED)
+
+    def may_note(self, urgent: bool = False) -> bool:
+        """Whether nothing of a former life is left to be received or said again, and there is room."""
+        return self._may_say(urgent) and not self.is_repeating()
+
+    def _why_not(self) -> str:
+        if self.is_recovering():
+            return "this participant is back, but does not have the graph yet; wait until its recovery is done"
+        if self.removal.is_out:
+            return "the others have removed this participant from the conversation; come back in a new life"
+        if self.removal.outside:
+            return "this participant was removed in a former life; receive until the others have let it in again"
+        if self.is_replaying():
+            return "this participant has said more in its former life than it has received again; receive first"
+        return (
+            f"{self._limits.unstable_max} messages of this participant, or its share of "
+            f"{self._limits.buffer_bytes_max} bytes, are not stable; receive before sending"
+        )
+
+    def say(self, payload: bytes, form: int) -> GraphNode:
+        """Send a message, the application's or one that the conversation itself needs, whatever the window says."""
+        predecessors = self._leaf_mids()
+        number = self.image.graph.last[self.me] + 1
+        said = section(self.me, number, predecessors, payload, self._life, form)
+        node = self.image.send(predecessors, said)
+        self.view.add(node)
+        if self._spoken == number - 1:  # else there are things to be said again before it
+            self._spoken = number
+        self._take_note(node)
+        return node
+
+    def _leaf_mids(self) -> list[Mid]:
+        return [leaf.mid() for leaf in self.view.leaves()]
+
+    def _repeat(self, payload: bytes) -> GraphNode:
+        """The message that the application sent at this point in its former life."""
+        node = self.image.graph.node((self.me, self._spoken + 1))
+        if node is None or node.body is None:
+            raise UsageError("what this participant said in its former life was forgotten; it cannot be repeated")
+        if payload_of(node.body) != payload:
+            raise ReplayError(node.mid())
+        self._spoken += 1
+        return node
+
+    def receive(self) -> tuple[GraphNode, bytes] | None:
+        """The earliest message that is not in the view yet, and what it says."""
+        if self.is_recovering():
+            return None
+        while self._outstanding:
+            node = self._outstanding.popleft()
+            self.view.add(node)
+            assert node.body is not None, "what is stable was received here"
+            if node.sender != self.me and form_of(node.body) in (SAID, NOTED):
+                payload = payload_of(node.body)
+                self._forgetting.trim()
+                if self.removal.is_due():
+                    self.pursue_changes()
+                return node, payload
+        return None
+
+    def has_outstanding(self) -> bool:
+        """Whether `receive` may have something."""
+        return bool(self._outstanding) and not self.is_recovering()
+
+    def resend(self, node: GraphNode) -> None:
+        """Send a message once more, unless it is stable."""
+        self.image.resend(node)
+
+    def free(self, node: GraphNode) -> int:
+        """Forget a message and all that precede it, as far as they are stable and received; how many (3.3)."""
+        return self.image.graph.free(node) if self.view.holds(node) else 0
+
+    def checkpoint_leaves(self) -> list[Mid]:
+        """What names this point in a checkpoint (5.1)."""
+        if self.is_recovering() or self.is_replaying():
+            raise UsageError("this participant is still on its way back to where it was; take a checkpoint after that")
+        return self._leaf_mids()
+
+    def checkpoint_sections(self) -> list[bytes]:
+        """What a checkpoint holds beside: the messages of the view that are not stable, predecessors first. What is
+        stable everybody has; of these nobody else may have one when this participant comes back."""
+        graph = self.image.graph
+        nodes = [
+            graph.node((rank, number))
+            for rank in range(graph.participants)
+            for number in range(graph.stable_to[rank] + 1, self.view.received[rank] + 1)
+        ]
+        unstable = sorted([(node.wave, node.sender, node.body or b"") for node in nodes if node is not None])
+        return [body for _, _, body in unstable]
+
+    def mids(self, nodes: list[GraphNode]) -> list[Mid]:
+        """What names these messages in a checkpoint."""
+        return [node.mid() for node in nodes]
+
+    # ---- coming back -----------------------------------------------------------------------------------------------
+
+    def restore(self, sections: list[bytes]) -> int:
+        """Take what the host's storage has, before the restart; how many messages that gave."""
+        for said in sections:
+            try:
+                self._spare.append(read_section(said, len(self.participants)))
+            except MalformedError:
+                continue
+        return self._use_spare()
+
+    def _use_spare(self) -> int:
+        """Attach what was stored and now follows what is here; how many messages."""
+        used = 0
+        left: list[Added] = []
+        for added in self._spare:
+            for node in self.image.restore(added):
+                self._outstanding.append(node)
+                self._take_note(node)
+                used += 1
+            if not self.image.has(added.mid()):
+                left.append(added)
+        self._spare = left
+        return used
+
+    def restart(self, leaves: list[Mid]) -> None:
+        """Come back, with a view that ends in these leaves; without any, from the beginning (5.1, 5.2)."""
+        others = [rank for rank in range(len(self.participants)) if rank != self.me]
+        self.recovery = Recovery(others, leaves, self._options)
+        self.removal.is_back = True
+        self.image.ears.strangers = sum(1 << rank for rank in others)
+        self._recover()
+
+    def settle_for_less(self) -> None:
+        """Go on with the part of the history that is here, and without those that have not answered."""
+        if self.recovery is not None and not self.recovery.done:
+            self._begin_view(self.recovery)
+
+    def _recover(self) -> None:
+        """See whether the image is whole."""
+        recovery = self.recovery
+        if recovery is None or recovery.done:
+            return
+        while self._spare and self._use_spare():
+            pass
+        recovery.disregard(self.image.ears)
+        if recovery.is_whole(self.image.graph):
+            self._begin_view(recovery)
+
+    def _begin_view(self, recovery: Recovery) -> None:
+        self.image.ears.strangers = 0
+        self._spare = []
+        recovery.end(self.image.graph)
+        seen = recovery.seen(self.image.graph)
+        later: deque[GraphNode] = deque()
+        for node in self._outstanding:
+            if node.number <= seen[node.sender]:
+                self.view.add(node)
+            else:
+                later.append(node)
+        self._outstanding = later
+        self._spoken = seen[self.me]
+        self.pursue_changes()
+        self.image.ears.lives[self.me] = self._life
+
+    # ---- the network's side ----------------------------------------------------------------------------------------
+
+    def take(self, kind: int, via: int, flags: int, data: bytes, now_ns: int) -> None:
+        """One packet of this conversation. Raises MalformedError, before anything has changed."""
+        count = len(self.participants)
+        if via >= count or via == self.me:
+            raise MalformedError("rank")
+        via_life = data[HEADER_SIZE - 1]
+        if kind == ADD:
+            self._take_added(decode_add(data, flags, count), via, now_ns, via_life)
+        elif kind == START:
+            participants, _, added = decode_start(data, flags)
+            if participants != self.participants:
+                raise MalformedError("participants")
+            self._take_added(added, via, now_ns, via_life)
+        elif kind == ASK:
+            wanted, leaves = decode_ask(data, count)
+            self.image.receive_ask(wanted, leaves, via, now_ns)
+            if via in self.removal.removed:
+                self._tell(via, GONE, Restarted(self.removal.removed[via], self._life, []))
+        elif kind == RESTART:
+            self._take_restart(via, flags, data, now_ns)
+        elif kind == PART:
+            self._take_part(via, flags, data, now_ns, via_life)
+        elif kind == ASK_PARTS:
+            slicing, ranges = decode_ask_parts(data, count)
+            self.image.receive_ask_parts(slicing, ranges, via)
+        else:
+            raise MalformedError("kind")
+
+    def _take_added(self, added: Added, via: int, now_ns: int, via_life: int) -> None:
+        self._blasts.forget(added.mid())
+        attached = self.image.receive(added, via, now_ns, via_life)
+        for node in attached:
+            self._outstanding.append(node)
+            self._take_note(node)
+        if attached:
+            self._recover()
+            self.pursue_changes()
+
+    def _take_note(self, node: GraphNode) -> None:
+        """A message was attached."""
+        if self._probe is not None:
+            self._probe.stirred = True
+        if self.records is not None and node.body is not None:
+            self.records.append(node.body)
+        if node.body is not None and form_of(node.body) == REMOVAL:
+            self._take_change(node, node.body)
+        self._forgetting.note(node)
+
+    def _take_part(self, via: int, flags: int, data: bytes, now_ns: int, via_life: int) -> None:
+        slicing, index, part = decode_part(data, len(self.participants))
+        if self.image.has(slicing.mid):
+            if flags & RESENT and index == 0:
+                self.image.resend_successors(slicing.mid, via)
+            return
+        if not self.image.ears.trusts(via, via_life):
+            return
+        whole = self._blasts.take(slicing, index, part, via, now_ns)
+        if whole is not None:
+            added = read_section(whole, len(self.participants), flags)
+            if added.mid() != slicing.mid or added.life != slicing.life:
+                raise MalformedError("fragment")
+            self._take_added(added, via, now_ns, via_life)
+
+    def _take_restart(self, via: int, flags: int, data: bytes, now_ns: int) -> None:
+        said = decode_restart(data, len(self.participants))
+        recovery = self.recovery
+        if flags & GONE:
+            self.removal.notice(via, said.life)
+        elif not flags & (ANSWER | HEARD):
+            is_whole = recovery is None or recovery.done or recovery.unheard <= {via}
+            if self.image.receive_restart(via, said.life, is_whole) and via not in self.restarted:
+                self.restarted.append(via)
+        elif recovery is not None and not recovery.done and said.life == self._life:
+            self.image.learn_life(via, said.own_life)
+            self.image.ears.strangers &= ~(1 << via)
+            recovery.unheard.discard(via)
+            if flags & ANSWER:
+                recovery.answer(via, said.leaves)
+                self.image.learn_leaves(via, said.leaves, now_ns)
+                self._recover()
+
+    # ---- who takes part --------------------------------------------------------------------------------------------
+
+    def mask_out(self, rank: int) -> None:
+        """Do not wait for a participant, and do not listen to it (3.2.4)."""
+        if rank == self.me:
+            raise UsageError("a participant cannot mask itself out; close the conversation instead")
+        self.image.mask_out(rank)
+        if self.recovery is not None:
+            self.recovery.forgive(rank)
+            self._recover()
+
+    def mask_in(self, rank: int) -> None:
+        """Wait for a participant again, and listen to it."""
+        self.image.mask_in(rank)
+
+    def remove(self, rank: int) -> None:
+        """Have a participant taken out of the conversation, at all (removal.py)."""
+        if self.removal.suspect(rank, self.image.ears.lives[rank]):
+            self.image.ignore(rank)
+            self.pursue_changes()
+
+    def add(self, rank: int) -> None:
+        """Have one that was removed, and is back, taken in again, at all."""
+        self.removal.ask_in(rank, self.image.ears.lives[rank])
+        self.pursue_changes()
+
+    def _take_change(self, node: GraphNode, body: bytes) -> None:
+        try:
+            self.removal.take(node.sender, node.number, payload_of(body))
+        except MalformedError:
+            self.image.count("contradiction")
+            return
+        for (rank, life), number in self.removal.counted.items():
+            if life >= self.removal.added[rank] and rank != self.me:
+                self.image.ears.wanted[rank] = max(self.image.ears.wanted[rank], number)
+        for rank, entries in enumerate(self.image.ears.entries):
+            if entries:
+                self.image.ears.entries[rank] = self.removal.entries(rank)
+        for rank in self.removal.suspects:
+            if not self.image.ears.ignores(rank):
+                self.image.ignore(rank)
+
+    def pursue_changes(self) -> None:
+        """Say what is to be said about who takes part, and see what is decided."""
+        removal = self.removal
+        while removal.is_open():
+            removed = removal.newly_removed()
+            for rank in removed:
+                self.image.conflict = self.image.conflict or removal.has_diverged(rank, self.image.lives_of(rank))
+                self.mask_out(rank)
+                self.image.ears.close(rank)
+            if removal.is_astray(self.image.lives_of(self.me)):
+                removal.is_out = True
+            added = removal.newly_added()
+            for rank in added:
+                if rank != self.me:
+                    self.mask_in(rank)
+                    self.image.ears.entries[rank] = removal.entries(rank)
+            due = removal.is_due() and self._may_change()
+            if due:
+                self.say(removal.vote() if removal.vote_due else removal.consent(), REMOVAL)
+            if not due and not removed and not added:
+                return
+
+    def _may_change(self) -> bool:
+        return not self.is_recovering() and not self.is_replaying() and self.removal.may_speak(self.view)
+
+    # ---- time ------------------------------------------------------------------------------------------------------
+
+    def deadline_ns(self) -> int:
+        """When to `tick` next."""
+        due_ns = min(self.image.deadline_ns(), self._blasts.deadline_ns())
+        if self.recovery is not None:
+            due_ns = min(due_ns, self.recovery.deadline_ns())
+        return due_ns if self._probe is None else min(due_ns, self._probe.deadline_ns())
+
+    def _tell(self, rank: int, flags: int, said: Restarted) -> None:
+        self.image.out.append((rank, encode_restart(self.cid, self.tag, self.me, flags, said)))
+
+    def is_stirred(self) -> bool:
+        """Whether there is something to send, or something has happened since the time was last noted."""
+        return bool(self.image.out) or (self._probe is not None and self._probe.stirred)
+
+    def note_time(self, now_ns: int) -> None:
+        """The time at which something was sent, or has come: from then on it is waited for what may follow."""
+        if self._probe is not None and self._probe.stirred:
+            self._probe.note_time(now_ns, self._strangers())
+
+    def tick(self, now_ns: int) -> None:
+        """Time has come to it."""
+        self.image.tick(now_ns)
+        if self.removal.is_due():
+            self.pursue_changes()
+        for question in self._blasts.tick(now_ns):
+            packet = encode_ask_parts(self.cid, self.tag, self.me, question.slicing, question.ranges)
+            self.image.out.append((question.rank, packet))
+        if self.recovery is not None:
+            for rank in self.recovery.tick(now_ns):
+                self._tell(rank, 0, Restarted(self._life, self._life, []))
+            if self.recovery.is_stuck(self.image.graph, now_ns):
+                self.image.ask_everybody()
+        self.note_time(now_ns)
+        if self._probe is not None:
+            self._probe.tick(self.image, self.is_settled(), self._strangers(), now_ns)
+
+    def is_settled(self) -> bool:
+        """Whether everything in the image is stable."""
+        return self.image.graph.last == self.image.graph.stable_to
+
+    def _strangers(self) -> list[int]:
+        """Those who have never said anything, if it is on us to see that they know of the conversation."""
+        if 0 not in self.image.graph.last:
+            return []
+        ranks = range(len(self.participants))
+        if self.me != min([rank for rank in ranks if not self.image.ears.ignores(rank)]):
+            return []
+        last = self.image.graph.last
+        return [rank for rank in ranks if not last[rank] and rank != self.me and not self.image.ears.ignores(rank)]
+
+
+__all__ = ["EVERYBODY", "ConversationCore", "ReplayError", "conversation_id", "participants_tag"]

@@ -1,0 +1,134 @@
+"""The holding queue (psync-1989, 3.1.1 and 3.2.3): messages that came before some that they follow.
+
+Who waits for what is kept by what is missing, so what arrives finds those that it sets free. A message that is given up
+takes with it those that wait for it, and so on.
+
+Limits: limits.py says how many are held, and how many bytes. One for which there is no room is dropped, as if it had
+been lost.
+"""
+
+from collections.abc import Callable
+from typing import final
+
+from antiphon.parts.message_graph import Mid
+from antiphon.stacks.conversation.free.limits import Limits
+from antiphon.stacks.conversation.free.wire import Added
+
+
+@final
+class HeldMessage:
+    """A message that waits for predecessors."""
+
+    __slots__ = ("added", "at_ns", "lacking", "mark", "tries", "via", "via_life")
+
+    def __init__(self, added: Added, via: int, via_life: int, lacking: int, at_ns: int) -> None:
+        self.added = added
+        self.via_life = via_life
+        self.via = via
+        """Who sent it to us, and so has all that precedes it."""
+        self.lacking = lacking
+        """How many of its predecessors are not here."""
+        self.at_ns = at_ns
+        """When to ask for them."""
+        self.tries = 0
+        self.mark = 0
+        """How much had been recovered when they were last asked for."""
+
+    def mid(self) -> Mid:
+        return (self.added.sender, self.added.number)
+
+
+@final
+class HoldingQueue:
+    """The messages that one image holds."""
+
+    __slots__ = ("_bytes", "_held", "_limits", "_waiting")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._held: dict[Mid, HeldMessage] = {}
+        self._bytes = 0
+        self._waiting: dict[Mid, list[HeldMessage]] = {}
+        """By what is missing: the messages that wait for it."""
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def has(self, mid: Mid) -> bool:
+        return mid in self._held
+
+    def is_held(self, held: HeldMessage) -> bool:
+        """Whether this one is still waiting."""
+        return self._held.get(held.mid()) is held
+
+    def all(self) -> list[HeldMessage]:
+        return list(self._held.values())
+
+    def hold(self, held: HeldMessage, missing: set[Mid]) -> bool:
+        """Whether there is room."""
+        size = len(held.added.section)
+        if len(self._held) >= self._limits.held_max or self._bytes + size > self._limits.held_bytes_max:
+            return False
+        self._held[held.mid()] = held
+        self._bytes += size
+        for mid in missing:
+            self._waiting.setdefault(mid, []).append(held)
+        return True
+
+    def freed_by(self, mid: Mid) -> list[Added]:
+        """A message was attached: those that waited for it last are held no longer."""
+        if not self._waiting:
+            return []
+        freed: list[Added] = []
+        for held in self._waiting.pop(mid, ()):
+            held.lacking -= 1
+            if not held.lacking and self.is_held(held):
+                self._drop(held)
+                freed.append(held.added)
+        return freed
+
+    def _drop(self, held: HeldMessage) -> None:
+        del self._held[held.mid()]
+        self._bytes -= len(held.added.section)
+
+    def give_up(self, mid: Mid) -> int:
+        """Forget a held message, and those that wait for it, and so on; how many."""
+        given_up = 0
+        doomed = [mid]
+        while doomed:
+            held = self._held.get(doomed.pop())
+            if held is None:
+                continue
+            given_up += 1
+            self._drop(held)
+            for predecessor in held.added.predecessors:
+                waiting = self._waiting.get(predecessor)
+                if waiting is not None and held in waiting:
+                    waiting.remove(held)
+                    if not waiting:
+                        del self._waiting[predecessor]
+            doomed += self.behind(held.mid())
+        return given_up
+
+    def behind(self, mid: Mid) -> list[Mid]:
+        """Which messages wait for this one."""
+        return [waiting.mid() for waiting in self._waiting.get(mid, ())]
+
+    def needed(self, participants: int, is_unwanted: Callable[[HeldMessage], bool]) -> list[int]:
+        """Up to which number the messages of each participant are needed by held messages of those listened to.
+
+        It may be so by way of other held messages. Who needs a message needs all that its sender had sent before.
+        """
+        needed = [0] * participants
+        growing = True
+        while growing:
+            growing = False
+            for held in self._held.values():
+                added = held.added
+                if is_unwanted(held) and added.number > needed[added.sender]:
+                    continue
+                for rank, number in added.predecessors:
+                    if number > needed[rank]:
+                        needed[rank] = number
+                        growing = True
+        return needed

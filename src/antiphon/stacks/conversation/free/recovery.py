@@ -1,0 +1,155 @@
+"""A participant that failed comes back into an ongoing conversation (psync-1989, 5).
+
+It tells all that it is back, in which life (RS). Each host answers with the messages that are the leaves of its image,
+and names them. What leads to them is asked for like anything that was lost, so the image is built again. It is whole
+when everybody has answered and all the leaves that were named are here; then the participant's view begins at the
+leaves of its checkpoint. From there on it receives again what it had received since. Without leaves it begins at the
+very beginning, and runs again from its initial state: what it says again is in the graph already, and is not sent.
+
+Why waiting for everybody is safe. The participant gives the number of a message again if none of the answers tells of
+it. Let a host attach a message of the former life after it has answered: from a packet of a host that has it attached,
+in the life in which that host is known to be, or because such a message needs it. Follow it back to the first host that
+attached it. That one did so before it answered, so its answer told of the message, and the number is not given again;
+or it has failed since, and lost it. Then it is back, in a new life, before it could answer, and it answers only when
+everybody has heard of that life: its packets from before are not taken any more (image.py). One who is back itself
+takes nothing from anybody before it knows in which life that one is.
+
+Nothing of the former life can therefore turn up under a number that was given again, but from somebody who has not
+answered. Whoever goes on without such a one must have it masked out: if it comes back with such a message, there are
+two messages of one number, and it knows that it was left behind.
+
+What was seen must not be lost. A program that acts on a wave when one message of it is stable (4.2) may act on others
+that are lost if it fails, its own first of all: nobody else need have them. When it runs again they come at another
+place. So to come back by running again, or from a checkpoint, a program takes a wave only when all of it is stable.
+
+If somebody does not answer, or a leaf of the checkpoint is nowhere to be found, the application may settle for what is
+there: all that leads to the lowest message that is n-stable is, if fewer than n hosts, the one that is back among them,
+have lost what they had (the paper counts the others alone, as if its own image had survived). The recovery tells what
+is lacking.
+
+Deviations: a checkpoint also holds the messages of the view that are not stable, since nobody else may have them when
+they are needed. The paper names neither lives nor an answer to RS but the leaves themselves, and does not say when an
+image is whole. It lets a participant send as soon as it likes; then numbers could be given twice.
+"""
+
+from typing import final
+
+from antiphon.kernel.effects import NEVER
+from antiphon.kernel.errors import UsageError
+from antiphon.kernel.options import Options
+from antiphon.parts.message_graph import MessageGraph, Mid
+from antiphon.stacks.conversation.free.sender_filter import SenderFilter
+
+
+class ReplayError(UsageError):
+    """A participant that runs again said something else than before."""
+
+    def __init__(self, mid: Mid) -> None:
+        super().__init__(
+            f"message {mid[1]} of this participant was something else when it was first sent; to come back by running "
+            "again, a program must be deterministic, and get the same messages in the same order (in waves, say)"
+        )
+        self.mid = mid
+
+
+@final
+class Recovery:
+    """How far a participant that is back has come."""
+
+    __slots__ = (
+        "_at_ns",
+        "_goal",
+        "_look_at_ns",
+        "_options",
+        "_tries",
+        "awaiting",
+        "complete",
+        "done",
+        "lacking",
+        "leaves",
+        "silent",
+        "unheard",
+    )
+
+    def __init__(self, others: list[int], leaves: list[Mid], options: Options) -> None:
+        self._options = options
+        self.awaiting = set(others)
+        """Ranks of those that have not answered."""
+        self.unheard = set(others)
+        """Ranks of those that are not known to know in which life this participant is."""
+        self.leaves = leaves
+        """Where the view is to begin; none: at the beginning."""
+        self._goal: dict[Mid, None] = {}
+        self._at_ns = 0
+        self._look_at_ns = 0
+        self._tries = 0
+        self.done = False
+        self.complete = False
+        """Whether everybody had answered and everything was there."""
+        self.silent: list[int] = []
+        """Who had not answered when the recovery was done."""
+        self.lacking: list[Mid] = []
+        """Leaves of the checkpoint, and of others, that were not there then."""
+
+    def answer(self, rank: int, leaves: list[Mid]) -> None:
+        """A host has told its leaves."""
+        self.awaiting.discard(rank)
+        self.unheard.discard(rank)
+        for leaf in leaves:
+            self._goal[leaf] = None
+
+    def forgive(self, rank: int) -> None:
+        """Do not wait for a participant."""
+        self.awaiting.discard(rank)
+        self.unheard.discard(rank)
+
+    def disregard(self, ears: SenderFilter) -> None:
+        """Do not wait for those that are being removed, nor for messages of theirs that do not count: whoever is back
+        may be needed to agree on that."""
+        for rank in [rank for rank in self.awaiting if ears.ignores(rank)]:
+            self.forgive(rank)
+        goal = [mid for mid in self._goal if not ears.ignores(mid[0]) or mid[1] <= ears.wanted[mid[0]]]
+        self._goal = dict.fromkeys(goal)
+
+    def is_whole(self, graph: MessageGraph) -> bool:
+        """Whether everybody has answered and everything is here."""
+        if self.awaiting:
+            return False
+        self._goal = dict.fromkeys(graph.missing(list(self._goal)))
+        return not self._goal and not graph.missing(self.leaves)
+
+    def end(self, graph: MessageGraph) -> None:
+        """Go on with what is here."""
+        self.done = True
+        self.silent = sorted(self.awaiting)
+        self.lacking = graph.missing(list(dict.fromkeys([*self.leaves, *self._goal])))
+        self.complete = not self.silent and not self.lacking
+
+    def deadline_ns(self) -> int:
+        return NEVER if self.done else min(self._at_ns, self._look_at_ns)
+
+    def tick(self, now_ns: int) -> list[int]:
+        """Whom to tell once more that this participant is back."""
+        if self.done or now_ns < self._at_ns:
+            return []
+        interval_ns = self._options.resend_interval_ns << min(self._tries, 10)
+        self._at_ns = now_ns + min(interval_ns, self._options.heartbeat_interval_ns)
+        self._tries += 1
+        return sorted(self.awaiting)
+
+    def is_stuck(self, graph: MessageGraph, now_ns: int) -> bool:
+        """Whether to ask everybody for what is still missing: what was given up is wanted all the same."""
+        if self.done or now_ns < self._look_at_ns:
+            return False
+        self._look_at_ns = now_ns + self._options.heartbeat_interval_ns
+        return bool(graph.missing(list(self._goal)) or graph.missing(self.leaves))
+
+    def seen(self, graph: MessageGraph) -> list[int]:
+        """How many messages of each participant the view begins with."""
+        seen = [0] * graph.participants
+        for rank, number in self.leaves:
+            node = graph.node((rank, number))
+            if node is not None:
+                seen = [max(mine, theirs) for mine, theirs in zip(seen, node.past, strict=True)]
+                seen[rank] = max(seen[rank], number)
+        return seen

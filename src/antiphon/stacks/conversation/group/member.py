@@ -1,0 +1,38 @@
+"""Stack `conversation`: Psync, as the stack of ordinary groups. What all stacks have in common is in
+parts/membership/group.py; what a view is, in session.py.
+
+Levels: all. `reliable` and `fifo` are given more than they ask for: everything comes in the order of its context.
+`agreed` goes by waves, `safe` by stability. Policies: `static` and `primary`. Joining, leaving and failing end the
+conversation of a view by agreement and begin another.
+
+Not offered: messages to one member (2: everybody receives everything), and causal order between groups.
+
+Limits: per sender `window_packets` nodes with messages that are not stable, and as many acknowledgements; own messages
+wait within `pending_bytes_max`. The names of predecessors must leave half of a packet for messages (members_max).
+"""
+
+from typing import final
+
+from antiphon.kernel.errors import UsageError
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.inputs import Join
+from antiphon.kernel.options import Options
+from antiphon.parts.membership.group import GroupMember
+from antiphon.parts.membership.session import Session
+from antiphon.stacks.conversation.group.session import ConversationSession, members_max
+
+
+@final
+class ConversationMember(GroupMember):
+    """One member of one group."""
+
+    def __init__(self, join: Join, process: ProcessId, options: Options) -> None:
+        super().__init__(join, process, options)
+        self._found(join, members_max(options))
+
+    def _make_session(self, view: View, epoch: int) -> Session:
+        return ConversationSession(self.group, self._process, view, self._pending, self._options)
+
+    def _check_send(self, level: int, destination: ProcessId | None) -> None:
+        if destination is not None:
+            raise UsageError("stack 'conversation' sends every message to all members; name no destination")

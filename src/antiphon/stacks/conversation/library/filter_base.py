@@ -1,0 +1,222 @@
+"""What the filters over a conversation have in common: a window, acknowledgements that come to rest, and repair.
+
+Window. A participant has so many messages of the application on the way that are not stable; what is offered beyond
+waits, in a queue with a limit (4.1, packs.py).
+
+Acknowledgements. Whatever a participant sends acknowledges all that it has received. Only who has nothing to say sends
+an ACK. Figure 8 does so whenever something was received, be it an ACK: then every ACK is acknowledged, and two silent
+participants never come to rest. Ours is quiet:
+
+    an ACK is sent when a message of the application is in the view and none of ours follows it; an ACK is no reason.
+
+  It is enough: let m be a message of the application. Everybody receives it in the end, and then either sends something
+  or sends an ACK; either follows m. So m becomes stable, and with it the wave that it is in is complete.
+  It comes to rest: an ACK follows all of the application's messages in the view, so each of those is the reason for at
+  most one ACK per participant: with k messages and n participants there are at most k (n - 1) ACKs.
+
+An ACK may be put off, for a time and for a number of messages, in the hope that there will be something to say.
+
+ACKs are not counted in the window, or two participants that have filled theirs could not acknowledge each other. They
+need no limit of their own. Let u be our ACK to d, which its sender sent as its i-th, and let w be the window. Its
+message i + w was sent when d was stable, so it follows u, and the message i + 2 w was sent when i + w was stable, so
+that everybody has sent something that follows u: with it u is stable. Our ACKs that are not stable are hence to
+messages among the last 2 w of each sender: at most 2 w (n - 1). The window is made small enough for that and itself to
+stay below the limit of the conversation.
+
+Repair. The last messages of all may be lost, and nobody would ask for them (3.2.2). As long as a message of the
+application in the view is not stable, and time-outs pass, our own last such message is sent again, and everybody is
+asked for what follows our leaves. Who is asked learns what we have, and asks in turn. When all is stable in the view
+there is nothing to repair: somebody who lacks something then either has something that is not stable, or lacks it
+altogether, and then it is not stable at its sender.
+
+Deviations: the quiet rule; Figure 8 has no window and no repair.
+"""
+
+from collections import deque
+from typing import Final, final
+
+from antiphon.kernel.effects import NEVER
+from antiphon.kernel.errors import UsageError
+from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.parts.message_graph import GraphNode
+from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.library.frames import ACK, DATA, ORDERED, framed, unframed
+from antiphon.stacks.conversation.library.retry_timer import RetryTimer
+
+FREE_EVERY: Final = 1024
+"""Messages after which the graph is asked to forget what is stable."""
+WINDOW: Final = 64
+TRIES: Final = 8
+TIMEOUT_NS: Final = 20 * MILLISECOND_NS
+
+
+@final
+class FilterOptions:
+    """How a participant talks."""
+
+    __slots__ = ("ack_delay_ns", "ack_every", "queue_max", "timeout_ns", "tries", "window")
+
+    def __init__(
+        self,
+        *,
+        window: int = WINDOW,
+        queue_max: int = 1024,
+        ack_every: int = 1,
+        ack_delay_ns: int = 0,
+        tries: int = TRIES,
+        timeout_ns: int = TIMEOUT_NS,
+    ) -> None:
+        if window < 1 or queue_max < 1 or ack_every < 1 or ack_delay_ns < 0:
+            raise UsageError("window, queue and number of messages per acknowledgement have to be positive")
+        self.window = window
+        """Messages of ours that may be on the way and not stable. At the limit they wait in the queue."""
+        self.queue_max = queue_max
+        """What waits for the window. At the limit no more may be offered."""
+        self.ack_every = ack_every
+        """An ACK is sent at the latest after so many messages…"""
+        self.ack_delay_ns = ack_delay_ns
+        """…or so long after the first of them; 0: at once."""
+        self.tries = tries
+        """Time-outs without any progress, before somebody counts as missing…"""
+        self.timeout_ns = timeout_ns
+        """…of which the first is so long."""
+
+
+@final
+class FilterBase:
+    """One participant's sending, acknowledging and repairing."""
+
+    __slots__ = (
+        "_ack_at_ns",
+        "_forgotten_at",
+        "_latest",
+        "_manner",
+        "_own",
+        "_patience",
+        "_unanswered",
+        "_unstable",
+        "_window",
+        "acks",
+        "conversation",
+    )
+
+    def __init__(self, conversation: ConversationCore, manner: FilterOptions) -> None:
+        self.conversation = conversation
+        self._manner = manner
+        self._patience = RetryTimer(manner.tries, manner.timeout_ns)
+        others = len(conversation.participants) - 1
+        self._window = max(1, min(manner.window, conversation.unstable_max() // (1 + 2 * others)))
+        self._own: deque[GraphNode] = deque()
+        """Messages of ours that are not stable; ACKs are not among them."""
+        self._latest: GraphNode | None = None
+        """The last of ours that was no ACK."""
+        self._unstable: deque[GraphNode] = deque()
+        """The same of everybody, in the order of the view."""
+        self._unanswered = 0
+        """Messages in the view that nothing of ours follows."""
+        self._ack_at_ns = NEVER
+        self._forgotten_at = 0
+        self.acks = 0
+        """ACKs that were sent."""
+
+    # ---- sending ---------------------------------------------------------------------------------------------------
+
+    def has_room(self) -> bool:
+        """Whether the window lets a message of the application go."""
+        graph = self.conversation.image.graph
+        while self._own and graph.is_stable(self._own[0]):
+            self._own.popleft()
+        return len(self._own) < self._window and self.conversation.may_send()
+
+    def unstable(self) -> int:
+        """Messages of ours that are not stable."""
+        return len(self._own)
+
+    def begin(self) -> GraphNode | None:
+        """Start the conversation, if that is ours to do: what starts it elsewhere comes with its first message."""
+        if self.conversation.me or self.conversation.view.count:
+            return None
+        return self._said(self.conversation.send(framed(ACK), urgent=True))
+
+    def send(self, frame: bytes) -> GraphNode:
+        """Send a message of the application; ask `has_room` first."""
+        node = self._said(self.conversation.send(frame, urgent=True))
+        self._own.append(node)
+        self._unstable.append(node)
+        self._latest = node
+        return node
+
+    def _said(self, node: GraphNode) -> GraphNode:
+        """Whatever we say acknowledges all that is in the view."""
+        self._unanswered = 0
+        self._ack_at_ns = NEVER
+        return node
+
+    # ---- receiving -------------------------------------------------------------------------------------------------
+
+    def receive(self, now_ns: int) -> tuple[GraphNode, int, bytes] | None:
+        """The next message of the conversation, its kind and what it says."""
+        one = self.conversation.receive()
+        if one is None:
+            return None
+        node, data = one
+        kind, payload = unframed(data)
+        if kind in (DATA, ORDERED):
+            self._unstable.append(node)
+            self._unanswered += 1
+            if self._ack_at_ns == NEVER:
+                self._ack_at_ns = now_ns + self._manner.ack_delay_ns
+        return node, kind, payload
+
+    def settle(self, now_ns: int, urgent: bool = False) -> GraphNode | None:
+        """After all has been received and sent: acknowledge and repair, if it is time. The ACK, if one was sent."""
+        self._repair(now_ns)
+        due = urgent or self._unanswered >= self._manner.ack_every or now_ns >= self._ack_at_ns
+        if not self._unanswered or not due or not self.conversation.may_note(urgent=True):
+            return None
+        self.acks += 1
+        return self._said(self.conversation.note(framed(ACK), urgent=True))
+
+    # ---- repairing -------------------------------------------------------------------------------------------------
+
+    def _forget_stable(self) -> bool:
+        """Whether the view has made progress."""
+        graph = self.conversation.image.graph
+        while self._own and graph.is_stable(self._own[0]):
+            self._own.popleft()
+        count = len(self._unstable)
+        while self._unstable and graph.is_stable(self._unstable[0]):
+            self._unstable.popleft()
+        return len(self._unstable) < count
+
+    def _repair(self, now_ns: int) -> None:
+        progress = self._forget_stable()
+        if not self._unstable:
+            self._patience.end()
+        elif progress or not self._patience.is_waiting():
+            self._patience.begin(now_ns)
+        elif self._patience.has_passed(now_ns):
+            if self._own and self._latest is not None:
+                self.conversation.resend(self._latest)
+            self.conversation.image.ask_everybody()
+
+    def forget(self) -> None:
+        """Now and then, have the graph forget what is stable; to be asked when all that has come is in the view."""
+        count = self.conversation.view.count
+        if count - self._forgotten_at >= FREE_EVERY:
+            self._forgotten_at = count
+            graph = self.conversation.image.graph
+            graph.free_waves(graph.stable_wave)
+
+    def laggards(self) -> list[int]:
+        """Who has not acknowledged the oldest message that is not stable, when all tries were in vain: perhaps somebody
+        to mask out."""
+        if not self._patience.is_exhausted() or not self._unstable:
+            return []
+        graph = self.conversation.image.graph
+        oldest = self._unstable[0]
+        answered = {oldest.sender, *graph.followers(oldest)}
+        return [rank for rank in range(graph.participants) if rank not in answered and not graph.is_masked(rank)]
+
+    def deadline_ns(self) -> int:
+        return min(self._ack_at_ns, self._patience.deadline_ns())

@@ -1,0 +1,471 @@
+"""From group to group: causal order over the overlapping groups of one domain (isis-1991, sections 6.1 to 6.7).
+
+One of these per process and domain; it knows the vector time of every group of the domain that the process is in, and
+what it has heard of the times of others.
+
+Receiving (6.1). A causal packet may carry times of other groups. It waits until what they name is delivered here,
+in groups that this process is in and in the view that they name. An older view is over: its packets were delivered in
+its flush, and its time is ignored (6.5). A later view is waited for.
+
+Sending, at level `causal` or above, and under the rules `conservative` and `epochs` at any level:
+1. Messages leave in the order in which the application gave them to the domain, whatever their group.
+2. Atomicity (6.5). Before a process sends in one group, all that it has sent or delivered in others is k-stable. The
+   message that follows can then not outlive what it follows. Where `agreed` messages are in use, or the rule is
+   `conservative`, they must be delivered at all members.
+3. What may be undelivered elsewhere travels along (6.1), but for what this sender has told this group before, or has
+   learned from it (6.3), and for what every member has delivered (6.3, inactive groups). The view of the other group
+   travels once in any case: a process that was excluded from it, and has not heard of that yet, must not go on in
+   groups where others have.
+
+While rule 2 makes a process wait it delivers nothing in its other groups, or its past would grow as fast as it
+becomes stable (6.7). It does so for short times only, with pauses drawn at random: two processes that each wait for
+the other to deliver would otherwise wait for ever.
+
+Why agreed messages must be delivered everywhere first: the total orders of two groups are made by two holders that do
+not know of each other. A1 before A2 in one and B1 before B2 in the other, B1 after A2 and A1 after B2 by chains
+through third groups, and a member of both can deliver none of the four. The paper (6.2) does not meet this case.
+
+Epochs (6.7). Every view of a group has an epoch. A process that turns from group to group around an excluded one, or
+has left a group, first has the group flushed into a higher epoch; whoever installs a view of a higher epoch has its
+other groups flushed into it too, and delivers nothing in it before they are. So what was sent in an earlier epoch comes
+first everywhere.
+
+Times of groups that this process is not in are forgotten after a while (6.4); members flush active groups more often.
+
+Deviation: a group counts as inactive when everything in it is delivered at all members, not merely received. Then
+nobody can be waiting for it any more, and no rule for the order of receipt (6.3) is needed.
+"""
+
+from random import Random
+from typing import Final, final
+
+from antiphon.kernel.causality_domain import CARRY, CONSERVATIVE, EPOCHS, CausalityDomain
+from antiphon.kernel.effects import NEVER
+from antiphon.kernel.identity import wire_id
+from antiphon.kernel.levels import CAUSAL
+from antiphon.kernel.options import Options
+from antiphon.parts.exchange import Exchange
+from antiphon.parts.pending import PendingQueue
+from antiphon.stacks.vector.agreed import AgreedOrder
+from antiphon.stacks.vector.causal import CausalOrder
+from antiphon.stacks.vector.structure import components
+from antiphon.stacks.vector.timestamp import ForeignTime
+
+_ABROAD_MAX: Final = 1000
+"""Times of groups elsewhere that are kept; beyond that the one that was heard of first is forgotten."""
+
+
+@final
+class GroupTime:
+    """One group that this process is in, in one view: its time, and how far the others are."""
+
+    __slots__ = ("agreed", "blocked", "causal", "epoch", "exchange", "hold", "members", "settled_at", "view_id")
+
+    def __init__(self, view_id: int, epoch: int, exchange: Exchange, causal: CausalOrder, agreed: AgreedOrder) -> None:
+        self.view_id = view_id
+        self.epoch = epoch
+        self.exchange = exchange
+        self.causal = causal
+        self.agreed = agreed
+        self.members = len(causal.known)
+        self.hold = False
+        """Deliver nothing for now: a send elsewhere waits."""
+        self.blocked = False
+        """Deliver nothing: other groups have yet to come into this epoch."""
+        self.settled_at = -1
+        """Version of `causal.known` that was found settled."""
+
+    def is_plausible(self, entries: list[tuple[int, int]]) -> bool:
+        return all(rank < self.members and self.exchange.exists(rank, count) for rank, count in entries)
+
+    def is_delivered_everywhere(self) -> bool:
+        """Whether all that happened here before whatever I send next is delivered at every member."""
+        known = self.causal.known
+        return all(self.exchange.consumed_by_all(rank) >= known[rank] for rank in range(self.members) if known[rank])
+
+    def is_stable(self, copies: int) -> bool:
+        """Whether it is k-stable, and delivered here."""
+        me = self.exchange.me
+        if not self.causal.may_send(CAUSAL) or self.causal.delivered[me] < self.causal.known[me]:
+            return False
+        known = self.causal.known
+        return all(self.exchange.is_stable(rank, known[rank], copies) for rank in range(self.members) if known[rank])
+
+
+@final
+class _Abroad:
+    """What was heard of the time of a group that this process is not in, or not in that view yet."""
+
+    __slots__ = ("at_ns", "counts", "version", "view_id")
+
+    def __init__(self, view_id: int) -> None:
+        self.view_id = view_id
+        self.counts: dict[int, int] = {}
+        self.at_ns = 0
+        self.version = 0
+
+
+@final
+class _Told:
+    """What the members of one group know of the time of another, by what I told them or learned from them."""
+
+    __slots__ = ("counts", "version", "view_id")
+
+    def __init__(self) -> None:
+        self.view_id = -1
+        self.version = -1
+        self.counts: dict[int, int] = {}
+
+    def raise_to(self, view_id: int, entries: list[tuple[int, int]]) -> None:
+        if view_id > self.view_id:
+            self.view_id = view_id
+            self.counts = {}
+            self.version = -1
+        if view_id == self.view_id:
+            for rank, count in entries:
+                if count > self.counts.get(rank, 0):
+                    self.counts[rank] = count
+
+
+@final
+class InterGroupOrder:
+    """The causal order of one process over the groups of one domain."""
+
+    def __init__(self, domain: CausalityDomain, random: Random, options: Options) -> None:
+        self.domain = domain
+        self._random = random
+        self._options = options
+        self._times: dict[int, GroupTime] = {}
+        self._queues: dict[int, PendingQueue] = {}
+        self._stalled: set[int] = set()
+        self._joining: dict[int, int] = {}
+        """Groups that this process has asked to be let into, and when a packet first named a time there (0: none)."""
+        self._passed_over: dict[int, int] = {}
+        """The last view of such a group that packets named and that was not waited for."""
+        self._abroad: dict[int, _Abroad] = {}
+        self._told: dict[tuple[int, int], _Told] = {}
+        self._tickets = 0
+        self._acks_requested: list[int] = []
+        self._waiting = 0
+        self._hold_until_ns = NEVER
+        self._rest_until_ns = NEVER
+        self.now_ns = 0
+        self._highest_epoch = 0
+        """Of all groups that this process is in."""
+        self._left = False
+        self.heard_in: set[int] = set()
+        """The groups that messages came from since the last change of epoch."""
+        self._excluded = {wire_id(group) for group in domain.excluded}
+        self._components = [{wire_id(group) for group in part} for part in components(domain.overlaps)]
+        self.busy_group = 0
+        """The group in which a point-to-point message or a barrier is on its way: nothing else may leave."""
+
+    # ---- who is there ----------------------------------------------------------------------------------------------
+
+    def enter(self, group: int, time: GroupTime | None, queue: PendingQueue, newcomers: bool = True) -> None:
+        """This process is in a new view of the group; or (None) has asked to be let in."""
+        self._queues[group] = queue
+        self._stalled.discard(group)
+        if time is None:
+            self._joining[group] = 0
+            return
+        self._joining.pop(group, None)
+        self._passed_over.pop(group, None)
+        self._times[group] = time
+        ahead = self._abroad.get(group)
+        if ahead is not None and ahead.view_id <= time.view_id:
+            del self._abroad[group]
+            entries = list(ahead.counts.items())
+            if ahead.view_id == time.view_id and time.is_plausible(entries):
+                time.causal.learn(entries)
+        if newcomers:  # they have not heard what the members were told before
+            self._told = {pair: told for pair, told in self._told.items() if pair[0] != group}
+        time.hold = self._hold_until_ns != NEVER and self._waiting != group
+        self._block_epochs()
+
+    def leave(self, group: int) -> None:
+        """This process is no longer in the group, but what it did there is still in its past."""
+        self._joining.pop(group, None)
+        self._stalled.discard(group)
+        self._queues.pop(group, None)
+        time = self._times.pop(group, None)
+        if time is None:
+            return
+        self._left = True
+        self._told = {pair: told for pair, told in self._told.items() if pair[0] != group}
+        entries = [(rank, count) for rank, count in enumerate(time.causal.known) if count]
+        self._hear(ForeignTime(group, time.view_id, entries))
+        if self._waiting == group:
+            self._stop_waiting()
+        if self.busy_group == group:
+            self.busy_group = 0
+        self._block_epochs()
+
+    def _block_epochs(self) -> None:
+        lowest = min((time.epoch for time in self._times.values()), default=0)
+        self._highest_epoch = max((time.epoch for time in self._times.values()), default=0)
+        for time in self._times.values():
+            time.blocked = time.epoch > lowest
+
+    def stall(self, group: int) -> None:
+        """The group stands still: what waits to be sent there no longer keeps other groups waiting."""
+        self._stalled.add(group)
+
+    def is_alone(self) -> bool:
+        return len(self._queues) <= 1 and not self._abroad
+
+    def ticket(self) -> int:
+        """Numbers what the application sends to the groups of the domain, in its order."""
+        self._tickets += 1
+        return self._tickets
+
+    # ---- receiving -------------------------------------------------------------------------------------------------
+
+    def blocks(self, foreign: list[ForeignTime]) -> bool:
+        """Whether something that these name has yet to be delivered here."""
+        for heard in foreign:
+            time = self._times.get(heard.group)
+            if time is None:
+                if heard.group in self._joining and self._wait_at_door(heard):
+                    return True
+            elif heard.view_id > time.view_id or (
+                heard.view_id == time.view_id and not time.causal.has_delivered(heard.entries)
+            ):
+                return True
+        return False
+
+    def _wait_at_door(self, heard: ForeignTime) -> bool:
+        """A packet names the time of a group that may have let this process in already, and then owes it what was sent
+        there. That shows soon. If it does not, the packet goes on, and this process will not enter that view."""
+        since_ns = self._joining[heard.group]
+        if not since_ns:
+            self._joining[heard.group] = since_ns = self.now_ns
+        if self.now_ns < since_ns + self._options.silence_ns_min:
+            return True
+        self._passed_over[heard.group] = max(heard.view_id, self._passed_over.get(heard.group, 0))
+        return False
+
+    def may_enter(self, group: int, view_id: int) -> bool:
+        """Whether a joining process can still be a member of this view from its beginning."""
+        return view_id > self._passed_over.get(group, 0)
+
+    def learn(self, group: int, foreign: list[ForeignTime], waited: bool) -> None:
+        """A packet of `group` was delivered, before which these happened. `waited`: all members wait for them before
+        they deliver it, so they need not be told again."""
+        for heard in foreign:
+            time = self._times.get(heard.group)
+            if time is None:
+                carried = self.domain.rule == CARRY or not waited
+                self._hear(heard if carried else ForeignTime(heard.group, heard.view_id, []))
+            elif heard.view_id > time.view_id:
+                self._hear(heard)
+            elif heard.view_id == time.view_id and time.is_plausible(heard.entries):
+                time.causal.learn(heard.entries)
+            if waited and (heard.group in self._times or heard.group in self._abroad):
+                self._told_to(group, heard.group).raise_to(heard.view_id, heard.entries)
+
+    def _hear(self, heard: ForeignTime) -> None:
+        abroad = self._abroad.get(heard.group)
+        if abroad is None:
+            if len(self._abroad) >= _ABROAD_MAX:
+                self._forget(next(iter(self._abroad)))
+            abroad = _Abroad(heard.view_id)
+            self._abroad[heard.group] = abroad
+        if heard.view_id > abroad.view_id:
+            abroad.view_id = heard.view_id
+            abroad.counts = {}
+        if heard.view_id == abroad.view_id:
+            for rank, count in heard.entries:
+                if count > abroad.counts.get(rank, 0):
+                    abroad.counts[rank] = count
+        abroad.version += 1
+        abroad.at_ns = self.now_ns
+
+    def _told_to(self, group: int, about: int) -> _Told:
+        told = self._told.get((group, about))
+        if told is None:
+            told = _Told()
+            self._told[group, about] = told
+        return told
+
+    # ---- sending ---------------------------------------------------------------------------------------------------
+
+    def may_send(self, group: int, level: int, ticket: int, now_ns: int, private: bool = False) -> bool:
+        """Rules 1 and 2. What is private may not be told on by its receiver where times do not travel freely, so there
+        it waits until it need not carry any."""
+        if self.busy_group:
+            return False
+        if self.is_alone():
+            return True
+        for other, queue in self._queues.items():
+            if other != group and other not in self._stalled and queue.has_pending() and queue.next_ticket() < ticket:
+                return False
+        if level < CAUSAL and self.domain.rule == CARRY:
+            return True
+        strict = private and (bool(self._components) or self.domain.rule == EPOCHS)
+        if self._is_settled(group, strict):
+            if self._waiting:
+                self._stop_waiting()
+            return True
+        self._wait(group, now_ns)
+        return False
+
+    def _is_settled(self, group: int, strict: bool) -> bool:
+        if any(other in self._times for other in self._abroad):
+            return False  # a message below causal told of a view that I am not in yet
+        for other, time in self._times.items():
+            if other == group or (time.settled_at == time.causal.version and not strict):
+                continue
+            if strict or time.agreed.used or self.domain.rule == CONSERVATIVE:
+                if not time.is_delivered_everywhere():
+                    return False
+            elif not time.is_stable(self.domain.resilience):
+                return False
+            time.settled_at = time.causal.version
+        return True
+
+    def times(self, group: int) -> list[ForeignTime]:
+        """Rule 3: what the next packet to `group` has to carry."""
+        result: list[ForeignTime] = []
+        if self.is_alone():
+            return result
+        for other, time in self._times.items():
+            if other != group and self._travels(other, group):
+                self._add_own(group, other, time, result)
+        for other, abroad in self._abroad.items():
+            if other != group and self._travels(other, group):
+                self._add_abroad(group, other, abroad, result)
+        return result
+
+    def _add_abroad(self, group: int, other: int, abroad: _Abroad, result: list[ForeignTime]) -> None:
+        told = self._told_to(group, other)
+        if (told.view_id, told.version) == (abroad.view_id, abroad.version):
+            return
+        known = told.counts if told.view_id == abroad.view_id else {}
+        entries = [(rank, count) for rank, count in abroad.counts.items() if count > known.get(rank, 0)]
+        if entries or told.view_id != abroad.view_id:
+            result.append(ForeignTime(other, abroad.view_id, entries))
+        told.raise_to(abroad.view_id, entries)
+        told.version = abroad.version
+
+    def all_times(self, group: int) -> list[ForeignTime]:
+        """All that a message to a single member of `group` has to carry, who may have heard nothing of it yet."""
+        result: list[ForeignTime] = []
+        if self.is_alone():
+            return result
+        for other, time in self._times.items():
+            if other != group:
+                entries: list[tuple[int, int]] = []
+                for rank, count in enumerate(time.causal.known):
+                    if count > time.exchange.consumed_by_all(rank):
+                        entries.append((rank, count))
+                result.append(ForeignTime(other, time.view_id, entries))
+        for other, abroad in self._abroad.items():
+            result.append(ForeignTime(other, abroad.view_id, list(abroad.counts.items())))
+        return result
+
+    def _add_own(self, group: int, other: int, time: GroupTime, result: list[ForeignTime]) -> None:
+        told = self._told_to(group, other)
+        if (told.view_id, told.version) == (time.view_id, time.causal.version):
+            return
+        news = told.view_id != time.view_id
+        known = {} if news else told.counts
+        entries: list[tuple[int, int]] = []
+        for rank, count in enumerate(time.causal.known):
+            if count > known.get(rank, 0) and count > time.exchange.consumed_by_all(rank):
+                entries.append((rank, count))
+        if entries or news:
+            result.append(ForeignTime(other, time.view_id, entries))
+        told.raise_to(time.view_id, [(rank, count) for rank, count in enumerate(time.causal.known) if count])
+        told.version = time.causal.version
+
+    def _travels(self, about: int, group: int) -> bool:
+        """Whether times of group `about` matter to `group` (6.6)."""
+        if not self._components:
+            return True
+        return any(about in part and group in part for part in self._components)
+
+    # ---- waiting to send -------------------------------------------------------------------------------------------
+
+    def _wait(self, group: int, now_ns: int) -> None:
+        if self._waiting == group:
+            return
+        self._stop_waiting()
+        self._waiting = group
+        self._start_hold(now_ns)
+
+    def _start_hold(self, now_ns: int) -> None:
+        self._hold_until_ns = now_ns + self._options.hold_ns
+        self._rest_until_ns = NEVER
+        for group, time in self._times.items():
+            if group != self._waiting:
+                time.hold = True
+                if time.settled_at != time.causal.version:
+                    time.exchange.request_acks()
+                    self._acks_requested.append(group)
+
+    def take_acks_requested(self) -> list[int]:
+        """The groups in which this has made members send something."""
+        hastened = self._acks_requested
+        self._acks_requested = []
+        return hastened
+
+    def _release(self) -> None:
+        for time in self._times.values():
+            time.hold = False
+
+    def _stop_waiting(self) -> None:
+        self._waiting = 0
+        self._hold_until_ns = NEVER
+        self._rest_until_ns = NEVER
+        self._release()
+
+    def deadline_ns(self) -> int:
+        deadline_ns = min(self._hold_until_ns, self._rest_until_ns)
+        for since_ns in self._joining.values():
+            if since_ns and since_ns + self._options.silence_ns_min > self.now_ns:
+                deadline_ns = min(deadline_ns, since_ns + self._options.silence_ns_min)
+        return deadline_ns
+
+    def tick(self, now_ns: int) -> None:
+        """Hold and rest by turns."""
+        if now_ns >= self._hold_until_ns:
+            self._hold_until_ns = NEVER
+            self._rest_until_ns = now_ns + int(self._random.random() * self._options.hold_ns)
+            self._release()
+        elif now_ns >= self._rest_until_ns:
+            self._start_hold(now_ns)
+
+    def forget(self, now_ns: int) -> None:
+        """Drop the times of groups elsewhere that have been flushed meanwhile (6.4)."""
+        since_ns = now_ns - self._options.time_life_ns
+        for group in [group for group, abroad in self._abroad.items() if abroad.at_ns < since_ns]:
+            self._forget(group)
+
+    def _forget(self, group: int) -> None:
+        del self._abroad[group]
+        for other in self._times:
+            self._told.pop((other, group), None)
+
+    # ---- epochs ----------------------------------------------------------------------------------------------------
+
+    def epoch_wanted(self, group: int, sending: bool) -> int:
+        """The epoch that the group should be flushed into; 0 if it may stay as it is."""
+        if self.domain.rule != EPOCHS or group not in self._times:
+            return 0
+        if sending and not self._is_safe(group):
+            return self._highest_epoch + 1
+        return self._highest_epoch if self._highest_epoch > self._times[group].epoch else 0
+
+    def _is_safe(self, group: int) -> bool:
+        if self._left:
+            return False
+        for other in self.heard_in:
+            if other != group and (not self._excluded or other in self._excluded or group in self._excluded):
+                return False
+        return True
+
+    def raised(self) -> None:
+        """A group was flushed into a higher epoch: what came before, in whatever group, is of a lower one."""
+        self._left = False
+        self.heard_in.clear()

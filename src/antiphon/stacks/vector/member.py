@@ -1,0 +1,159 @@
+"""Stack `vector`: the ISIS protocols of 1991, composed. What all stacks have in common is in parts/membership/group.py.
+
+Levels: all. Policies: `static` and `primary`. The groups of one causality domain share a Crossing, which keeps them in
+order with each other.
+
+Limits: per sender `window_packets` packets, held back or kept for resending, and one half-received message; own
+messages wait within `pending_bytes_max`. A paused application consumes nothing, so every sender's window closes in
+turn.
+"""
+
+from random import Random
+from typing import final
+
+from antiphon.kernel.causality_domain import EPOCHS
+from antiphon.kernel.effects import NEVER, Effects, Ended
+from antiphon.kernel.errors import UsageError
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.inputs import Join
+from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES
+from antiphon.kernel.options import Options
+from antiphon.parts.membership.agreement import OUT
+from antiphon.parts.membership.group import GroupMember
+from antiphon.parts.membership.membership import Membership
+from antiphon.parts.membership.messages import Proposal
+from antiphon.parts.membership.session import Session
+from antiphon.stacks.vector.inter_group_order import InterGroupOrder
+from antiphon.stacks.vector.session import ViewSession, members_max
+
+
+@final
+class VectorMember(GroupMember):
+    """One member of one group."""
+
+    __slots__ = ("_flush_at_ns", "_letters_seen", "_random", "_view_session", "crossing")
+
+    def __init__(
+        self, join: Join, process: ProcessId, crossing: InterGroupOrder, random: Random, options: Options
+    ) -> None:
+        super().__init__(join, process, options)
+        self.crossing = crossing
+        self._random = random
+        self._letters_seen: dict[ProcessId, int] = {}
+        self._flush_at_ns = NEVER
+        self._view_session: ViewSession | None = None
+        """The session, by its own name."""
+        self._found(join, members_max(options))
+
+    def _make_session(self, view: View, epoch: int) -> Session:
+        session = ViewSession(
+            self.group, self._process, view, self._pending, self.crossing, self._letters_seen, self._random,
+            self._options, epoch,
+        )  # fmt: skip
+        self._view_session = session
+        return session
+
+    def _check_send(self, level: int, destination: ProcessId | None) -> None:
+        if destination is not None and level != CAUSAL:
+            raise UsageError(f"a message to one member is `causal`; {LEVEL_NAMES[level]!r} is for multicasts")
+
+    # ---- in and out of views, beside other groups ------------------------------------------------------------------
+
+    def _ticket(self) -> int:
+        return self.crossing.ticket()
+
+    def _entered(self, old: Session | None, proposal: Proposal | None, joined: bool, now_ns: int) -> None:
+        session = self._view_session
+        if session is None:
+            self.crossing.enter(self.group_id, None, self._pending)
+            return
+        for gone in [process for process in self._letters_seen if session.view.rank(process) < 0]:
+            del self._letters_seen[gone]
+        self._flush_at_ns = now_ns + self._options.time_life_ns // 2
+        self.crossing.enter(self.group_id, session.time, self._pending, joined)
+        if old is not None:
+            assert isinstance(old, ViewSession)
+            assert proposal is not None
+            if proposal.epoch > old.time.epoch:
+                self.crossing.raised()
+            if self.crossing.busy_group == self.group_id:
+                self.crossing.busy_group = 0
+            session.follow(old, now_ns)
+
+    def _gone(self) -> None:
+        self.crossing.leave(self.group_id)
+
+    def _may_enter(self, view: View) -> bool:
+        return self.crossing.may_enter(self.group_id, view.id)
+
+    def _stalled(self) -> None:
+        self.crossing.stall(self.group_id)
+
+    def _ask_for_flush(self, session: Session, membership: Membership, now_ns: int) -> None:
+        end = session.end
+        if self.crossing.domain.rule == EPOCHS:
+            end.epoch_wish = max(end.epoch_wish, self.crossing.epoch_wanted(self.group_id, False))
+        if end.barrier is not None or end.epoch_wish:
+            membership.request_flush(now_ns)
+
+    def expel(self, effects: Effects) -> None:
+        """This process was excluded from another group of the domain: its life is over in all of them."""
+        if not self.over and self._membership is not None:
+            self._membership.phase = OUT
+            effects.events.append(Ended(self.group, True))
+            self._end(effects)
+
+    def tick(self, effects: Effects, now_ns: int) -> None:
+        super().tick(effects, now_ns)
+        if now_ns >= self._flush_at_ns:
+            self._flush_in_time(now_ns)
+
+    def _flush_in_time(self, now_ns: int) -> None:
+        """Others may keep the time of this group, and forget it after a while: a flush makes it void before (6.4)."""
+        self._flush_at_ns = now_ns + self._options.time_life_ns // 2
+        self.crossing.forget(now_ns)
+        if self._membership is None or self._session is None or self.crossing.is_alone():
+            return
+        if any(self._session.known()):
+            self._membership.request_flush(now_ns)
+
+    def deadline_ns(self) -> int:
+        return NEVER if self.over else min(self._flush_at_ns, super().deadline_ns())
+
+    def collect(self, effects: Effects) -> None:
+        """What another group has made this one send."""
+        if self._session is not None and not self.over:
+            self._session.collect(effects)
+
+    def waits(self) -> bool:
+        """Whether something here may have to wait for another group of the domain."""
+        session = self._view_session
+        if self.over or session is None:
+            return False
+        if session.waits() or self._pending.has_pending():
+            return True
+        if self._membership is not None and self._membership.decided is not None:
+            return True
+        return self.crossing.domain.rule == EPOCHS and self._is_behind(session, self._membership)
+
+    def _is_behind(self, session: ViewSession, membership: Membership | None) -> bool:
+        """Whether other groups of the domain have gone on, and this one has yet to do something about it."""
+        end = session.end
+        if session.has_output() or self.crossing.epoch_wanted(self.group_id, False) > end.epoch_wish:
+            return True
+        wants_flush = end.barrier is not None or end.epoch_wish > 0
+        return wants_flush and membership is not None and membership.may_request()
+
+    def retry_blocked(self, effects: Effects, now_ns: int) -> bool:
+        """Something happened in another group of the domain; whether that changed anything here."""
+        session = self._view_session
+        if self.over or session is None:
+            return False
+        events = len(effects.events)
+        session.retry_blocked(effects, now_ns)
+        if self._membership is not None:
+            self._ask_for_flush(session, self._membership, now_ns)
+            self._change(self._membership, effects, now_ns)
+        if self._session is not None:
+            self._session.collect(effects)
+        return len(effects.events) != events

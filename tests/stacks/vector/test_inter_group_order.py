@@ -1,0 +1,124 @@
+"""From group to group: what a time of another group blocks, and what may leave."""
+
+from random import Random
+
+import pytest
+
+from antiphon.kernel.causality_domain import CausalityDomain
+from antiphon.kernel.levels import CAUSAL, FIFO
+from antiphon.kernel.options import Options
+from antiphon.parts.exchange import Exchange
+from antiphon.parts.pending import PendingQueue
+from antiphon.stacks.vector.agreed import AgreedOrder
+from antiphon.stacks.vector.causal import CausalOrder
+from antiphon.stacks.vector.inter_group_order import GroupTime, InterGroupOrder
+from antiphon.stacks.vector.timestamp import ForeignTime
+
+OPTIONS = Options(window_packets=16)
+A, B, C = 11, 12, 13
+MEMBERS = 3
+
+
+def time_of(view_id: int, delivered: list[int], epoch: int = 0) -> GroupTime:
+    """A group in this view, in which this process, of rank 0, has delivered so many packets of each."""
+    causal = CausalOrder(MEMBERS, 0)
+    causal.delivered = delivered.copy()
+    causal.known = delivered.copy()
+    exchange = Exchange(1, 2, MEMBERS, 0, 100, PendingQueue(OPTIONS), Random(0), OPTIONS)
+    return GroupTime(view_id, epoch, exchange, causal, AgreedOrder(MEMBERS, 0))
+
+
+def crossing_of(
+    domain: CausalityDomain | None = None, **groups: GroupTime
+) -> tuple[InterGroupOrder, dict[str, PendingQueue]]:
+    crossing = InterGroupOrder(domain or CausalityDomain(), Random(0), OPTIONS)
+    queues = {name: PendingQueue(OPTIONS) for name in groups}
+    for name, time in groups.items():
+        crossing.enter({"a": A, "b": B, "c": C}[name], time, queues[name])
+    return crossing, queues
+
+
+@pytest.mark.parametrize(
+    ("group", "view_id", "entries", "blocked"),
+    [
+        (A, 3, [(1, 2)], False),
+        (A, 3, [(1, 3)], True),
+        (A, 3, [(0, 0), (2, 1)], True),
+        (A, 3, [], False),
+        (A, 2, [(1, 99)], False),
+        (A, 4, [], True),
+        (C, 9, [(1, 99)], False),
+        (A, 3, [(MEMBERS, 99)], False),
+    ],
+    ids=["delivered", "missing", "missing of another", "nothing", "old view", "later view", "not mine", "no such rank"],
+)
+def test_what_a_time_of_another_group_blocks(
+    group: int, view_id: int, entries: list[tuple[int, int]], blocked: bool
+) -> None:
+    crossing, _ = crossing_of(a=time_of(3, [0, 2, 0]), b=time_of(1, [0, 0, 0]))
+    assert crossing.blocks([ForeignTime(group, view_id, entries)]) == blocked
+
+
+def test_messages_leave_in_the_order_of_their_tickets() -> None:
+    crossing, queues = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
+    first, second = crossing.ticket(), crossing.ticket()
+    queues["a"].accept([b"first"], FIFO, None, False, first)
+    queues["b"].accept([b"second"], FIFO, None, False, second)
+    assert not crossing.may_send(B, FIFO, second, 0)
+    assert crossing.may_send(A, FIFO, first, 0)
+    queues["a"].take_message()
+    assert crossing.may_send(B, FIFO, second, 0)
+
+
+def test_a_group_that_stands_still_keeps_no_other_waiting() -> None:
+    crossing, queues = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
+    first, second = crossing.ticket(), crossing.ticket()
+    queues["a"].accept([b"first"], FIFO, None, False, first)
+    crossing.stall(A)
+    assert crossing.may_send(B, FIFO, second, 0)
+
+
+def test_nothing_leaves_while_a_private_message_or_a_barrier_is_on_its_way() -> None:
+    crossing, _ = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
+    crossing.busy_group = A
+    assert not crossing.may_send(B, FIFO, crossing.ticket(), 0)
+
+
+def test_what_is_not_stable_elsewhere_holds_causal_messages_up_and_no_others() -> None:
+    busy = time_of(1, [0, 1, 0])
+    crossing, _ = crossing_of(a=busy, b=time_of(1, [0, 0, 0]))
+    assert crossing.may_send(B, FIFO, crossing.ticket(), 0)
+    assert not busy.hold
+    assert not crossing.may_send(B, CAUSAL, crossing.ticket(), 0)
+    assert busy.hold
+    assert crossing.deadline_ns() == OPTIONS.hold_ns
+    crossing.tick(OPTIONS.hold_ns)
+    assert not busy.hold
+    assert OPTIONS.hold_ns <= crossing.deadline_ns() <= 2 * OPTIONS.hold_ns
+    crossing.tick(2 * OPTIONS.hold_ns)
+    assert busy.hold
+
+
+def test_who_has_left_a_group_takes_its_past_along() -> None:
+    crossing, _ = crossing_of(a=time_of(3, [0, 2, 1]), b=time_of(1, [0, 0, 0]))
+    crossing.leave(A)
+    assert [(time.group, time.view_id, time.entries) for time in crossing.times(B)] == [(A, 3, [(1, 2), (2, 1)])]
+    assert crossing.times(B) == []
+
+
+def test_a_group_in_a_higher_epoch_waits_for_the_others() -> None:
+    domain = CausalityDomain(rule="epochs")
+    high, low = time_of(2, [0, 0, 0], epoch=1), time_of(1, [0, 0, 0])
+    crossing, queues = crossing_of(domain, a=high, b=low)
+    assert (high.blocked, low.blocked) == (True, False)
+    assert (crossing.epoch_wanted(A, False), crossing.epoch_wanted(B, False)) == (0, 1)
+    crossing.enter(B, time_of(2, [0, 0, 0], epoch=1), queues["b"])
+    assert not high.blocked
+
+
+def test_times_that_cannot_be_are_told_from_those_that_can() -> None:
+    time = time_of(1, [0, 0, 0])
+    assert time.is_plausible([(1, OPTIONS.numbers_max()), (0, 0)])
+    assert not time.is_plausible([(1, OPTIONS.numbers_max() + 1)])
+    assert not time.is_plausible([(0, 1)])
+    assert not time.is_plausible([(MEMBERS, 0)])
