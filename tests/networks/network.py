@@ -47,6 +47,9 @@ class Network:
         self._prefix = f"antiphon-{os.getpid()}"
         self._hub = f"{self._prefix}-hub"
         self._made: list[str] = []
+        self._loss_percent = 0
+        self._dropped: dict[int, set[int]] = {}
+        """By host, the hosts whose packets it does not receive."""
 
     def address(self, host: int) -> str:
         return f"10.77.0.{host}"
@@ -57,10 +60,35 @@ class Network:
 
     def lose(self, percent: int) -> None:
         """From now on every host loses so much of what comes in, at random; 0: nothing."""
-        rule = f"numgen random mod 100 < {percent} drop" if percent else ""
-        table = f"flush ruleset; table inet loss {{ chain input {{ type filter hook input priority 0; {rule}; }}; }}"
+        self._loss_percent = percent
         for host in self._hosts:
-            call(*self.command(host, ["nft", "-f", "-"]), text=table)
+            self._set_firewall(host)
+
+    def drop(self, source: int, target: int) -> None:
+        """From now on nothing from `source` reaches `target`; the other direction is not touched."""
+        self._dropped.setdefault(target, set()).add(source)
+        self._set_firewall(target)
+
+    def deafen(self, host: int) -> None:
+        """From now on nothing from any other host reaches `host`, which can still send."""
+        for other in self._hosts:
+            if other != host:
+                self._dropped.setdefault(host, set()).add(other)
+        self._set_firewall(host)
+
+    def mute(self, host: int) -> None:
+        """From now on nothing that `host` sends reaches any other host."""
+        for other in self._hosts:
+            if other != host:
+                self.drop(host, other)
+
+    def _set_firewall(self, host: int) -> None:
+        rules = [f"ip saddr {self.address(source)} drop" for source in sorted(self._dropped.get(host, ()))]
+        if self._loss_percent:
+            rules.append(f"numgen random mod 100 < {self._loss_percent} drop")
+        chain = "".join(f"{rule}; " for rule in rules)
+        table = f"flush ruleset; table inet loss {{ chain input {{ type filter hook input priority 0; {chain}}}; }}"
+        call(*self.command(host, ["nft", "-f", "-"]), text=table)
 
     def part(self, hosts: Iterable[int]) -> None:
         """Cut these hosts off from the others, but not from each other."""
@@ -68,8 +96,12 @@ class Network:
             self._plug(host, APART)
 
     def heal(self) -> None:
+        """End every partition and every one-way drop; random loss goes on."""
         for host in self._hosts:
             self._plug(host, WHOLE)
+        for host in list(self._dropped):
+            del self._dropped[host]
+            self._set_firewall(host)
 
     def _plug(self, host: int, bridge: str) -> None:
         call("ip", "-n", self._hub, "link", "set", f"port{host}", "master", bridge)

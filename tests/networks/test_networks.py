@@ -101,6 +101,20 @@ def test_what_is_sent_into_a_parted_network_is_lost() -> None:
         assert int(process.communicate(timeout=30.0)[0]) == 20
 
 
+@needs_namespaces
+def test_a_link_can_be_cut_in_one_direction() -> None:
+    with Network(2) as network:
+        network.drop(2, 1)
+        assert arriving(network) == 1000
+        network.drop(1, 2)
+        with receiver(network) as process:
+            send(network, 1000, "during")
+            network.heal()
+            send(network, 10, "after")
+            send(network, 1, "end")
+            assert int(process.communicate(timeout=30.0)[0]) == 10
+
+
 def namespaces() -> str:
     return subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
 
