@@ -154,6 +154,64 @@ def text_complaints(name: str, text: str) -> list[str]:
     return complaints
 
 
+CROSS_CUTTING: Final = frozenset(
+    [
+        *("contracts", "fuzz", "mutants", "networks", "papers", "programs", "simulation", "transcripts"),
+        *("test_examples.py", "test_readme.py", "test_tidy.py"),
+        "streams/test_streams.py",  # listener and feeder only make sense together
+        "toolkit/test_real.py",  # the whole toolkit, on real sockets
+    ]
+)
+"""Tests that are about no single source: whole folders of tests, and files."""
+
+SAME_NAME: Final = frozenset(("Group", "Node"))
+"""Classes with a synchronous twin of the same name, in runtime/sync.py. All other names of classes are unique."""
+
+
+def mirror_complaints(tests: list[str], sources: frozenset[str]) -> list[str]:
+    """Test files without a source of their name. `a/test_b.py` and `a/test_b_more.py` belong to `a/b.py` or `a/b/`."""
+    complaints = []
+    for test in tests:
+        folder, _, file = test.rpartition("/")
+        if test in CROSS_CUTTING or test.split("/")[0] in CROSS_CUTTING:
+            continue
+        words = file.removeprefix("test_").removesuffix(".py").split("_")
+        names = ["_".join(words[:count]) for count in range(1, len(words) + 1)]
+        wanted = [f"{folder}/{name}".removeprefix("/") for name in names]
+        if not sources.intersection(wanted):
+            complaints.append(f"tests/{test}: there is no source {wanted[-1]}.py; name the test after what it tests")
+    return complaints
+
+
+def mirrored_names() -> frozenset[str]:
+    """What tests are named after: sources and folders of src/antiphon and of bench, and helpers beside the tests."""
+    names: set[str] = set()
+    for path in project_files("*.py"):
+        if path.name.startswith("test_"):
+            continue
+        relative = path.relative_to(ROOT).with_suffix("").as_posix()
+        name = relative.removeprefix("src/antiphon/").removeprefix("tests/")
+        names.update(name.rsplit("/", depth)[0] for depth in range(name.count("/") + 1))
+        names.add(name.replace("_build", "build"))
+    return frozenset(names)
+
+
+def class_complaints(classes: list[tuple[str, str]]) -> list[str]:
+    """Names of classes, given with their modules, that mean two things."""
+    where: dict[str, list[str]] = {}
+    for module, name in classes:
+        where.setdefault(name, []).append(module)
+    return [
+        f"class {name} is defined in {' and in '.join(modules)}; give one of them a name of its own"
+        for name, modules in sorted(where.items())
+        if len(modules) > 1 and name not in SAME_NAME
+    ]
+
+
+def classes_of(module: str, source: str) -> list[tuple[str, str]]:
+    return [(module, node.name) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+
+
 MODULES: Final = {module_name(path): path for path in project_files("*.py") if path.is_relative_to(ROOT / "src")}
 MODULE_NAMES: Final = frozenset(MODULES)
 SOME_MODULES: Final = frozenset(
@@ -240,6 +298,34 @@ def test_machine_paths_and_undone_work_are_found() -> None:
     assert text_complaints("x.py", "directory = '" + "/t" + "mp/run'")
     assert text_complaints("x.py", "# TO" + "DO: later")
     assert not text_complaints("x.py", "see docs/work/plan and https://example.org/home/page")
+
+
+def test_a_test_without_a_source_is_found() -> None:
+    sources = frozenset(("runtime/node", "stacks", "build"))
+    assert mirror_complaints(["runtime/test_nod.py"], sources)
+    assert mirror_complaints(["test_node.py"], sources)
+    fine = ["runtime/test_node.py", "runtime/test_node_views.py", "test_build.py", "papers/test_old.py"]
+    assert not mirror_complaints(fine, sources)
+
+
+def test_a_name_for_two_classes_is_found() -> None:
+    assert class_complaints([("a", "Message"), ("b", "Message")])
+    assert not class_complaints([("a", "Message"), ("b", "Letter"), ("a", "Node"), ("b", "Node")])
+    assert classes_of("a", "class Out:\n    class In: ...") == [("a", "Out"), ("a", "In")]
+
+
+def test_tests_are_named_after_sources() -> None:
+    files = [path.relative_to(ROOT).as_posix() for path in project_files("*.py")]
+    tests = [file.removeprefix("tests/") for file in files if file.startswith("tests/") and "/test_" in file]
+    assert len(tests) > 150
+    assert mirror_complaints(tests, mirrored_names()) == []
+
+
+def test_classes_have_names_of_their_own() -> None:
+    assert (
+        class_complaints([found for name, path in MODULES.items() for found in classes_of(name, path.read_text())])
+        == []
+    )
 
 
 def test_the_imports_of_the_package() -> None:

@@ -20,7 +20,7 @@ from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit
 from tests.pipeline.histories import PROMISES, make_history, rows_of
 from tests.pipeline.inprocess import table_of
 from tests.pipeline.script import make_rows
-from tests.pipeline.test_equality import make_rows as make_spoiled_rows
+from tests.pipeline.test_reference_equality import make_rows as make_spoiled_rows
 
 pytestmark = pytest.mark.spark
 

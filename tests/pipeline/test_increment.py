@@ -25,7 +25,7 @@ from tests.pipeline.histories import make_history, rows_of
 from tests.pipeline.inprocess import table_of
 from tests.pipeline.script import make_rows
 from tests.pipeline.test_auditor import without_examples
-from tests.pipeline.test_equality import make_rows as make_spoiled_rows
+from tests.pipeline.test_reference_equality import make_rows as make_spoiled_rows
 
 pytestmark = pytest.mark.spark
 

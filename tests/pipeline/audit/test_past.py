@@ -18,7 +18,7 @@ from antiphon.pipeline.reference_past import Pasts
 from antiphon.pipeline.reference_world import ReferenceWorld, known_log
 from tests.pipeline.histories import PROMISES
 from tests.pipeline.inprocess import count, pieces_of
-from tests.pipeline.test_equality import by_reference, make_rows, result_of
+from tests.pipeline.test_reference_equality import by_reference, make_rows, result_of
 
 
 def order_of(rows: list[Row], piece_rows: int) -> Order:

@@ -15,7 +15,7 @@ import pytest
 
 from tests.test_readme import free_ports
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
 LIMIT_S = 60.0
 LINES_MAX = 60

@@ -13,7 +13,7 @@ from antiphon.report.structure_picture import GROUPS_MAX, PROCESSES_MAX, RADIUS_
 from antiphon.report.structure_table import LINES_MAX, structure_table
 from tests.pipeline.structure.traffic_samples import OFFICE, draw_members, traffic_of
 from tests.report.browser import CHROMIUM, browser
-from tests.report.test_chromium import PNG_MAGIC
+from tests.report.test_html_chromium import PNG_MAGIC
 
 SVG = "{http://www.w3.org/2000/svg}"
 OFFICE_MEMBERS = {group: frozenset(names) for group, names in OFFICE.items()}

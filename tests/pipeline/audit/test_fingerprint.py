@@ -22,7 +22,7 @@ from antiphon.pipeline.promises import gather
 from tests.pipeline.corruption import CORRUPTIONS, OF_LOSS, OF_ORDER, Corrupt
 from tests.pipeline.histories import PROMISES
 from tests.pipeline.inprocess import pieces_of
-from tests.pipeline.test_equality import make_rows
+from tests.pipeline.test_reference_equality import make_rows
 
 Judgement = tuple[tuple[str, str, int, int], str, str]
 """A piece (run, process, first row, number of rows), its fingerprint, and what was judged."""
