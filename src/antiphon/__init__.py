@@ -52,6 +52,7 @@ from antiphon.runtime import (
     sync,
     virtual_circuit,
 )
+from antiphon.runtime.environment import current_environment
 
 __version__ = "0.1.0"
 
@@ -92,6 +93,7 @@ __all__ = [
     "UsageError",
     "View",
     "ViewChange",
+    "current_environment",
     "load_plan",
     "ordered_broadcast",
     "replicated_operations",

@@ -5,6 +5,7 @@ import socket
 from ipaddress import ip_address
 from typing import Final
 
+from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import AddressError
 
 SocketAddress = tuple[str, int] | tuple[str, int, int, int]
@@ -61,7 +62,7 @@ def reachable(bound: str, family: int, peer: SocketAddress) -> str:
     host, port = split_address(bound)
     if host not in WILDCARDS:
         return bound
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+    with current_environment().datagram_socket(family) as probe:
         try:
             probe.connect(peer)  # of a datagram socket: sends nothing
         except OSError as error:

@@ -4,14 +4,16 @@ So the times of one process never go backwards, whatever is done to the wall clo
 can be laid side by side as well as their wall clocks agreed when they started.
 """
 
-from time import monotonic_ns, time_ns
+from antiphon.runtime.environment import current_environment
 
 
 class Clock:
     """Nanoseconds since 1970, monotonic."""
 
     def __init__(self) -> None:
-        self._offset_ns = time_ns() - monotonic_ns()
+        machine = current_environment()
+        self._monotonic_ns = machine.monotonic_ns
+        self._offset_ns = machine.time_ns() - machine.monotonic_ns()
 
     def now_ns(self) -> int:
-        return self._offset_ns + monotonic_ns()
+        return self._offset_ns + self._monotonic_ns()

@@ -16,6 +16,7 @@ from typing import Final
 
 from antiphon.runtime.address import SocketAddress, join_address, numeric, reachable
 from antiphon.runtime.discovery import ADDRESSES_MAX
+from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import AddressError
 
 MAGIC: Final = b"antiphon beacon 1\0"
@@ -99,7 +100,7 @@ def read_announcement(data: bytes) -> str | None:
 
 def _listen(multicast: SocketAddress, own: str) -> socket.socket:
     """A socket that sends from `own`'s interface and hears what comes to `multicast`, also from this machine."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock = current_environment().datagram_socket(socket.AF_INET)
     try:
         sock.setblocking(False)
         interface = socket.inet_aton(own.rpartition(":")[0])

@@ -8,11 +8,11 @@ import asyncio
 from collections.abc import Sequence
 from heapq import heappop, heappush
 from random import Random
-from time import monotonic_ns
 from typing import Final
 
 from antiphon.faults import Fault, fly
 from antiphon.runtime.address import SocketAddress, join_address
+from antiphon.runtime.environment import current_environment
 from antiphon.runtime.transport import Transport
 
 FLIGHTS_MAX: Final = 65536
@@ -28,6 +28,7 @@ class FaultyTransport:
         self._faults = list(faults)
         self._random = random
         self._loop = asyncio.get_running_loop()
+        self._monotonic_ns = current_environment().monotonic_ns
         self._names: dict[SocketAddress, str] = {}
         self._air: list[tuple[int, int, bytes, SocketAddress]] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -38,7 +39,7 @@ class FaultyTransport:
         self.flights_delayed = 0
 
     def send(self, packets: list[bytes], destinations: list[SocketAddress]) -> None:
-        now_ns = monotonic_ns()
+        now_ns = self._monotonic_ns()
         for packet in packets:
             for destination in destinations:
                 self._launch(packet, destination, now_ns)
@@ -72,7 +73,7 @@ class FaultyTransport:
 
     def _land(self) -> None:
         self._timer = None
-        now_ns = monotonic_ns()
+        now_ns = self._monotonic_ns()
         while self._air and self._air[0][0] <= now_ns:
             _, _, data, destination = heappop(self._air)
             self._below.send([data], [destination])

@@ -27,6 +27,7 @@ from struct import Struct
 from typing import Final
 
 from antiphon.runtime.address import SocketAddress, join_address, numeric, reachable
+from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import AddressError
 from antiphon.runtime.transport import UdpTransport, enlarge
 
@@ -163,7 +164,7 @@ def read_announcement(data: bytes) -> list[bytes] | None:
 
 def _listen(multicast: SocketAddress, own: SocketAddress) -> socket.socket:
     """A socket that hears what comes to `multicast`, also from this machine."""
-    sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sock = current_environment().datagram_socket(socket.AF_INET)
     try:
         sock.setblocking(False)
         enlarge(sock, "SO_RCVBUF")

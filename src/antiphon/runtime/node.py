@@ -39,6 +39,7 @@ from antiphon.runtime.conversations import RECOVER_S, Checkpoint, Conversation, 
 from antiphon.runtime.discovery import LOOK_S, Discovery
 from antiphon.runtime.discovery_search import Search
 from antiphon.runtime.driver import FIRST_VIEW, Driver
+from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import JoinError
 from antiphon.runtime.faulty import FaultyTransport
 from antiphon.runtime.group import NO_VIEW, Group
@@ -122,6 +123,7 @@ class Node:
         self._faults = faults
         self._storage = storage
         self._conversation_limits = conversation_limits
+        self._seed = seed
         self._random = Random(seed)
         self._family = 0
         self._groups: dict[str, Group] = {}
@@ -137,6 +139,11 @@ class Node:
             raise UsageError(
                 f"node {self.process.name!r} was started before; make a new one, with a higher incarnation"
             )
+        machine = current_environment()
+        if self._seed is None:
+            self._random = machine.random()
+        if self._history is None:
+            self._history = machine.history
         self._family, address = await resolve(self._address, socket.AF_UNSPEC)
         if self._takes_local_options and is_loopback(address):
             self._options = Options.local()

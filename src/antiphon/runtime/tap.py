@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from antiphon.kernel.effects import Received, Sent, Suspected
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.levels import LEVEL_NAMES, SAFE
+from antiphon.runtime.environment import current_environment
 from antiphon.runtime.events import Barrier, Batch
 from antiphon.stacks.registry import offer
 
@@ -22,10 +23,8 @@ if TYPE_CHECKING:
 
 def record(directory: str | Path, run: str, process: ProcessId) -> "HistoryTap":
     """A tap into a log of its own for this incarnation of `process`, in `directory`."""
-    from antiphon.history.recorder import Recorder
-
-    recorder = Recorder(directory, run=run, process=process.name, incarnation=process.incarnation)
-    return HistoryTap(recorder, recorder.close)
+    log, close = current_environment().open_log(directory, run, process.name, process.incarnation)
+    return HistoryTap(log, close)
 
 
 class HistoryTap:

@@ -22,6 +22,7 @@ from struct import Struct
 from typing import Final, NamedTuple, Protocol
 
 from antiphon.runtime.address import SocketAddress, join_address
+from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import AddressError
 
 READ_CALLS_MAX: Final = 64
@@ -96,7 +97,7 @@ class Transport(Protocol):
 
 def bind(family: int, address: SocketAddress) -> socket.socket:
     """A non-blocking UDP socket with large buffers, bound to `address`."""
-    sock = socket.socket(family, socket.SOCK_DGRAM)
+    sock = current_environment().datagram_socket(family)
     try:
         sock.setblocking(False)
         enlarge(sock, "SO_RCVBUF")

@@ -17,7 +17,6 @@ missed something. If no gateway serves it for `patience_s`, the client ends with
 
 import asyncio
 import logging
-import secrets
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from typing import Final, Self
 
 import msgspec
 
-from antiphon import ClosedError, MessageTooLargeError, ProcessId, UsageError
+from antiphon import ClosedError, MessageTooLargeError, ProcessId, UsageError, current_environment
 from antiphon.toolkit import wire
 from antiphon.toolkit.errors import GatewayError
 from antiphon.toolkit.frames import DIFFUSION_BYTES_MAX, FrameError, hang_up, read_frame, send_frame, split_host
@@ -69,7 +68,7 @@ class Client:
             raise UsageError("a client needs a list of gateways, as in Client('quotes', ['10.0.0.1:7500'])")
         for gateway in gateways:
             _check_address(gateway)
-        self.id = secrets.token_hex(16)
+        self.id = current_environment().token_bytes(16).hex()
         self._group = group
         self._gateways = deque(gateways)
         self._patience_s = patience_s

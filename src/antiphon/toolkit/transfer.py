@@ -12,12 +12,12 @@ import asyncio
 import contextlib
 import hmac
 import logging
-import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Final
 
 import msgspec
 
+from antiphon import current_environment
 from antiphon.toolkit.errors import TransferError
 from antiphon.toolkit.frames import (
     FrameError,
@@ -62,7 +62,7 @@ class Waiting:
     """One snapshot that waits for its joiner."""
 
     def __init__(self, header: Header, chunks: Chunks) -> None:
-        self.token = secrets.token_bytes(TOKEN_BYTES)
+        self.token = current_environment().token_bytes(TOKEN_BYTES)
         self.header = header
         self.chunks = chunks
 
