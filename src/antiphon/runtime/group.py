@@ -18,7 +18,7 @@ from antiphon.parts.membership.group import BARRIER_BYTES_MAX
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import ExcludedError
 from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
-from antiphon.runtime.outbox import Outbox, SendMode, measure
+from antiphon.runtime.outbox import Outbox, OutboxLane, SendMode, measure
 from antiphon.runtime.readers import BatchReader, MessageReader
 from antiphon.runtime.stream import Listener, Stream
 from antiphon.stacks.registry import offer
@@ -52,6 +52,7 @@ class Group:
         queue_bytes_max: int,
         linger_s: float,
         recorded: bool,
+        outbox: Outbox,
     ) -> None:
         self.name = name
         self.stack = stack
@@ -70,7 +71,8 @@ class Group:
         self._unsettled = 0
         self._entered = asyncio.Event()
         self._over = asyncio.Event()
-        self._outbox = Outbox(self._offer, driver.afterwards)
+        self._outbox = outbox
+        self._lane = OutboxLane(self._offer)
         self._stream = Stream(
             name,
             messages_max=queue_messages_max,
@@ -104,7 +106,7 @@ class Group:
     def send_now(self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None) -> bool:
         """`send` for where nothing can wait, as in a listener; false, and nothing is sent, if there is no room."""
         size = self._measure((payload,))
-        return self._outbox.put((payload,), self._way(order, to), size) == 1
+        return self._outbox.put(self._lane, (payload,), self._way(order, to), size) == 1
 
     async def barrier(self, payload: bytes) -> None:
         """Have an event, `antiphon.Barrier`, at the same place among all deliveries at all members; a new view follows.
@@ -127,17 +129,12 @@ class Group:
         await self._driver.flush([self.name], k)
 
     async def _put(self, payloads: Sequence[bytes], way: SendMode) -> None:
-        start = self._outbox.put(payloads, way, self._measure(payloads))
-        while start < len(payloads):
-            self._check_open()  # to send may have been the end
-            await self._outbox.wait()
-            self._check_open()
-            start += self._outbox.put(payloads[start:], way)
+        await self._outbox.send(self._lane, payloads, way, self._measure(payloads))
 
     async def drain(self) -> None:
         """Wait until the engine has taken all that was sent here. Raises if it never will."""
         self._check_open()
-        await self._outbox.drain()
+        await self._outbox.drain(self._lane)
 
     def __aiter__(self) -> MessageReader:
         return MessageReader(self._stream)
@@ -224,7 +221,7 @@ class Group:
         if self._over.is_set():
             return self._left and self._settled
         self._closed = True
-        self._outbox.fail(self._closed_error())
+        self._outbox.close(self._lane, self._closed_error())
         settled = await self._driver.settle(self, linger_s)
         if not settled and self._driver.error is None and not self._over.is_set():
             log.warning(
@@ -240,7 +237,7 @@ class Group:
         """Messages and packets sent here that some member is not yet known to have; 0: everyone has all of mine."""
         if self._over.is_set():
             return self._unsettled
-        return self._outbox.messages + self._driver.engine.outstanding(self.name)
+        return self._lane.messages + self._driver.engine.outstanding(self.name)
 
     @property
     def is_over(self) -> bool:
@@ -300,7 +297,7 @@ class Group:
         self._accepted += event.count
 
     def unblock(self) -> None:
-        self._outbox.unblock()
+        self._outbox.unblock(self._lane)
 
     def deliver(self, event: Delivered) -> None:
         self._stream.put(
@@ -369,7 +366,8 @@ class Group:
         self._closed = True
         self._entered.set()
         self._over.set()
-        self._outbox.fail(self._closed_error())
+        self._outbox.close(self._lane, self._closed_error())
+        self._outbox.discard(self._lane)
         self._stream.finish()
         self._driver.return_to(self.name)
 
@@ -378,6 +376,6 @@ class Group:
         self._entered.set()
         if error is not None:
             self._over.set()
-        self._outbox.fail(error or self._closed_error())
+        self._outbox.close(self._lane, error or self._closed_error())
         self._stream.end(error)
         self._driver.return_to(self.name)

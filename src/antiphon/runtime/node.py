@@ -46,9 +46,11 @@ from antiphon.runtime.group import NO_VIEW, Group
 from antiphon.runtime.memory import keep_memory
 from antiphon.runtime.multicast import MulticastTransport, check_multicast
 from antiphon.runtime.naming import check_name, parse_process
+from antiphon.runtime.outbox import Outbox
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
 from antiphon.stacks.conversation.free.limits import Limits as ConversationLimits
+from antiphon.stacks.registry import offer
 
 JOIN_S: Final = 10.0
 FOUND_AFTER_S: Final = 5.0
@@ -127,6 +129,8 @@ class Node:
         self._random = Random(seed)
         self._family = 0
         self._groups: dict[str, Group] = {}
+        self._outboxes: dict[str, Outbox] = {}
+        """The send queue of each causality domain."""
         self._searches: dict[asyncio.Task[None], Search] = {}
         self._driver: Driver | None = None
         self._closing = False
@@ -330,7 +334,17 @@ class Node:
             queue_bytes_max=self._queue_bytes_max,
             linger_s=self._linger_s,
             recorded=self._history is not None,
+            outbox=self._outbox(driver, stack, domain),
         )
+
+    def _outbox(self, driver: Driver, stack: str, domain: CausalityDomain) -> Outbox:
+        """The send queue of a new group: its causality domain's, or its own if it is in order with no other group."""
+        if not offer(stack).crosses_groups:
+            return Outbox(driver.afterwards)
+        outbox = self._outboxes.get(domain.name)
+        if outbox is None:
+            outbox = self._outboxes[domain.name] = Outbox(driver.afterwards)
+        return outbox
 
     async def _resolve(self, members: Mapping[str, str]) -> dict[ProcessId, SocketAddress]:
         addresses: dict[ProcessId, SocketAddress] = {}

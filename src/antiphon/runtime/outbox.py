@@ -1,11 +1,18 @@
-"""The way out: messages that the application has sent and the engine has not yet taken.
+"""The send queue of one causality domain: messages that the application has sent and the engine has not yet accepted.
 
-The first message of a turn of the event loop goes into the engine at once. Whatever else is sent in that turn follows
-in one step, as one burst, which travels under as few headers as it fits: nothing waits when there is little to send,
-and packets are full when there is much. What is sent while a step is being carried out, by a listener for one, goes in
-when that step is done, as one burst too. A sender waits when the outbox is full, and the outbox stays full while the
-engine's own queue is: so the network's pace reaches the application. What is in the outbox is accepted and leaves in
-the order it came.
+Promise: what a process sends to the groups of one domain enters the engine in the order of the calls, whatever the
+groups, also under back-pressure. The engine keeps that order on the wire (stacks/vector/inter_group_order.py). Groups
+that are in order with no other group have an outbox each.
+
+Rule: one queue of runs, first in first out. The first message of a turn of the event loop enters the engine at once;
+what else is sent in that turn follows at its end, consecutive messages to one group in one step, so that packets are
+full when there is much to send. What is sent while a step is being carried out, by a listener for one, follows when
+that step is done. If the engine accepts only part of a run, that run stays in front and everything behind it waits
+until the engine has room in that group again. A call that finds the outbox full waits in a queue of calls, and later
+calls wait behind it.
+
+Limits: MESSAGES_MAX messages or BYTES_MAX bytes; at either the outbox is full and calls wait. One message may pass the
+limit by its own length, so that a long one can go at all.
 """
 
 import asyncio
@@ -19,7 +26,6 @@ from antiphon.kernel.identity import ProcessId
 
 MESSAGES_MAX: Final = 4096
 BYTES_MAX: Final = 1024 * 1024
-"""At either limit the outbox is full. One message may pass it by its own length, so that a long one can go at all."""
 NOT_MEASURED: Final = -1
 
 
@@ -44,68 +50,98 @@ def measure(payloads: Sequence[object], size_max: int) -> int:
     return size
 
 
-@final
-class OutboxRun:
-    """Messages to go one way, and their bytes."""
-
-    __slots__ = ("payloads", "size", "way")
-
-    def __init__(self, way: SendMode, payloads: list[bytes], size: int) -> None:
-        self.way = way
-        self.payloads = payloads
-        self.size = size
-
-
 Offer = Callable[[list[bytes], SendMode], int]
-"""Offers payloads, to go one way, to the engine, which takes so many of them from the front."""
+"""Offers payloads to the engine, which accepts so many of them from the front."""
 Afterwards = Callable[[Callable[[], None]], bool]
 """If the engine is in the middle of a step: calls something when that is done. Else false, and nothing is called."""
 
 
 @final
-class Outbox:
-    """Runs of payloads, each to go one way, first in first out."""
+class OutboxLane:
+    """What the outbox knows of one group: how it offers messages to the engine, and how many wait."""
 
-    def __init__(self, offer: Offer, afterwards: Afterwards) -> None:
+    __slots__ = ("accepted", "blocked", "drains", "error", "messages", "offer", "over")
+
+    def __init__(self, offer: Offer) -> None:
+        self.offer = offer
         self.messages = 0
-        self._taken = 0
-        """How many messages the engine has taken since the start."""
+        """Messages that wait in the outbox."""
+        self.accepted = 0
+        """Messages that the engine has accepted since the start."""
+        self.blocked = False
+        """The engine has accepted less than it was offered, and will tell when it has room."""
+        self.error: Exception | None = None
+        """Why nothing more can be sent."""
+        self.over = False
+        """What was left here has been dropped."""
+        self.drains: list[tuple[int, asyncio.Future[None]]] = []
+        """Who waits until so many messages have been accepted."""
+
+
+@final
+class OutboxRun:
+    """Consecutive messages to one group in one mode, and their bytes."""
+
+    __slots__ = ("lane", "mode", "payloads", "size")
+
+    def __init__(self, lane: OutboxLane, mode: SendMode, payloads: list[bytes], size: int) -> None:
+        self.lane = lane
+        self.mode = mode
+        self.payloads = payloads
+        self.size = size
+
+
+@final
+class WaitingCall:
+    """A call that waits for room; `turn` is done when there may be some."""
+
+    __slots__ = ("lane", "turn")
+
+    def __init__(self, lane: OutboxLane, turn: asyncio.Future[None]) -> None:
+        self.lane = lane
+        self.turn = turn
+
+
+@final
+class Outbox:
+    """Runs of messages, each to one group in one mode, first in first out."""
+
+    def __init__(self, afterwards: Afterwards) -> None:
+        self.messages = 0
         self._bytes = 0
-        self._offer = offer
         self._afterwards = afterwards
         self._loop = asyncio.get_running_loop()
         self._runs: deque[OutboxRun] = deque()
-        self._waiters: deque[asyncio.Future[None]] = deque()
-        self._drains: list[tuple[int, asyncio.Future[None]]] = []
-        """Who waits until so many have been taken."""
+        self._waiting: deque[WaitingCall] = deque()
         self._scheduled = False
         self._flushing = False
-        self._blocked = False
-        """The engine has taken less than it was offered, and will tell when it has room."""
 
-    async def wait(self) -> None:
-        """Until there may be room: look again then, others wait too. Raises what `fail` is given."""
-        waiter: asyncio.Future[None] = self._loop.create_future()
-        self._waiters.append(waiter)
-        try:
-            await waiter
-        finally:
-            if waiter in self._waiters:  # cancelled; else it was taken out when it was woken
-                self._waiters.remove(waiter)
-
-    async def drain(self) -> None:
-        """Until the engine has taken what is in here now. Raises what `fail` is given."""
-        if not self.messages:
+    async def send(self, lane: OutboxLane, payloads: Sequence[bytes], mode: SendMode, size: int) -> None:
+        """Put all of `payloads` in; `size` is their bytes together. Waits while the outbox is full. Raises the lane's
+        error. Cancelled, it has put in some from the front."""
+        start = self.put(lane, payloads, mode, size)
+        if start == len(payloads):
             return
-        entry = (self._taken + self.messages, self._loop.create_future())
-        self._drains.append(entry)
+        call = WaitingCall(lane, self._loop.create_future())
+        self._waiting.append(call)
         try:
-            await entry[1]
+            while start < len(payloads):
+                if lane.error is not None:  # to send may have been the end
+                    raise lane.error
+                await call.turn
+                call.turn = self._loop.create_future()
+                if lane.error is not None:
+                    raise lane.error
+                start += self._put(lane, payloads[start:], mode, NOT_MEASURED)
         finally:
-            self._drains.remove(entry)
+            self._waiting.remove(call)
+            self._wake()
 
-    def put(self, payloads: Sequence[bytes], way: SendMode, size: int = NOT_MEASURED) -> int:
-        """Take messages from the front while there is room; how many. `size`: the bytes of all of them."""
+    def put(self, lane: OutboxLane, payloads: Sequence[bytes], mode: SendMode, size: int) -> int:
+        """Put messages in from the front while there is room and no earlier call waits; how many."""
+        return 0 if self._waiting else self._put(lane, payloads, mode, size)
+
+    def _put(self, lane: OutboxLane, payloads: Sequence[bytes], mode: SendMode, size: int) -> int:
         taken: list[bytes] = []
         if size >= 0 and self.messages + len(payloads) <= MESSAGES_MAX and self._bytes + size <= BYTES_MAX:
             taken = list(payloads)
@@ -119,31 +155,59 @@ class Outbox:
         if not taken:
             return 0
         last = self._runs[-1] if self._runs else None
-        if last is not None and last.way == way and not way.barrier:  # of those, one is an offer
+        if last is not None and last.lane is lane and last.mode == mode and not mode.barrier:  # barriers go one by one
             last.payloads.extend(taken)
             last.size += size
         else:
-            self._runs.append(OutboxRun(way, taken, size))
+            self._runs.append(OutboxRun(lane, mode, taken, size))
         self.messages += len(taken)
         self._bytes += size
-        if not self._blocked:
-            self._schedule()
+        lane.messages += len(taken)
+        self._schedule()
         return len(taken)
 
-    def unblock(self) -> None:
-        """The engine has room again."""
-        self._blocked = False
+    async def drain(self, lane: OutboxLane) -> None:
+        """Wait until the engine has accepted what is in here for this group now. Raises the lane's error."""
+        if not lane.messages:
+            return
+        entry = (lane.accepted + lane.messages, self._loop.create_future())
+        lane.drains.append(entry)
+        try:
+            await entry[1]
+        finally:
+            lane.drains.remove(entry)
+
+    def unblock(self, lane: OutboxLane) -> None:
+        """The engine has room for this group again."""
+        lane.blocked = False
         self._schedule()
 
-    def fail(self, error: Exception) -> None:
-        """Everyone who waits gets `error`."""
-        for waiter in (*self._waiters, *(waiter for _, waiter in self._drains)):
+    def close(self, lane: OutboxLane, error: Exception) -> None:
+        """Whoever waits to send to this group, or for its messages to leave, gets `error`, and so does who comes later.
+        What is in here already still leaves."""
+        lane.error = error
+        for call in self._waiting:
+            if call.lane is lane and not call.turn.done():
+                call.turn.set_result(None)  # it sees the error
+        for _, waiter in lane.drains:
             if not waiter.done():
                 waiter.set_exception(error)
-        self._waiters.clear()
+
+    def discard(self, lane: OutboxLane) -> None:
+        """Drop what is in here for this group, which is over: what stands behind it goes on."""
+        lane.over = True
+        for run in self._runs:
+            if run.lane is lane:
+                self._bytes -= run.size
+        self.messages -= lane.messages
+        lane.messages = 0
+        self._runs = deque([run for run in self._runs if run.lane is not lane])
+        lane.blocked = False
+        self._schedule()
+        self._wake()
 
     def _schedule(self) -> None:
-        if not self._scheduled and self._runs:
+        if not self._scheduled and self._runs and not self._runs[0].lane.blocked:
             self._scheduled = True
             if not self._afterwards(self._end_turn):
                 self._loop.call_soon(self._end_turn)
@@ -158,31 +222,39 @@ class Outbox:
             return  # called by what an offer set off; whoever made that offer goes on
         self._flushing = True
         try:
-            self._offer_all()
+            while self._runs and not self._runs[0].lane.blocked:
+                self._offer(self._runs.popleft())
         finally:
             self._flushing = False
-        for taken, waiter in self._drains:
-            if taken <= self._taken and not waiter.done():
-                waiter.set_result(None)
-        if self.messages < MESSAGES_MAX and self._bytes < BYTES_MAX:
-            for waiter in self._waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
-            self._waiters.clear()
+        self._wake()
 
-    def _offer_all(self) -> None:
-        while self._runs and not self._blocked:
-            run = self._runs.popleft()
-            self._blocked = True  # and `unblock` may come within the offer, when the engine sends at once what it took
-            count = self._offer(run.payloads, run.way)
-            self.messages -= count
-            self._taken += count
-            if count == len(run.payloads):
-                self._blocked = False
-                self._bytes -= run.size
-            else:
-                for payload in run.payloads[:count]:
-                    run.size -= len(payload)
-                    self._bytes -= len(payload)
-                run.payloads = run.payloads[count:]
-                self._runs.appendleft(run)
+    def _offer(self, run: OutboxRun) -> None:
+        lane = run.lane
+        lane.blocked = True  # and `unblock` may come within the offer, when the engine sends at once what it accepted
+        count = lane.offer(run.payloads, run.mode)
+        if lane.over:  # the group ended in that step
+            lane.blocked = False
+            self._bytes -= run.size
+            return
+        if count == len(run.payloads):
+            lane.blocked = False
+            self._bytes -= run.size
+        else:
+            for payload in run.payloads[:count]:
+                run.size -= len(payload)
+                self._bytes -= len(payload)
+            run.payloads = run.payloads[count:]
+            self._runs.appendleft(run)
+        self.messages -= count
+        lane.messages -= count
+        lane.accepted += count
+        for accepted, waiter in lane.drains:
+            if accepted <= lane.accepted and not waiter.done():
+                waiter.set_result(None)
+
+    def _wake(self) -> None:
+        """Tell the first call that waits that there is room."""
+        if self._waiting and self.messages < MESSAGES_MAX and self._bytes < BYTES_MAX:
+            turn = self._waiting[0].turn
+            if not turn.done():
+                turn.set_result(None)
