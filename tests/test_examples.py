@@ -2,6 +2,7 @@
 
 import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -66,6 +67,14 @@ class Program:
         """As `kill -9` does."""
         self._process.kill()
         self._process.wait(LIMIT_S)
+
+    def interrupt(self) -> None:
+        """As Ctrl-C does."""
+        self._process.send_signal(signal.SIGINT)
+
+    def wait(self, limit_s: float) -> int:
+        """Its exit code, once it has ended."""
+        return self._process.wait(limit_s)
 
     def close(self) -> int:
         """End its input, which makes it leave; if that takes too long it is killed."""

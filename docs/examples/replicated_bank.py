@@ -1,18 +1,19 @@
-"""A bank that all have a copy of. Deposits commute, so nobody waits for them; withdrawals come in one order everywhere.
+"""A bank with a copy at each participant. Deposits commute and are done at once; withdrawals are totally ordered.
 
-    python replicated_bank.py bob 127.0.0.1:7401                               # waits for somebody to begin
-    python replicated_bank.py alice 127.0.0.1:7400 bob=127.0.0.1:7401          # begins
+    python replicated_bank.py bob 127.0.0.1:7401                               # waits for a conversation
+    python replicated_bank.py alice 127.0.0.1:7400 bob=127.0.0.1:7401          # opens it
 
-Type `deposit ACCOUNT AMOUNT`, `withdraw ACCOUNT AMOUNT`, or an empty line to see the balances. The end of the input
-leaves, when everybody has what was typed here.
+Type `deposit ACCOUNT AMOUNT`, `withdraw ACCOUNT AMOUNT`, or an empty line to see the balances. At the end of the input
+the program ends as soon as all copies have what was typed here; Ctrl-C ends it at once.
 """
 
 import asyncio
+import contextlib
 import json
 import sys
 
 import antiphon
-from antiphon.toolkit import ReplicatedObject, commuting, ordered
+from antiphon.toolkit import ReplicatedObject, commuting, input_lines, ordered
 
 
 class Bank(ReplicatedObject):
@@ -26,15 +27,14 @@ class Bank(ReplicatedObject):
 
     @ordered
     def withdraw(self, account: str, amount: int) -> bool:
-        """Nobody gets more than there is: whether there is enough is the same at all copies."""
-        if self.balances.get(account, 0) < amount:
+        if self.balances.get(account, 0) < amount:  # the same at all copies: each executes it in the same state
             return False
         self.balances[account] -= amount
         return True
 
 
 async def serve(bank: Bank) -> None:
-    while line := await asyncio.to_thread(sys.stdin.readline):
+    async for line in input_lines():
         match line.split():
             case ["deposit", account, amount]:
                 await bank.deposit(account, int(amount))
@@ -56,4 +56,5 @@ async def main(name: str, address: str, *others: str) -> None:
             await serve(bank)
 
 
-asyncio.run(main(*sys.argv[1:]))
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,18 +1,19 @@
-"""A counter that all members have alike. It outlives each of them: kill one with -9, and start it again.
+"""A counter that is the same at all members and outlives each of them: kill one with -9, and start it again.
 
     python replicated_counter.py alice 127.0.0.1:7400                    # founds the group
-    python replicated_counter.py bob 127.0.0.1:7401 127.0.0.1:7400       # is let in by alice, and gets the count
+    python replicated_counter.py bob 127.0.0.1:7401 127.0.0.1:7400       # joins through alice, and gets the count
 
-Type a number to add it, or an empty line to see the count. The end of the input leaves the group.
+Type a number to add it, or an empty line to see the count. The end of the input, or Ctrl-C, leaves the group.
 """
 
 import asyncio
+import contextlib
 import sys
 import time
 from collections.abc import AsyncIterator
 
 import antiphon
-from antiphon.toolkit import Service
+from antiphon.toolkit import Service, input_lines
 
 
 class Counter:
@@ -27,19 +28,18 @@ class Counter:
 
 
 async def read_input(group: antiphon.Group, service: Service, counter: Counter) -> None:
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        if not line.strip():
+    async for line in input_lines():
+        if not line:
             print("count", counter.value, flush=True)
-        elif line.strip().lstrip("-").isdecimal():
-            await service.send(line.strip().encode())  # sums do not depend on the order: causal is enough
-    await group.leave()  # which ends the loop below
+        elif line.lstrip("-").isdecimal():
+            await service.send(line.encode())  # a sum does not depend on the order: causal is enough
+    await group.leave()  # which ends the loop over the service
 
 
 async def main(name: str, address: str, *contacts: str) -> None:
     counter = Counter()
-    life = time.time_ns() // 1_000_000  # each start is a new incarnation, higher than those before
-    async with antiphon.Node(name, address=address, incarnation=life) as node:
-        members = None if contacts else {f"{name}/{life}": address}
+    async with antiphon.Node(name, address=address, incarnation=time.time_ns() // 1_000_000) as node:
+        members = None if contacts else {repr(node.process): address}
         group = await node.join("counter", contacts=contacts, members=members, policy="primary")
         async with Service(group, snapshot=counter.snapshot, restore=counter.restore) as service:
             typing = asyncio.create_task(read_input(group, service, counter))
@@ -52,4 +52,5 @@ async def main(name: str, address: str, *contacts: str) -> None:
             await typing
 
 
-asyncio.run(main(*sys.argv[1:]))
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main(*sys.argv[1:]))

@@ -1,19 +1,20 @@
-"""A dictionary that all members have alike. It outlives each of them: kill one with -9, and start it again.
+"""A dictionary that is the same at all members and outlives each of them: kill one with -9, and start it again.
 
     python replicated_dictionary.py alice 127.0.0.1:7400                 # founds the group
-    python replicated_dictionary.py bob 127.0.0.1:7401 127.0.0.1:7400    # is let in by alice, and gets the entries
+    python replicated_dictionary.py bob 127.0.0.1:7401 127.0.0.1:7400    # joins through alice, and gets the entries
 
-Type `key value` to set an entry, `key` alone to delete it, or an empty line to see all. The end of the input leaves.
+Type `key value` to set an entry, `key` to delete it, or an empty line to see all. End of input or Ctrl-C leaves.
 """
 
 import asyncio
+import contextlib
 import json
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 
 import antiphon
-from antiphon.toolkit import Service
+from antiphon.toolkit import Service, input_lines
 
 entries: dict[str, str] = {}
 
@@ -24,24 +25,23 @@ def snapshot() -> Iterator[bytes]:
 
 
 async def restore(chunks: AsyncIterator[bytes]) -> None:
-    received = b"".join([chunk async for chunk in chunks])  # raises if it does not come to its end
+    received = b"".join([chunk async for chunk in chunks])  # raises if the snapshot breaks off
     entries.clear()
     entries.update(json.loads(line) for line in received.splitlines())
 
 
 async def read_input(group: antiphon.Group, service: Service) -> None:
-    while line := await asyncio.to_thread(sys.stdin.readline):
-        if line.strip():  # all members have to set a key in the same order: agreed
-            await service.send(line.strip().encode(), order="agreed")
+    async for line in input_lines():
+        if line:  # all members must set a key in the same order: agreed
+            await service.send(line.encode(), order="agreed")
         else:
             print("entries", json.dumps(entries, sort_keys=True), flush=True)
-    await group.leave()  # which ends the loop below
+    await group.leave()  # which ends the loop over the service
 
 
 async def main(name: str, address: str, *contacts: str) -> None:
-    life = time.time_ns() // 1_000_000  # each start is a new incarnation, higher than those before
-    async with antiphon.Node(name, address=address, incarnation=life) as node:
-        members = None if contacts else {f"{name}/{life}": address}
+    async with antiphon.Node(name, address=address, incarnation=time.time_ns() // 1_000_000) as node:
+        members = None if contacts else {repr(node.process): address}
         group = await node.join("dictionary", contacts=contacts, members=members, policy="primary")
         async with Service(group, snapshot=snapshot, restore=restore) as service:
             typing = asyncio.create_task(read_input(group, service))
@@ -56,4 +56,5 @@ async def main(name: str, address: str, *contacts: str) -> None:
             await typing
 
 
-asyncio.run(main(*sys.argv[1:]))
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main(*sys.argv[1:]))

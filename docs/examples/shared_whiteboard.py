@@ -1,17 +1,19 @@
-"""A whiteboard that all have alike, over the context graph alone: nobody waits, and no order is agreed upon.
+"""A whiteboard with a copy at each participant, on the context graph alone: no message waits, no order is agreed.
 
-    python shared_whiteboard.py bob 127.0.0.1:7401                             # waits for somebody to begin
-    python shared_whiteboard.py alice 127.0.0.1:7400 bob=127.0.0.1:7401        # begins
+    python shared_whiteboard.py bob 127.0.0.1:7401                             # waits for a conversation
+    python shared_whiteboard.py alice 127.0.0.1:7400 bob=127.0.0.1:7401        # opens it
 
-Type words to draw them, `clear` to wipe off what you see, or an empty line to see it. What is drawn while somebody else
-clears stays, on all boards: it was not in the context of the clearing. The end of the input leaves.
+Type words to draw them, `clear` to wipe what you see, or an empty line to see it. What another participant drew before
+it saw your `clear` stays, on all boards: it is not in the context of the clearing. End of input or Ctrl-C leaves.
 """
 
 import asyncio
+import contextlib
 import json
 import sys
 
 import antiphon
+from antiphon.toolkit import input_lines
 
 
 class Board:
@@ -35,25 +37,24 @@ class Board:
             handle, payload = await self.conversation.receive()
             self.apply(handle, payload.decode())
             self.unanswered += 1
-            if payload and self.unanswered >= 100:  # who only looks on lets the others know that it does
+            if payload and self.unanswered >= 100:  # tell the others what was read, so that they can let go of it
                 await self.say("")
 
 
 async def main(name: str, address: str, *others: str) -> None:
     async with antiphon.Node(name, address=address) as node:
-        if others:
-            board = Board(await node.open_conversation(dict(other.split("=") for other in others)))
-            await board.say("")  # takes the others into the conversation
-        else:
-            board = Board(await node.accept_conversation())
+        addresses = dict(other.split("=") for other in others)
+        board = Board(await (node.open_conversation(addresses) if others else node.accept_conversation()))
+        await board.say("")  # the first message opens the conversation at the others
         print("members", *sorted(board.conversation.participants), flush=True)
         looking = asyncio.create_task(board.look_on())
-        while line := await asyncio.to_thread(sys.stdin.readline):
-            if line.strip():
-                await board.say(line.strip())
+        async for line in input_lines():
+            if line:
+                await board.say(line)
             else:
                 print("board", json.dumps(sorted(board.strokes.values())), flush=True)
         looking.cancel()
 
 
-asyncio.run(main(*sys.argv[1:]))
+with contextlib.suppress(KeyboardInterrupt):
+    asyncio.run(main(*sys.argv[1:]))

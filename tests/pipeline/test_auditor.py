@@ -125,8 +125,7 @@ def test_leftover_files(spark: SparkSession, tmp_path: Path) -> None:
     result = check_equal(spark, tmp_path)
     assert result.verdict == UNKNOWN
     assert result.findings[0].reason == (
-        "1 delivery is left open: "
-        "the log of q/1 is cut short after 4 rows (q-1-00001.parquet.partial was never completed)"
+        "1 check is undecided: the log of q/1 is cut short after 4 rows (q-1-00001.parquet.partial was never completed)"
     )
 
 

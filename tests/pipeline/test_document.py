@@ -20,7 +20,7 @@ def test_the_words_that_scripts_depend_on() -> None:
                 "unknown": 1,
                 "checked": 3,
                 "example": None,
-                "reason": "1 delivery is left open: the log of p/1 is cut short after 5 rows",
+                "reason": "1 check is undecided: the log of p/1 is cut short after 5 rows",
             },
             "duplication": {
                 "verdict": "broken",
@@ -28,7 +28,7 @@ def test_the_words_that_scripts_depend_on() -> None:
                 "unknown": 1,
                 "checked": 3,
                 "example": "p delivered p#1 twice",
-                "reason": "1 delivery is left open: the log of p/1 is cut short after 5 rows",
+                "reason": "1 check is undecided: the log of p/1 is cut short after 5 rows",
             },
         },
     }

@@ -106,7 +106,7 @@ def test_a_report_that_cannot_be_written_is_the_callers_error(tmp_path: Path) ->
 
 
 def test_an_unknown_verdict_gives_its_reason() -> None:
-    reason = "412 deliveries are left open: the log of p5/1 is cut short after 9 rows"
+    reason = "412 checks are undecided: the log of p5/1 is cut short after 9 rows"
     finding = Finding(guarantee="settled", verdict=UNKNOWN, violations=0, unknown=412, checked=5, reason=reason)
     page = page_of(Sample("a").audit(finding))
     assert f": {reason}" in page.all("p")

@@ -16,14 +16,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 PIECE_LENGTH_MAX: Final = 300
+UNWRAPPED_WIDTH: Final = 1_000_000
+"""Columns of a page that is no terminal: nothing that is printed there is wrapped or cut."""
 
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
 
 def show(result: RenderableType) -> None:
-    """Print a result for people. Lines are wrapped for a terminal only: elsewhere a sentence stays on its line."""
+    """Print a result for people. Only a terminal wraps lines: in a pipe or a file a sentence stays on its line."""
     output = Console(highlight=False)
-    output.print(result, soft_wrap=not output.is_terminal)
+    if not output.is_terminal:
+        output = Console(highlight=False, width=UNWRAPPED_WIDTH)
+    output.print(result)
 
 
 def show_json(document: dict[str, Any]) -> None:

@@ -74,7 +74,7 @@ def antiphon(
       antiphon demo                                five processes, a bad network, an audit, a report
       antiphon sim --history run1 --faults all     one simulated run, recorded
       antiphon audit run1 --report run1.html       hold the record to its promises
-      antiphon lineage run1 main/p0/1#3            what caused a message, and what it caused
+      antiphon lineage run1 simulated:p1#3         what caused a message, and what it caused
       antiphon export --format shiviz run1 out.log the same record for another tool to draw
       antiphon campaign --seeds 0:2000             many simulated runs, each held to its promises
       antiphon bench throughput                    messages per second

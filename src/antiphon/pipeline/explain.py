@@ -175,10 +175,10 @@ def _step(link: Link, with_group: bool) -> str:
 
 
 def reason_text(unknown: int, open_logs: Sequence[str]) -> str:
-    """Why so many deliveries are unknown; `open_logs` says, log by log, what is missing."""
+    """Why `unknown` checks are undecided; `open_logs` says, log by log, what is missing."""
     shown = 5
     more = [f"and {len(open_logs) - shown} more"] if len(open_logs) > shown else []
-    extent = "1 delivery is left open" if unknown == 1 else f"{unknown} deliveries are left open"
+    extent = "1 check is undecided" if unknown == 1 else f"{unknown:,} checks are undecided"
     return f"{extent}: {', '.join([*open_logs[:shown], *more])}"
 
 

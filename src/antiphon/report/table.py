@@ -54,7 +54,7 @@ def _explanations(findings: tuple[Finding, ...]) -> list[RenderableType]:
         if sentences:
             parts.append(Text())
             parts.append(Text(printable(finding.guarantee), style=STYLES.get(finding.verdict, "bold")))
-            parts.extend(Padding(Text(sentence), (0, 0, 0, 2)) for sentence in sentences)
+            parts.extend(Padding(Text(sentence), (0, 0, 0, 2), expand=False) for sentence in sentences)
     return parts
 
 

@@ -51,6 +51,7 @@ from antiphon.runtime.clock import Clock
 from antiphon.runtime.conversations import Conversations
 from antiphon.runtime.errors import NodeFailedError
 from antiphon.runtime.events import Barrier, Batch, ViewChange
+from antiphon.runtime.membership_log import log_membership
 from antiphon.runtime.tap import HistoryTap
 from antiphon.runtime.transport import Transport
 
@@ -327,20 +328,24 @@ class Driver:
             if tap is not None:
                 tap.receive(event, now_ns)
         elif isinstance(event, Installed):
+            log_membership(self.process, event)
             self._install(event, now_ns)
         elif isinstance(event, BarrierReached):
             self._members[event.group].reach(event)
         elif isinstance(event, Writable):
             self._members[event.group].unblock()
         elif isinstance(event, Suspected):
+            log_membership(self.process, event)
             if tap is not None:
                 tap.suspect(event, now_ns)
         elif isinstance(event, MajorityLost):
+            log_membership(self.process, event)
             if tap is not None:
                 tap.note(f"group {event.group!r} has no majority and stands still", now_ns)
             self._members[event.group].stall()
         else:
             assert isinstance(event, Ended)
+            log_membership(self.process, event)
             self._end(event, now_ns)
 
     def _install(self, event: Installed, now_ns: int) -> None:

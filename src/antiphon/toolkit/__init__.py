@@ -9,6 +9,7 @@ from antiphon.toolkit.hierarchy import Everywhere, Hierarchy
 from antiphon.toolkit.replicated import ReplicatedObject, commuting, ordered
 from antiphon.toolkit.requests import Reply, Request
 from antiphon.toolkit.service import ClientMessage, Service
+from antiphon.toolkit.terminal import input_lines
 
 __all__ = [
     "Client",
@@ -28,5 +29,6 @@ __all__ = [
     "TransferError",
     "UnansweredError",
     "commuting",
+    "input_lines",
     "ordered",
 ]

@@ -1,0 +1,154 @@
+"""The first hour of somebody who has just cloned this, in real processes: each command of README and guide as printed.
+
+Ports are replaced by free ones; nothing else is changed.
+"""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from antiphon.cli.main import app
+from antiphon.pipeline.reference import audit
+from tests.test_examples import EXAMPLES, LIMIT_S, ROOT, Program
+from tests.test_readme import free_ports, readme_program
+
+COMMAND = [sys.executable, "-c", "from antiphon.cli.main import main; main()"]
+
+
+def run(arguments: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    """Run a program to its end, with its output in pipes."""
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    environment = os.environ | {"PYTHONPATH": path, "COLUMNS": ""}
+    return subprocess.run(arguments, cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_the_readme_example_runs_twice_and_names_the_audit_of_each_run(tmp_path: Path) -> None:
+    program = tmp_path / "quotes.py"
+    program.write_text(readme_program())
+    histories = []
+    for _ in range(2):
+        done = run([sys.executable, str(program)], tmp_path)
+        assert done.returncode == 0, done.stderr
+        *_, last = done.stdout.splitlines()
+        words = last.split()
+        assert words[:2] == [".venv/bin/antiphon", "audit"]
+        histories.append(tmp_path / words[2])
+    assert histories[0] != histories[1]
+    assert [audit(history).verdict for history in histories] == ["kept", "kept"]
+
+
+def help_examples() -> list[list[str]]:
+    """The commands that `antiphon --help` gives as examples, in their order."""
+    assert app.registered_callback is not None
+    text = app.registered_callback.callback.__doc__
+    assert text is not None
+    lines = [line.strip() for line in text.splitlines() if line.strip().startswith("antiphon ")]
+    return [re.split(r" {2,}| (?=the same record)", line)[0].split()[1:] for line in lines]
+
+
+@pytest.mark.spark
+def test_the_examples_in_the_help_work_one_after_another(tmp_path: Path) -> None:
+    examples = {arguments[0]: arguments for arguments in help_examples()}
+    for name in ("sim", "audit", "lineage", "export"):
+        done = run([*COMMAND, *examples[name]], tmp_path)
+        assert done.returncode == 0, f"antiphon {' '.join(examples[name])}: {done.stderr}"
+    assert (tmp_path / "run1.html").exists()
+    assert (tmp_path / "out.log").exists()
+
+
+def test_output_in_a_pipe_is_neither_wrapped_nor_cut(tmp_path: Path) -> None:
+    code = (
+        "from antiphon.cli.console import show\n"
+        "from antiphon.pipeline.result import Audit, Finding\n"
+        "from antiphon.report.table import audit_table\n"
+        "reason = '2 checks are undecided: ' + ', '.join(f'the log of p{n}/1 is cut short' for n in range(9)) + '.'\n"
+        "finding = Finding(guarantee='causal', verdict='unknown', violations=0, unknown=2, checked=5, reason=reason)\n"
+        "show(audit_table(Audit(verdict='unknown', events=1, rows=1, runs=1, findings=(finding,), observations=())))\n"
+    )
+    done = run([sys.executable, "-c", code], tmp_path)
+    assert done.returncode == 0, done.stderr
+    (line,) = [line for line in done.stdout.splitlines() if "checks are undecided" in line]
+    assert "p0/1" in line
+    assert line.rstrip().endswith("the log of p8/1 is cut short.")
+    assert max(len(line) - len(line.rstrip()) for line in done.stdout.splitlines()) < 10
+
+
+@pytest.mark.parametrize(
+    ("example", "printed"),
+    [
+        ("replicated_counter.py", "members a"),
+        ("replicated_dictionary.py", "members a"),
+    ],
+)
+def test_ctrl_c_ends_an_example_while_it_waits_for_input(example: str, printed: str) -> None:
+    (port,) = free_ports(1)
+    program = Program(example, "a", port, [])
+    try:
+        program.expect(printed)
+        started = time.monotonic()
+        program.interrupt()
+        assert program.wait(LIMIT_S) == 0
+        assert time.monotonic() - started < 20
+    finally:
+        program.kill()
+        program.close()
+
+
+@pytest.mark.parametrize("example", ["replicated_bank.py", "shared_whiteboard.py"])
+def test_ctrl_c_ends_an_example_of_conversations(example: str) -> None:
+    ports = free_ports(2)
+    programs = [Program(example, "b", ports[1], [])]
+    programs.append(Program(example, "a", ports[0], [], [f"b=127.0.0.1:{ports[1]}"]))
+    try:
+        for program in programs:
+            program.expect("members a b")
+        for program in programs:
+            program.interrupt()
+        assert [program.wait(LIMIT_S) for program in programs] == [0, 0]
+    finally:
+        for program in programs:
+            program.kill()
+            program.close()
+
+
+def test_every_command_of_the_guide_names_a_file_that_is_there() -> None:
+    named = re.findall(r"docs/examples/(\w+\.py)", (ROOT / "docs" / "guide.md").read_text())
+    assert named
+    assert {name for name in named if not (EXAMPLES / name).exists()} == set()
+
+
+def test_joins_views_and_suspicions_are_logged_at_info(tmp_path: Path) -> None:
+    program = """
+import asyncio, logging, sys
+import antiphon
+logging.basicConfig(level=logging.INFO, format="%(name)s %(levelname)s %(message)s", stream=sys.stdout)
+A, B, C = (f"127.0.0.1:{port}" for port in sys.argv[1:])
+
+async def main():
+    members = {"a": A, "b": B, "c": C}
+    nodes = [antiphon.Node(n, address=x, incarnation=1, options=antiphon.Options.fast()) for n, x in members.items()]
+    for node in nodes:
+        await node.start()
+    groups = [await node.join("g", members=members, policy="primary") for node in nodes]
+    nodes[2]._driver.stop("killed")
+    async for event in groups[0]:
+        if isinstance(event, antiphon.ViewChange) and event.failed:
+            break
+    await groups[1].leave()
+    for node in nodes[:2]:
+        await node.close()
+
+asyncio.run(main())
+"""
+    done = run([sys.executable, "-c", program, *map(str, free_ports(3))], tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("antiphon INFO")]
+    assert "antiphon INFO a/1 in group g: view 1 has a/1, b/1, c/1; joined a/1, b/1, c/1" in lines
+    assert "antiphon INFO a/1 in group g: suspects c/1 in view 1" in lines
+    assert "antiphon INFO a/1 in group g: view 2 has a/1, b/1; failed c/1" in lines
+    assert "antiphon INFO b/1 in group g: has left" in lines
