@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from antiphon.history.schema import BARRIER, LEAVES, LEFT, LEVELS, QUIET, SCHEMA_VERSION
-from antiphon.pipeline.promises import CHECKED
+from antiphon.pipeline.guarantees import CHECKED
 from bench.history_rows import (
     AT_AGREED,
     AT_CAUSAL,

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from antiphon.kernel.errors import UsageError
-from antiphon.pipeline.promises import (
+from antiphon.pipeline.guarantees import (
     CAUSAL,
     CHECKED,
     CREATION,

@@ -10,7 +10,7 @@ from antiphon.history.reader import HistoryFiles, rows_of_table
 from antiphon.history.schema import SCHEMA
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline import reference
-from antiphon.pipeline.promises import CHECKED
+from antiphon.pipeline.guarantees import CHECKED
 from antiphon.pipeline.result import BROKEN, KEPT
 from bench import audit_scale, histories
 from bench.figures import IncompleteError

@@ -16,7 +16,8 @@ from antiphon.pipeline.audit.second_look import LOOK, Sights, Wishes, look, sigh
 from antiphon.pipeline.audit.summary import Summary, summaries_of, summarise
 from antiphon.pipeline.audit.total import Placed
 from antiphon.pipeline.first_pass import Limits, goes_beyond
-from antiphon.pipeline.promises import CHECKED, SETTLED, gather
+from antiphon.pipeline.guarantees import CHECKED, SETTLED
+from antiphon.pipeline.promises import gather
 
 Counts = dict[str, tuple[int, int, int]]
 """Guarantee → violations, unknown, checked."""

@@ -26,7 +26,7 @@ from antiphon.history.reader import LOG_COLUMNS, HistoryFiles, rows_of_table
 from antiphon.history.schema import SCHEMA
 from antiphon.pipeline import reference
 from antiphon.pipeline.audit.pieces import Piece
-from antiphon.pipeline.promises import CHECKED
+from antiphon.pipeline.guarantees import CHECKED
 from bench.histories import Made, Shape, generate_segments
 from bench.history_rows import Segment, write_to
 from bench.planting import NoRoomError

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from antiphon.pipeline import reference
 from antiphon.pipeline.auditor import audit
-from antiphon.pipeline.promises import CHECKED, TOTAL
+from antiphon.pipeline.guarantees import CHECKED, TOTAL
 from tests.pipeline.planted import check, plant
 
 

@@ -12,10 +12,10 @@ from typing import Final
 import pytest
 
 from antiphon.kernel.errors import UsageError
+from antiphon.pipeline.guarantees import MEANINGS
 from antiphon.pipeline.result import KEPT, UNKNOWN, Audit, Example, Finding
 from antiphon.report.contents import Contents, contents_of
 from antiphon.report.html import report, write_report
-from antiphon.report.meanings import GUARANTEES
 from tests.report.sample import Sample, broken, causal_violation, kept, observation
 
 EVIL: Final = "<script>alert('x')</script>\"&\x1b[31m"
@@ -76,7 +76,7 @@ def test_a_kept_history_is_told_from_end_to_end(tmp_path: Path) -> None:
     assert page.all("title")[0] == "A morning's run: kept"
     assert "Every promise was kept" in page.all("span")
     assert page.all("strong") == ["fifo", "causal"]
-    assert {GUARANTEES["fifo"], GUARANTEES["causal"]} <= set(page.all("p"))
+    assert {MEANINGS["fifo"], MEANINGS["causal"]} <= set(page.all("p"))
     assert {"timeline-canvas", "explorer-canvas", "latency-chart"} <= set(page.values("id"))
 
 

@@ -34,8 +34,9 @@ def audit(
 ) -> None:
     """Prove from a recorded history whether every promise was kept.
 
-    The verdict is kept, broken (with the shortest chain of events that shows it) or unknown (the record leaves it
-    open). It is also the exit code: 0 kept, 1 broken, 2 the input is of no use, 3 unknown.
+    The verdict is kept, broken (with the shortest chain of events that shows it), unknown (the record leaves it
+    open) or unchecked (promised, but nothing of the kind happened; asked for by --promise, that is unknown). The exit
+    code: 0 kept, 1 broken, 2 the input is of no use, 3 unknown, or nothing was checked at all.
 
     \b
       antiphon audit run1

@@ -9,13 +9,13 @@ from antiphon.cli.console import quiet_standard_output, steps
 from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.promises import gather
-from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit
+from antiphon.pipeline.result import BROKEN, KEPT, UNCHECKED, UNKNOWN, Audit
 from antiphon.report.html import write_report
 
 if TYPE_CHECKING:
     from antiphon.pipeline.increment import Reuse
 
-EXIT_CODES: Final = {KEPT: 0, BROKEN: 1, UNKNOWN: 3}
+EXIT_CODES: Final = {KEPT: 0, BROKEN: 1, UNKNOWN: 3, UNCHECKED: 3}
 
 
 class Audited(NamedTuple):

@@ -37,8 +37,9 @@ from antiphon.pipeline.audit.second_look import LOOK, Look, Sights, Wishes, look
 from antiphon.pipeline.audit.total import Positions, Tangle
 from antiphon.pipeline.explain import early_text, open_log_text
 from antiphon.pipeline.first_pass import Logs, over_tasks, read_logs
+from antiphon.pipeline.guarantees import CHECKED, SETTLED
 from antiphon.pipeline.increment import TASK, Increment, Reuse, opened
-from antiphon.pipeline.promises import CHECKED, SETTLED, Promises, gather
+from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
 from antiphon.pipeline.shipping import shipped
 from antiphon.pipeline.verdicts import Tally, conclude

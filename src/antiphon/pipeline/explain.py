@@ -100,10 +100,11 @@ def settled_text(process: str, message: MessageName) -> str:
     return f"{process_name(process)} never delivered {message_name(message, False)}, although the run went quiet"
 
 
-def members_differ_text(process: str, group: str, view: int, members: Sequence[str], first: str) -> str:
+def members_differ_text(process: str, group: str, view: int, members: Sequence[str], other: str) -> str:
+    """`other` has the members that most view rows with this id have."""
     return (
         f"{process_name(process)} has {_list(members)} in view {view} of {group}, "
-        f"but {process_name(first)} has other members or another ranking"
+        f"but {process_name(other)} has other members or another ranking"
     )
 
 
@@ -172,6 +173,11 @@ def _step(link: Link, with_group: bool) -> str:
     if link.after.sender == link.sent.sender and link.after != link.sent:
         return f"{sender} sent #{link.sent.number}{of_group} after sending {message_name(link.after, with_group)}"
     return f"{sender} sent #{link.sent.number}{of_group} after delivering {message_name(link.after, with_group)}"
+
+
+def unchecked_text(nothing: str, named: bool) -> str:
+    """Why nothing is known of a guarantee; `named`: it was asked for by name."""
+    return f"{nothing}, so {'what was asked for' if named else 'the promise'} was never put to the test"
 
 
 def reason_text(unknown: int, open_logs: Sequence[str]) -> str:

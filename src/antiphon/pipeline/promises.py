@@ -8,33 +8,10 @@ that the caller asks for by name is refused.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.kernel.errors import UsageError
-
-CREATION: Final = "creation"
-DUPLICATION: Final = "duplication"
-FIFO: Final = "fifo"
-CAUSAL: Final = "causal"
-TOTAL: Final = "total"
-SAFE: Final = "safe"
-VIEW_AGREEMENT: Final = "view_agreement"
-VIEW_SYNCHRONY: Final = "view_synchrony"
-VIEW_SENDING: Final = "view_sending"
-PRIMARY: Final = "primary"
-SILENCE: Final = "silence"
-GROUP_BROADCAST: Final = "group_broadcast"
-SETTLED: Final = "settled"
-
-GUARANTEES: Final = (
-    *(CREATION, DUPLICATION, FIFO, CAUSAL, TOTAL, "total_global", SAFE, VIEW_AGREEMENT, VIEW_SYNCHRONY),
-    *(VIEW_SENDING, PRIMARY, SILENCE, GROUP_BROADCAST, "label_order", SETTLED),
-)
-CHECKED: Final = (
-    *(CREATION, DUPLICATION, FIFO, CAUSAL, TOTAL, SAFE),
-    *(VIEW_AGREEMENT, VIEW_SYNCHRONY, VIEW_SENDING, PRIMARY, SILENCE, GROUP_BROADCAST, SETTLED),
-)
+from antiphon.pipeline.guarantees import CHECKED, GUARANTEES
 
 
 class UnknownGuaranteeError(UsageError):

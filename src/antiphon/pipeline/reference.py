@@ -42,22 +42,25 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   any of those it was sent to is open or stopped early, it is unknown. What a process that is open or stopped early has
   not delivered is unknown, and so is what one survivor delivered off record and another member has not.
 * A process is in the view of its last view row of the group. View ids are compared, never times.
-* view_agreement holds each view row to the members, in their ranking, that the first row with its id on record has
-  (logs by name), to an id above that of the row before it in the log, and to name its own process.
+* view_agreement holds each view row to the members, in their ranking, that most rows with its id have (among equally
+  many, those of the first row, logs by name), to an id above that of the row before it in the log, and to name its own
+  process.
 * view_sending holds each delivery of a message on record: the view that the process is in, and the view that the row
   names, must be the one that the send row names. Off record it is unknown. What was sent to named destinations is not
   held to it: a message from one to one is sent again in the next view if need be, as no flush cares for it.
 * view_synchrony compares those whose next view row after one with id v has the same id v'. What any of them delivered
-  in v, all of them must have delivered in v, unless a send row names destinations that leave it out. Where a log makes
-  the same step several times, what it delivered in them is taken together.
-* silence holds each delivery: its sender must not have been in an earlier view of the process unless it is in the one
-  the process is in.
+  in v, all of them (two at least) must have delivered in v, unless a send row names destinations that leave it out.
+  Where a log makes the same step several times, what it delivered in them is taken together.
+* silence holds each delivery in a view that lacks a member of an earlier view of the process: its sender must not have
+  been in an earlier view of the process unless it is in the one the process is in.
 * primary: a view is an id with its members. The second one with the same id is violated. Each but the one with the
   lowest id must hold more than half of the members of the (first) view with the id below, or half with the first
   ranked; those that ever noted "left" for the group, or "leaves" for it or for no group, or stopped as "left", count as
   present. If only members with open logs could still make the majority, it is unknown. If no view has the id below, it
   is unknown if any log of the run is open, else violated.
-* The rest of each open log counts as one unknown delivery under every guarantee.
+* The rest of each open log counts as one unknown under every guarantee.
+* A guarantee is broken if anything violates it, else unknown if anything is unknown, else kept if anything was checked,
+  else *unchecked*: nothing of the kind happened. Where the caller named it, it is unknown in place of unchecked.
 """
 
 from collections import defaultdict
@@ -82,8 +85,9 @@ from antiphon.pipeline.explain import (
     open_log_text,
     settled_text,
 )
+from antiphon.pipeline.guarantees import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, SETTLED
 from antiphon.pipeline.observe import observe
-from antiphon.pipeline.promises import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, SETTLED, Promises, gather
+from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.reference_order import OrderJudge
 from antiphon.pipeline.reference_past import AT_LEAST_CAUSAL, Pasts, chain, has_weak_deliveries
 from antiphon.pipeline.reference_views import ViewJudge

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from antiphon.history.schema import BARRIER, Row
 from antiphon.pipeline.cycle import cycle_through, find_knots
 from antiphon.pipeline.explain import MessageName, group_broadcast_text, safe_text, total_text
-from antiphon.pipeline.promises import GROUP_BROADCAST, SAFE, TOTAL
+from antiphon.pipeline.guarantees import GROUP_BROADCAST, SAFE, TOTAL
 from antiphon.pipeline.reference_views import FindTally, MakeExample
 from antiphon.pipeline.reference_world import ReferenceWorld, messages_of
 

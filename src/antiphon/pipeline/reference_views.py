@@ -17,7 +17,7 @@ from antiphon.pipeline.explain import (
     view_sending_text,
     view_synchrony_text,
 )
-from antiphon.pipeline.promises import PRIMARY, SILENCE, VIEW_AGREEMENT, VIEW_SENDING, VIEW_SYNCHRONY
+from antiphon.pipeline.guarantees import PRIMARY, SILENCE, VIEW_AGREEMENT, VIEW_SENDING, VIEW_SYNCHRONY
 from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, messages_of
 from antiphon.pipeline.result import Example
 from antiphon.pipeline.verdicts import Tally
@@ -47,6 +47,7 @@ class ViewJudge:
         self._steps: dict[tuple[str, int, int], _Step] = defaultdict(_Step)
         self._left: dict[str | None, set[str]] = defaultdict(set)
         """group → who left it, or announced so; None is every group."""
+        self._standards = self._find_standards()
 
     def judge(self) -> None:
         for log in self._world.logs.values():
@@ -55,6 +56,15 @@ class ViewJudge:
             self._judge_synchrony(group, view, following, step)
         for group, views in sorted(self._views.items()):
             self._judge_primary(group, views)
+
+    def _find_standards(self) -> dict[tuple[str, int], Row]:
+        """(group, view id) → the first of the rows with the members that most rows have."""
+        rows: dict[tuple[str, int], dict[tuple[str, ...], list[Row]]] = defaultdict(lambda: defaultdict(list))
+        for log in self._world.logs.values():
+            for row in log.rows:
+                if row.kind == "view":
+                    rows[row.group or "", _id(row)][tuple(row.members or ())].append(row)
+        return {view: max(by_members.values(), key=len)[0] for view, by_members in rows.items()}
 
     def _walk(self, log: KnownLog) -> None:
         current: dict[str, Row] = {}
@@ -84,15 +94,14 @@ class ViewJudge:
 
     def _judge_agreement(self, log: KnownLog, row: Row, before: Row | None) -> None:
         group, view, members = row.group or "", _id(row), tuple(row.members or ())
-        others = self._views[group][view]
-        others.setdefault(members, row)
+        self._views[group][view].setdefault(members, row)
         if (tally := self._tally(VIEW_AGREEMENT, group)) is None:
             return
         tally.checked += 1
-        first_members, first = next(iter(others.items()))
-        if members != first_members:
-            text = members_differ_text(log.process, group, view, members, _name(first))
-            rows = [first, row]
+        standard = self._standards[group, view]
+        if members != tuple(standard.members or ()):
+            text = members_differ_text(log.process, group, view, members, _name(standard))
+            rows = [standard, row]
         elif before is not None and view <= _id(before):
             text, rows = view_falls_text(log.process, group, view, _id(before)), [before, row]
         elif log.process not in members:
@@ -126,8 +135,9 @@ class ViewJudge:
     ) -> None:
         if (tally := self._tally(SILENCE, message.group)) is None:
             return
-        tally.checked += 1
-        if current is not None and message.sender in former and message.sender not in (current.members or ()):
+        dropped = former.difference(current.members or ()) if current is not None else former
+        tally.checked += bool(dropped)
+        if current is not None and message.sender in dropped:
             tally.violations += 1
             if tally.example is None:
                 text = silence_text(log.process, message, _id(current))
@@ -135,6 +145,8 @@ class ViewJudge:
 
     def _judge_synchrony(self, group: str, view: int, following: int, step: _Step) -> None:
         if (tally := self._tally(VIEW_SYNCHRONY, group)) is None:
+            return
+        if len(step.arrival) < 2:
             return
         together = sorted({message for delivered in step.delivered.values() for message in delivered})
         for process, arrival in step.arrival.items():

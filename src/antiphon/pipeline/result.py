@@ -8,6 +8,8 @@ from antiphon.pipeline.display import html_table
 KEPT: Final = "kept"
 BROKEN: Final = "broken"
 UNKNOWN: Final = "unknown"
+UNCHECKED: Final = "unchecked"
+"""Promised, but nothing of the kind happened."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +26,11 @@ class Example:
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """How one guarantee fared. `verdict` is broken if violations > 0, else unknown if unknown > 0, else kept."""
+    """How one guarantee fared.
+
+    `verdict` is broken if violations > 0, else unknown if unknown > 0, else kept if checked > 0, else unchecked; where
+    the caller asked for the guarantee by name, unknown in place of unchecked.
+    """
 
     guarantee: str
     verdict: str
@@ -35,7 +41,7 @@ class Finding:
     checked: int
     """How many single deliveries (or other units) were looked at."""
     reason: str | None = None
-    """Why something is unknown, in words, with the extent."""
+    """Why something is unknown, in words, with the extent; or what did not happen where it is unchecked."""
     example: Example | None = None
 
 
@@ -64,7 +70,7 @@ class Audit:
     """The whole result. `events` counts single events: a send, receive or deliver row counts as its `count`."""
 
     verdict: str
-    """broken if any finding is, else unknown if any is, else kept."""
+    """broken if any finding is, else unknown if any is, else kept if any is, else unchecked."""
     events: int
     rows: int
     runs: int

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.pipeline.explain import reason_text
-from antiphon.pipeline.promises import CHECKED, Promises
-from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit, Example, Finding, MemberObservation
+from antiphon.pipeline.explain import reason_text, unchecked_text
+from antiphon.pipeline.guarantees import BY_ID, CHECKED
+from antiphon.pipeline.promises import Promises
+from antiphon.pipeline.result import BROKEN, KEPT, UNCHECKED, UNKNOWN, Audit, Example, Finding, MemberObservation
 
 
 @dataclass
@@ -21,20 +22,36 @@ class Tally:
     example: Example | None = None
 
 
-def finding(guarantee: str, tally: Tally) -> Finding:
+def finding(guarantee: str, tally: Tally, named: bool) -> Finding:
+    """What the counts of one guarantee amount to; `named`: the caller asked for it by name."""
     if guarantee not in CHECKED:
         problem = "it was promised, but this version of the auditor cannot check it yet"
         return Finding(guarantee=guarantee, verdict=UNKNOWN, violations=0, unknown=1, checked=0, reason=problem)
-    reason = reason_text(tally.unknown, tally.open_logs) if tally.unknown else None
+    if tally.unknown:
+        reason = reason_text(tally.unknown, tally.open_logs)
+    elif tally.checked or tally.violations:
+        reason = None
+    else:
+        reason = unchecked_text(BY_ID[guarantee].nothing, named)
     return Finding(
         guarantee=guarantee,
-        verdict=BROKEN if tally.violations else UNKNOWN if tally.unknown else KEPT,
+        verdict=_verdict(tally, named),
         violations=tally.violations,
         unknown=tally.unknown,
         checked=tally.checked,
         reason=reason,
         example=tally.example,
     )
+
+
+def _verdict(tally: Tally, named: bool) -> str:
+    if tally.violations:
+        return BROKEN
+    if tally.unknown:
+        return UNKNOWN
+    if tally.checked:
+        return KEPT
+    return UNKNOWN if named else UNCHECKED
 
 
 def conclude(
@@ -52,7 +69,9 @@ def conclude(
         raise UnusableHistoryError(
             None, f"no start row says what was promised; name the guarantees to check, of: {', '.join(CHECKED)}"
         )
-    findings = tuple(finding(guarantee, tallies.get(guarantee, Tally())) for guarantee in judged)
+    findings = tuple(
+        finding(guarantee, tallies.get(guarantee, Tally()), promises.every is not None) for guarantee in judged
+    )
     return Audit(
         verdict=overall([finding.verdict for finding in findings]),
         events=events,
@@ -64,5 +83,8 @@ def conclude(
 
 
 def overall(verdicts: Sequence[str]) -> str:
-    """Broken if any is, else unknown if any is, else kept."""
-    return BROKEN if BROKEN in verdicts else UNKNOWN if UNKNOWN in verdicts else KEPT
+    """Broken if any is, else unknown if any is, else kept if any is or there are none, else unchecked."""
+    for verdict in (BROKEN, UNKNOWN, KEPT):
+        if verdict in verdicts:
+            return verdict
+    return UNCHECKED if verdicts else KEPT

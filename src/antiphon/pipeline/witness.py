@@ -22,8 +22,8 @@ from antiphon.pipeline.explain import (
     silence_text,
     view_sending_text,
 )
+from antiphon.pipeline.guarantees import CAUSAL, CREATION, DUPLICATION, FIFO, SILENCE, VIEW_SENDING
 from antiphon.pipeline.intervals import EMPTY
-from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO, SILENCE, VIEW_SENDING
 from antiphon.pipeline.result import Example
 
 

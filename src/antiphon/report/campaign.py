@@ -11,13 +11,13 @@ from importlib import resources
 from typing import Final
 
 from antiphon.history.schema import LEVELS
+from antiphon.pipeline import guarantees
 from antiphon.pipeline.campaign.chunks import FAILING
 from antiphon.pipeline.campaign.failing import FailingSeed, Kept
 from antiphon.pipeline.campaign.judge import MISTAKE, REST
 from antiphon.pipeline.campaign.summary import Summary
 from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN
 from antiphon.report.markup import Child, document, raw, tag
-from antiphon.report.meanings import GUARANTEES
 from antiphon.report.plots import histogram, stacked_bars
 from antiphon.report.words import clipped, duration
 
@@ -30,7 +30,7 @@ HEADLINES: Final = {
     UNKNOWN: "No seed was found to break a promise, but some leave something open",
 }
 MEANINGS: Final = {
-    **GUARANTEES,
+    **guarantees.MEANINGS,
     REST: "After the last fault every group comes to rest: one view, and everything stable.",
     MISTAKE: "The engine never fails, whatever comes in.",
 }

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Final
 
 from antiphon.kernel.errors import UsageError
+from antiphon.pipeline.guarantees import MEANINGS
 from antiphon.pipeline.result import Audit, Finding
 from antiphon.report.contents import Contents, contents_of
 from antiphon.report.examples import explanations
 from antiphon.report.figures import explorer_section, latency_section, timeline_section
 from antiphon.report.markup import document, held, raw, tag
-from antiphon.report.meanings import GUARANTEES, headline
+from antiphon.report.meanings import headline
 from antiphon.report.members import members_section
 from antiphon.report.words import duration
 
@@ -141,7 +142,7 @@ def _verdicts(audit: Audit) -> ET.Element:
 
 
 def _verdict_row(finding: Finding) -> ET.Element:
-    meaning = GUARANTEES.get(finding.guarantee)
+    meaning = MEANINGS.get(finding.guarantee)
     name = tag("td", None, tag("strong", None, finding.guarantee), tag("p", {"class": "meaning"}, meaning))
     counts = [
         tag("td", {"class": "number" if count else "number zero"}, f"{count:,}")

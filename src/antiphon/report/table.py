@@ -7,11 +7,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit, Finding
+from antiphon.pipeline.result import BROKEN, KEPT, UNCHECKED, UNKNOWN, Audit, Finding
 from antiphon.report.meanings import headline
 from antiphon.report.words import printable
 
-STYLES: Final = {KEPT: "bold green", BROKEN: "bold red", UNKNOWN: "bold yellow"}
+STYLES: Final = {KEPT: "bold green", BROKEN: "bold red", UNKNOWN: "bold yellow", UNCHECKED: "bold blue"}
 
 
 def audit_table(audit: Audit) -> RenderableType:

@@ -25,8 +25,9 @@ from antiphon.pipeline.audit.order import NO_ROW, Order
 from antiphon.pipeline.audit.rows import AGREED_RANK, Key
 from antiphon.pipeline.audit.summary import Summary
 from antiphon.pipeline.audit.total import Positions
+from antiphon.pipeline.guarantees import TOTAL
 from antiphon.pipeline.intervals import Ints, Mask, Spans, clip, intersection, span
-from antiphon.pipeline.promises import TOTAL, Promises
+from antiphon.pipeline.promises import Promises
 
 DIGEST_BYTES: Final = 16
 

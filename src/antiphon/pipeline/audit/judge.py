@@ -15,9 +15,10 @@ from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import Key, message_rows
 from antiphon.pipeline.audit.summary import Summary
 from antiphon.pipeline.audit.view_intervals import Presence, presences_of
+from antiphon.pipeline.guarantees import CAUSAL, CREATION, DUPLICATION, FIFO, SILENCE, TOTAL, VIEW_SENDING
 from antiphon.pipeline.intervals import Ints, Mask, Spans
 from antiphon.pipeline.latency import coarse
-from antiphon.pipeline.promises import CAUSAL, CREATION, DUPLICATION, FIFO, SILENCE, TOTAL, VIEW_SENDING, Promises
+from antiphon.pipeline.promises import Promises
 
 Count = Callable[[Case], RowCounts]
 FindWitness = Callable[[Case, int], Witness]

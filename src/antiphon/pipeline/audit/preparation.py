@@ -13,7 +13,8 @@ from antiphon.pipeline.audit.order import Order, close, make_order
 from antiphon.pipeline.audit.second_look import LogName, Look, RowQuery, Sights
 from antiphon.pipeline.audit.total import Placed, Positions, Tangle
 from antiphon.pipeline.audit.view_intervals import GroupIntervals, view_intervals_by_group
-from antiphon.pipeline.promises import CAUSAL, TOTAL, Promises
+from antiphon.pipeline.guarantees import CAUSAL, TOTAL
+from antiphon.pipeline.promises import Promises
 
 Placement = tuple[str, str, str, int, Placed]
 """Run, group, process, first row of a piece, and which positions it goes through."""

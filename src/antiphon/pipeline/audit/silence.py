@@ -1,6 +1,7 @@
 """silence: after the view that drops f, nothing of that incarnation of f is delivered.
 
 Violated by a delivery whose sender was in an earlier view of the process, and is not in the one the process is in.
+Only deliveries in a view that lacks a member of an earlier one are checked: the others could not violate it.
 """
 
 import numpy as np
@@ -11,10 +12,12 @@ from antiphon.pipeline.audit.case import Case, RowCounts, Witness
 def count(case: Case) -> RowCounts:
     messages = np.maximum(case.end - case.rows.start, 0)
     dropped = np.zeros(len(messages), bool)
+    checked = np.zeros(len(messages), bool)
     for place, rows, presences, which in case.presence:
         sender = case.rows.keys[place][1]
         dropped[rows] = np.array([*(sender in presence.dropped for presence in presences), False])[which]
-    return RowCounts(np.where(dropped, messages, 0), np.zeros_like(messages), messages)
+        checked[rows] = np.array([*(bool(presence.dropped) for presence in presences), False])[which]
+    return RowCounts(np.where(dropped, messages, 0), np.zeros_like(messages), np.where(checked, messages, 0))
 
 
 def witness(case: Case, row: int) -> Witness:

@@ -64,6 +64,8 @@ def count(group: str, stays: GroupIntervals, sendings: Sendings) -> ViewCounts:
     violations = checked = 0
     witness: ViewWitness | None = None
     for (view, following), passages in sorted(_steps(group, stays, sendings).items()):
+        if len(passages) < 2:
+            continue
         together = _together(passages)
         for process, passage in passages.items():
             for sender, spans in sorted(together.items()):

@@ -10,15 +10,8 @@ from antiphon.pipeline.audit import group_broadcast, primary, safe, total, view_
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts
-from antiphon.pipeline.promises import (
-    GROUP_BROADCAST,
-    PRIMARY,
-    SAFE,
-    TOTAL,
-    VIEW_AGREEMENT,
-    VIEW_SYNCHRONY,
-    Promises,
-)
+from antiphon.pipeline.guarantees import GROUP_BROADCAST, PRIMARY, SAFE, TOTAL, VIEW_AGREEMENT, VIEW_SYNCHRONY
+from antiphon.pipeline.promises import Promises
 
 OF_GROUPS: Final = (VIEW_AGREEMENT, VIEW_SYNCHRONY, PRIMARY, TOTAL, SAFE, GROUP_BROADCAST)
 

@@ -18,8 +18,8 @@ from typing import Final, Protocol
 from antiphon.history.log import MemoryLog
 from antiphon.history.schema import LEFT, LEVELS, QUIET, Row
 from antiphon.pipeline import reference
-from antiphon.pipeline.promises import CAUSAL
-from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit
+from antiphon.pipeline.guarantees import CAUSAL
+from antiphon.pipeline.result import BROKEN, UNKNOWN, Audit
 from antiphon.pipeline.verdicts import overall
 
 REST: Final = "rest"
@@ -135,7 +135,7 @@ def problems_of(audit: Audit) -> list[Problem]:
             f"{finding.example.text if finding.example else finding.reason}",
         )
         for finding in audit.findings
-        if finding.verdict != KEPT
+        if finding.verdict in (BROKEN, UNKNOWN)
     ]
 
 
