@@ -32,6 +32,7 @@ MAY_IMPORT: Final = {
     "report": ("kernel.errors", "history", "pipeline", "report"),
     "toolkit": ("", "toolkit"),
     "streams": ("", "history", "toolkit", "streams"),
+    "testing": ("kernel.errors", "faults", "simulator.fault_schedule", "runtime", "history", "pipeline", "testing"),
     "_build": (),
 }
 """Which parts of the package each part may import; "" is the public API. `cli` and `antiphon` may import all."""

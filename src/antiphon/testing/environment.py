@@ -1,0 +1,50 @@
+"""The environment of one simulated program: its host's clock, seeded entropy, simulated sockets, logs in memory."""
+
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, cast
+
+from antiphon.runtime.environment import Environment
+from antiphon.testing.recording import ProgramLog
+from antiphon.testing.sockets import SimulatedSocket
+
+if TYPE_CHECKING:
+    from antiphon.history.log import Log
+    from antiphon.testing.host import Program
+
+
+class SimulatedEnvironment(Environment):
+    """What `antiphon.current_environment()` is in a simulated program."""
+
+    history = "memory"
+
+    def __init__(self, program: "Program") -> None:
+        self._program = program
+        self._random = Random(program.timeline.random.getrandbits(64))
+
+    def time_ns(self) -> int:
+        from antiphon.testing.host import EPOCH_NS
+
+        return EPOCH_NS + self._program.host.clock_offset_ns + self._program.timeline.now_ns
+
+    def monotonic_ns(self) -> int:
+        return self._program.timeline.now_ns
+
+    def random(self) -> Random:
+        return Random(self._random.getrandbits(64))
+
+    def token_bytes(self, size: int) -> bytes:
+        return self._random.randbytes(size)
+
+    def datagram_socket(self, family: int) -> socket.socket:
+        return cast(socket.socket, SimulatedSocket(self._program, family))
+
+    def open_log(
+        self, directory: str | Path, run: str, process: str, incarnation: int
+    ) -> "tuple[Log, Callable[[], None]]":
+        log = ProgramLog(self._program, run=run, process=process, incarnation=incarnation)
+        if self._program.is_alive:
+            self._program.logs.append(log)
+        return log, log.close

@@ -1,0 +1,60 @@
+"""Logs of simulated processes: the rows that the real recorder is given, kept in memory instead of on disk."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, final
+
+from antiphon.history.log import Log
+from antiphon.history.schema import Row
+
+if TYPE_CHECKING:
+    from antiphon.testing.host import Program
+
+
+@final
+class ProgramLog(Log):
+    """What one process incarnation recorded, up to the moment in which its program was killed."""
+
+    def __init__(self, program: "Program", *, run: str, process: str, incarnation: int) -> None:
+        super().__init__(run=run, process=process, incarnation=incarnation)
+        self._program = program
+        self._kept: list[Row] | None = None
+
+    def _before_row(self, time_ns: int) -> None:
+        self._program.touch()
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the last row is a last row."""
+        rows = list(self.rows())
+        return bool(rows) and rows[-1].kind in ("stop", "crash")
+
+    def cut(self, why: str, time_ns: int) -> None:
+        """The program is dead: the last row is that it was killed, and what it may still record is kept nowhere."""
+        if self._kept is None:
+            if not self.is_ended:
+                self.crash(max(time_ns, self._last_ns()), why)
+            self._kept = list(self.rows())
+
+    def end(self, why: str, time_ns: int) -> None:
+        """The simulation is over."""
+        if self._kept is None:
+            self.stop(max(time_ns, self._last_ns()), why)
+            self._kept = list(self.rows())
+
+    def close(self) -> None:
+        """All is where it shall be."""
+
+    def rows(self) -> Iterator[Row]:
+        """All rows that were recorded while the program lived."""
+        if self._kept is not None:
+            yield from self._kept
+            return
+        if self._kind:
+            self._end_run()
+        for index, cells in enumerate(self._cells):
+            yield Row(self.run, self.process, self.incarnation, index, *cells)
+
+    def _last_ns(self) -> int:
+        if self._kind:
+            self._end_run()
+        return self._cells[-1][0] if self._cells else 0
