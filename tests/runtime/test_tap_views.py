@@ -91,7 +91,7 @@ def test_who_leaves_one_group_and_stays_in_another_says_which(tmp_path: Path) ->
     run(test)
     rows = [row for row in HistoryFiles.open(tmp_path).read_rows() if row.process == "c"]
     notes = [(row.group, row.label) for row in rows if row.kind == "note"]
-    assert notes == [("g", "leaves"), ("g", "left"), ("g", "left")]
+    assert notes == [(None, "reads each group apart"), ("g", "leaves"), ("g", "left"), ("g", "left")]
     assert (rows[-1].kind, rows[-1].label) == ("stop", "killed")
 
 

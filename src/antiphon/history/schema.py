@@ -41,6 +41,7 @@ KINDS: Final = ("start", "send", "receive", "deliver", "view", "suspect", "crash
 QUIET: Final = "quiet"
 LEFT: Final = "left"
 LEAVES: Final = "leaves"
+READS_APART: Final = "reads each group apart"
 BARRIER: Final = "barrier"
 LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe")
 """Weakest first."""

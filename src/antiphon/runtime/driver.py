@@ -131,7 +131,10 @@ class Driver:
         self.transport: Transport | None = None
         self.conversations: Conversations | None = None
         self.error: NodeFailedError | None = None
+        self.on_stop: Callable[[Exception | None], None] | None = None
+        """Told of the end, after all groups."""
         self._stopped = False
+        self._reads_apart = False
         self._loop = asyncio.get_running_loop()
         self._members: dict[str, GroupHandler] = {}
         self._family = family
@@ -227,6 +230,13 @@ class Driver:
         while self._afterwards:  # what is called may step, and come here itself
             self._afterwards.popleft()()
 
+    def guard(self, call: Callable[[], None]) -> None:
+        """Call something of the application's; what it raises fails the node."""
+        try:
+            call()
+        except Exception as error:
+            raise self.fail(error) from error
+
     def afterwards(self, call: Callable[[], None]) -> bool:
         """Call this as soon as the step that is being carried out is done; false, and it is not called, if there is
         none."""
@@ -262,6 +272,15 @@ class Driver:
         if self.tap is not None:
             try:
                 self.tap.barrier(barrier, self.clock.now_ns())
+            except Exception as error:
+                raise self.fail(error) from error
+
+    def record_reading_apart(self) -> None:
+        """The application reads each group by itself."""
+        self._reads_apart = True
+        if self.tap is not None and not self._stopped:
+            try:
+                self.tap.reads_apart(self.clock.now_ns())
             except Exception as error:
                 raise self.fail(error) from error
 
@@ -408,6 +427,8 @@ class Driver:
                 self._record_end(tap, "not let in")
                 self._retire(tap)
             self.process, self.engine, self.tap = self._next_life()
+            if self._reads_apart:
+                self.record_reading_apart()
         except Exception as error:
             self.fail(error)
             return
@@ -527,6 +548,8 @@ class Driver:
                 flush.done.set_exception(self.error or ClosedError(f"node {self.process.name!r} was closed"))
         for member in self._members.values():
             member.end(self.error)
+        if self.on_stop is not None:
+            self.on_stop(self.error)
         if self.conversations is not None:
             self.conversations.end(self.error)
         if self.tap is not None:

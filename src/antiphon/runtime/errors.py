@@ -17,12 +17,12 @@ class AddressError(UsageError):
 class ReaderError(UsageError):
     """A second reader came to a stream of events that has one already."""
 
-    def __init__(self, group: str) -> None:
+    def __init__(self, source: str, instead: str = "") -> None:
         super().__init__(
-            f"the events of group {group!r} have another reader; each event goes to one reader only, "
-            "so read in one place and pass the events on from there"
+            f"the events of {source} have another reader; each event goes to one reader only, "
+            + (instead or "so read in one place and pass the events on from there")
         )
-        self.group = group
+        self.source = source
 
 
 class NodeFailedError(AntiphonError):

@@ -9,7 +9,7 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import Accepted, BarrierReached, Delivered, Ended, Installed
 from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Pause, Resume, Send
+from antiphon.kernel.inputs import Send
 from antiphon.kernel.inputs import SendBarrier as BarrierInput
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
 from antiphon.kernel.options import Options
@@ -18,9 +18,10 @@ from antiphon.parts.membership.group import BARRIER_BYTES_MAX
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import ExcludedError
 from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
+from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox, OutboxLane, SendMode, measure
 from antiphon.runtime.readers import BatchReader, MessageReader
-from antiphon.runtime.stream import Listener, Stream
+from antiphon.runtime.stream import Listener
 from antiphon.stacks.registry import offer
 
 NO_VIEW: Final = View(0, ())
@@ -35,7 +36,8 @@ class Group:
     """This process's membership of one group; made by `Node.join`.
 
     `async for event in group` reads Messages and ViewChanges, one by one; `group.batches()` reads the same stream as
-    Batches and ViewChanges. Own messages come back in the stream like everybody's. `view` is the one that the engine is
+    Batches and ViewChanges. Either promises the order within this group only: who wants to see the order between
+    groups reads the node. Own messages come back in the stream like everybody's. `view` is the one that the engine is
     in, of which the stream tells when it gets there.
     """
 
@@ -48,11 +50,9 @@ class Group:
         policy: str,
         domain: CausalityDomain,
         options: Options,
-        queue_messages_max: int,
-        queue_bytes_max: int,
         linger_s: float,
-        recorded: bool,
         outbox: Outbox,
+        streams: NodeStreams,
     ) -> None:
         self.name = name
         self.stack = stack
@@ -73,17 +73,8 @@ class Group:
         self._over = asyncio.Event()
         self._outbox = outbox
         self._lane = OutboxLane(self._offer)
-        self._stream = Stream(
-            name,
-            messages_max=queue_messages_max,
-            bytes_max=queue_bytes_max,
-            on_full=lambda: driver.follow(Pause(name)),
-            on_room=lambda: driver.step(Resume(name)),
-            on_taken=driver.record_taken if recorded else None,
-            on_view=driver.record_view,
-            on_barrier=driver.record_barrier,
-            on_excluded=lambda: driver.return_to(name),
-        )
+        self._streams = streams
+        self._stream = streams.add(self)
 
     @property
     def process(self) -> ProcessId:
@@ -137,20 +128,22 @@ class Group:
         await self._outbox.drain(self._lane)
 
     def __aiter__(self) -> MessageReader:
-        return MessageReader(self._stream)
+        return MessageReader(self._streams.read_group(self))
 
     def batches(self) -> BatchReader:
         """The same stream in batches, for those in a hurry."""
-        return BatchReader(self._stream)
+        return BatchReader(self._streams.read_group(self))
 
     def listen(self, listener: Listener | None) -> None:
         """Instead of reading: have `listener` called with each event, in batches, at the very moment it is due; first
         with those that wait. None ends that, and readers can read again.
 
         This is the quickest way to an answer, by `send_now`. The listener holds up everything else on the event loop
-        while it runs; what it raises fails the node.
+        while it runs; what it raises fails the node. Listeners of several groups are called in the order of delivery,
+        which keeps the order between groups.
         """
-        self._stream.listen(listener)
+        self._streams.read_group(self, listening=True).listen(listener)
+        self._driver.guard(self._stream.tell)
 
     async def close(self) -> bool:
         """Send no more, wait until all members have what was sent here (at most the node's `linger_s`), stop reading.
@@ -247,7 +240,7 @@ class Group:
     @property
     def unread(self) -> int:
         """Messages that were delivered here and that the application has not read."""
-        return self._stream.messages + len(self._stream.prepared) + self._stream.unread
+        return self._stream.count(self.name) + self._stream.unread
 
     def _way(self, order: str, to: ProcessId | None) -> SendMode:
         if order not in LEVELS:
@@ -328,7 +321,9 @@ class Group:
         # Who comes into a group cannot tell who else is new to it: at the first view everybody joins.
         joined = event.view.members if self.view is NO_VIEW else event.joined
         self.view = event.view
-        self._entered.set()
+        if not self._entered.is_set():
+            self._entered.set()
+            self._streams.entered(self)
         self._stream.put(
             ViewChange(group=self.name, view=event.view, joined=joined, left=event.left, failed=event.failed)
         )
@@ -368,7 +363,7 @@ class Group:
         self._over.set()
         self._outbox.close(self._lane, self._closed_error())
         self._outbox.discard(self._lane)
-        self._stream.finish()
+        self._streams.finish(self)
         self._driver.return_to(self.name)
 
     def end(self, error: Exception | None) -> None:
@@ -377,5 +372,5 @@ class Group:
         if error is not None:
             self._over.set()
         self._outbox.close(self._lane, error or self._closed_error())
-        self._stream.end(error)
+        self._streams.split_off(self).end(error)
         self._driver.return_to(self.name)

@@ -46,7 +46,9 @@ from antiphon.runtime.group import NO_VIEW, Group
 from antiphon.runtime.memory import keep_memory
 from antiphon.runtime.multicast import MulticastTransport, check_multicast
 from antiphon.runtime.naming import check_name, parse_process
+from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox
+from antiphon.runtime.readers import BatchReader, MessageReader
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
 from antiphon.stacks.conversation.free.limits import Limits as ConversationLimits
@@ -91,7 +93,8 @@ class Node:
                             Options.local() where the address is one of loopback
         linger_s            how long `close` waits, at most, until all members have what was sent here, and as long
                             again until those that go on have a view without this process
-        queue_messages_max  messages that wait for the application to read them, per group;
+        queue_messages_max  messages that wait for the application to read them, per group, or in all groups together
+                            where the node is read as one stream;
         queue_bytes_max     the same in payload bytes. At either limit senders are made to wait
         history             a directory to record into, under the name `run`
         rejoin              come back by itself, as the next incarnation, when the others went on without this process.
@@ -133,6 +136,7 @@ class Node:
         """The send queue of each causality domain."""
         self._searches: dict[asyncio.Task[None], Search] = {}
         self._driver: Driver | None = None
+        self._streams: NodeStreams | None = None
         self._closing = False
         self._closed = asyncio.Event()
         self._settled = False
@@ -161,6 +165,14 @@ class Node:
             raise
         next_life = self._next_life if self._rejoin else None
         self._driver = Driver(self.process, engine, Clock(), tap, self._family, next_life)
+        self._streams = NodeStreams(
+            self._driver,
+            self.process.name,
+            self._queue_messages_max,
+            self._queue_bytes_max,
+            recorded=self._history is not None,
+        )
+        self._driver.on_stop = self._streams.end
         self._driver.transport = self._make_transport(sock, self._driver)
 
     def _make_tap(self) -> HistoryTap | None:
@@ -330,11 +342,9 @@ class Node:
             policy=policy,
             domain=domain,
             options=self._options,
-            queue_messages_max=self._queue_messages_max,
-            queue_bytes_max=self._queue_bytes_max,
             linger_s=self._linger_s,
-            recorded=self._history is not None,
             outbox=self._outbox(driver, stack, domain),
+            streams=self._started_streams(),
         )
 
     def _outbox(self, driver: Driver, stack: str, domain: CausalityDomain) -> Outbox:
@@ -420,6 +430,24 @@ class Node:
         for group in groups:
             await group.drain()
         await driver.flush([group.name for group in groups], k)
+
+    def __aiter__(self) -> MessageReader:
+        """Read the events of all groups as one stream, in the order of delivery: `async for event in node`.
+
+        Each event names its group. This is how a program sees the order between groups: with one reader per group, a
+        slow one may be handed a question after another was handed its answer. A group can be joined at any time; it
+        comes in with its first ViewChange. Groups of a node that is read this way have no readers of their own.
+        """
+        return MessageReader(self._started_streams().read_node())
+
+    def batches(self) -> BatchReader:
+        """The same stream in batches, for those in a hurry."""
+        return BatchReader(self._started_streams().read_node())
+
+    def _started_streams(self) -> NodeStreams:
+        if self._streams is None:
+            raise UsageError(f"node {self.process.name!r} has not been started; use it as `async with`")
+        return self._streams
 
     @property
     def address(self) -> str:

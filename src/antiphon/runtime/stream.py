@@ -1,4 +1,5 @@
-"""The application's queue: events wait here until the application reads them.
+"""The application's queue: events wait here until the application reads them. One for a node, or one for each group
+(runtime/node_streams.py).
 
 Limits: at `messages_max` messages or `bytes_max` payload bytes the queue is full and asks for a pause; when half of
 both is free again it asks to resume. Between the two it takes what was already on its way, at most what one step of the
@@ -30,11 +31,11 @@ Taken = Callable[[Batch, int, int, int], None]
 
 @final
 class Stream:
-    """The events of one group on their way to the application."""
+    """Events on their way to the application; `source` names whose they are, as in "group 'quotes'"."""
 
     def __init__(
         self,
-        group: str,
+        source: str,
         *,
         messages_max: int,
         bytes_max: int,
@@ -43,9 +44,9 @@ class Stream:
         on_taken: Taken | None,
         on_view: Callable[[ViewChange], None],
         on_barrier: Callable[[Barrier], None],
-        on_excluded: Callable[[], None],
+        on_excluded: Callable[[str], None],
     ) -> None:
-        self.group = group
+        self.source = source
         self.messages = 0
         self.bytes = 0
         self.unread = 0
@@ -85,7 +86,7 @@ class Stream:
             self.messages += len(entry.payloads)
             self.bytes += entry.size
         if self._listener is not None:
-            self._tell()
+            self.tell()
             return
         if not self._full and (self.messages >= self._messages_max or self.bytes >= self._bytes_max):
             self._full = True
@@ -120,18 +121,52 @@ class Stream:
 
     def attach(self, reader: object) -> None:
         if self._waiter is not None or self._listener is not None:
-            raise ReaderError(self.group)
+            raise ReaderError(self.source)
         self._put_back()
         self._reader = reader
 
     def listen(self, listener: Listener | None) -> None:
-        """Call `listener` with all that waits, and with what comes, as it comes; None: leave it to readers again."""
+        """Have `listener` called with what comes, as it comes, and by `tell` with all that waits; None: leave it to
+        readers again."""
         if self._waiter is not None:
-            raise ReaderError(self.group)
+            raise ReaderError(self.source)
         self._put_back()
         self._reader = None
         self._listener = listener
-        self._tell()
+
+    @property
+    def is_full(self) -> bool:
+        """Whether this has asked for a pause."""
+        return self._full
+
+    def count(self, group: str) -> int:
+        """Messages and barriers of one group that the application has not read."""
+        count = sum(message.group == group for message in self.prepared)
+        for entry in self._entries:
+            if entry.group == group and isinstance(entry, Batch):
+                count += len(entry.payloads)
+            elif entry.group == group and isinstance(entry, Barrier):
+                count += 1
+        if self._position and self._entries[0].group == group:
+            count -= self._position
+        return count
+
+    def take_out(self, group: str) -> list[BatchEvent]:
+        """Take the events of one group out, unread; `check_room` is to follow."""
+        self._put_back()
+        if self._position:
+            first = self._entries[0]
+            assert isinstance(first, Batch)
+            self._entries[0] = self._rest(first)
+            self._position = 0
+        taken = [entry for entry in self._entries if entry.group == group]
+        if taken:
+            self._entries = deque([entry for entry in self._entries if entry.group != group])
+            for entry in taken:
+                if isinstance(entry, Batch):
+                    self.messages -= len(entry.payloads)
+                    self.bytes -= entry.size
+        return taken
 
     def _put_back(self) -> None:
         """What was prepared and not read is for whoever reads next; a reader from before finds nothing there."""
@@ -161,9 +196,14 @@ class Stream:
             entry.private,
         )  # fmt: skip
 
-    def _tell(self) -> None:
+    def tell(self) -> None:
+        """Call the listener with all that waits."""
         while self._entries and self._listener is not None:
-            self._listener(self.take_batch())
+            try:
+                self._listener(self.take_batch())
+            except asyncio.CancelledError as error:
+                # Nobody has cancelled anything here: let through, this would end whatever is on the stack.
+                raise RuntimeError(f"the listener of {self.source} raised CancelledError") from error
 
     def is_ready(self, reader: object) -> bool:
         """Whether there is something to take at once, by this reader, which has not had its turn."""
@@ -172,7 +212,7 @@ class Stream:
     async def ready(self, reader: object) -> None:
         """Return when there is something to take. Nothing is taken here, so to cancel this loses nothing."""
         if reader is not self._reader or self._waiter is not None:
-            raise ReaderError(self.group)
+            raise ReaderError(self.source)
         if self._turn >= TURN_MESSAGES:
             self._turn = 0
             await asyncio.sleep(0)
@@ -236,7 +276,7 @@ class Stream:
         elif isinstance(entry, Barrier):
             self._on_barrier(entry)
         elif isinstance(entry, Excluded):
-            self._on_excluded()
+            self._on_excluded(entry.group)
         return entry
 
     def _took(self, batch: Batch, number: int, count: int, size: int) -> None:
@@ -245,6 +285,11 @@ class Stream:
         self.bytes -= size
         if self._on_taken is not None:
             self._on_taken(batch, number, count, size)
+        if self._full:
+            self.check_room()
+
+    def check_room(self) -> None:
+        """Ask to resume if half of the room is free again."""
         if self._full and self.messages * 2 <= self._messages_max and self.bytes * 2 <= self._bytes_max:
             self._full = False
             self._on_room()

@@ -18,6 +18,7 @@ from antiphon.runtime import group as asynchronous_group
 from antiphon.runtime import node as asynchronous_node
 from antiphon.runtime.discovery import Discovery
 from antiphon.runtime.events import StreamEvent
+from antiphon.runtime.readers import MessageReader
 
 T = TypeVar("T")
 
@@ -119,7 +120,7 @@ class Group:
     def __init__(self, node: Node, group: asynchronous_group.Group) -> None:
         self._node = node
         self._group = group
-        self._reader = aiter(group)
+        self._reader: MessageReader | None = None
 
     def send(
         self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None, timeout_s: float | None = None
@@ -147,6 +148,8 @@ class Group:
             raise ClosedError(f"group {self._group.name!r} was closed; there is nothing more to read") from None
 
     async def _next(self) -> StreamEvent:
+        if self._reader is None:
+            self._reader = aiter(self._group)
         return await anext(self._reader)
 
     def __iter__(self) -> Iterator[StreamEvent]:

@@ -31,11 +31,12 @@ class HistoryTap:
     """Writes what happens to one process into its log; `close` waits until everything is on disk."""
 
     def __init__(self, log: "Log", close: Callable[[], None]) -> None:
-        from antiphon.history.schema import BARRIER, LEAVES, LEFT
+        from antiphon.history.schema import BARRIER, LEAVES, LEFT, READS_APART
 
         self._barrier = BARRIER
         self._leaves = LEAVES
         self._left = LEFT
+        self._reads_apart = READS_APART
         self._recorder = log
         self.close = close
 
@@ -55,6 +56,10 @@ class HistoryTap:
     def left(self, group: str, time_ns: int) -> None:
         """The process is out of this group: nothing more is owed to it there."""
         self._recorder.note(time_ns, self._left, group)
+
+    def reads_apart(self, time_ns: int) -> None:
+        """The application reads each group by itself: no order between groups is promised to it from here on."""
+        self._recorder.note(time_ns, self._reads_apart)
 
     def note(self, text: str, time_ns: int) -> None:
         self._recorder.note(time_ns, text)
