@@ -114,8 +114,12 @@ class Group:
         await self._put((payload,), SendMode(SAFE, barrier=True))
 
     async def flush(self, *, k: int = 0) -> None:
-        """Wait until all that was sent or delivered here is at every member, or at `k` members beside its sender. Then
-        no failure of so few can undo it."""
+        """Wait until all that was sent or delivered here is delivered at every member, or (`k`) until so many members
+        beside its sender have received it, and no failure of so few can undo it.
+
+        What is sent after a flush, even in another causality domain, is delivered after what was flushed. On the stack
+        `conversation` members do not tell what they have delivered: there a flush waits until all have received it.
+        """
         await self.drain()
         await self._driver.flush([self.name], k)
 

@@ -423,8 +423,11 @@ class Node:
         return self._talks().stored()
 
     async def flush(self, domain: str = MAIN.name, *, k: int = 0) -> None:
-        """`Group.flush` for all groups of a causality domain at once: before a process turns from one domain to another
-        whose messages are to come after (isis-1991 7.3)."""
+        """Do `Group.flush` for all groups of a causality domain at once.
+
+        Between domains no order is kept. Who flushes one domain before it sends in another has its messages there
+        delivered after all that came before the flush (isis-1991, section 7.3).
+        """
         driver = self._running()
         groups = [group for group in self._groups.values() if group.domain.name == domain and not group.is_over]
         for group in groups:

@@ -108,11 +108,13 @@ class Session:
         raise NotImplementedError
 
     def is_stable(self, known: list[int], copies: int) -> bool:
-        """Whether these packets, by rank, are at so many members beside their sender; 0: at all."""
+        """Whether these packets, by rank, are at so many members beside their sender; 0: delivered at all, as far as
+        the stack can tell."""
         raise NotImplementedError
 
     def are_own_stable(self, message: int, copies: int) -> bool:
-        """Whether own messages of this view up to this number are at so many other members; 0: at all."""
+        """Whether own messages of this view up to this number are at so many other members; 0: delivered at all, as
+        far as the stack can tell."""
         raise NotImplementedError
 
     def statistics(self) -> dict[str, int]:

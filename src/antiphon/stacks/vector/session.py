@@ -289,8 +289,10 @@ class ViewSession(Session):
         """Deliver what acks have made safe, send what may leave."""
         exchange = self.exchange
         exchange.settle(now_ns)
-        while self._messages and self._messages[0][0] <= exchange.outgoing.stable:
-            self._messages.popleft()
+        if self._messages and self._messages[0][0] <= exchange.outgoing.stable:
+            consumed = exchange.consumed_by_all(self._me)
+            while self._messages and self._messages[0][0] <= consumed:
+                self._messages.popleft()
         if self._delivery.count:
             self._delivery.drain(effects, now_ns)
         while self._may_start() and self._send_next(exchange.pending.head(), effects, now_ns):
@@ -494,11 +496,13 @@ class ViewSession(Session):
         return self._delivery.held()
 
     def is_stable(self, known: list[int], copies: int) -> bool:
-        """Whether these packets, by rank, are k-stable."""
+        """Whether these packets, by rank, are k-stable; without a k, whether all members have delivered them."""
+        if not copies:
+            return all(self.exchange.consumed_by_all(rank) >= count for rank, count in enumerate(known) if count)
         return all(self.exchange.is_stable(rank, count, copies) for rank, count in enumerate(known) if count)
 
     def are_own_stable(self, message: int, copies: int) -> bool:
-        """Whether own messages of this view up to this number are k-stable."""
+        """Whether own messages of this view up to this number are k-stable; without a k, delivered at all members."""
         if self.cut.barrier is not None and self.cut.barrier[0] <= message:
             return False
         if any(letter.number <= message for letter in self._private.letters):
@@ -508,6 +512,8 @@ class ViewSession(Session):
             if last_message > message:
                 break
             packet = number
+        if not copies:
+            return self.exchange.consumed_by_all(self._me) >= packet
         return self.exchange.is_stable(self._me, packet, copies)
 
     def known(self) -> list[int]:
