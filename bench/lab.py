@@ -15,7 +15,7 @@ from types import FrameType
 from typing import Any, Final, final
 
 from antiphon.engine import Engine
-from antiphon.kernel import codec
+from antiphon.kernel import codec, packet_kinds
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import NEVER, BarrierReached, Delivered, Effects, Ended, Installed, Transmit
 from antiphon.kernel.identity import ProcessId, View
@@ -27,16 +27,16 @@ from antiphon.parts.packet import DataPacket, decode_data
 
 FLIGHT_NS: Final = 100_000
 _PACKETS: Final = {
-    codec.DATA: "data",
-    codec.STATUS: "status",
-    codec.REQUEST: "request",
-    codec.PRIVATE: "private",
-    codec.PRIVATE_ACK: "private ack",
+    packet_kinds.DATA: "data",
+    packet_kinds.STATUS: "status",
+    packet_kinds.REQUEST: "request",
+    packet_kinds.PRIVATE: "private",
+    packet_kinds.PRIVATE_ACK: "private ack",
 }
 _MEMBERSHIP: Final = {
     value: name
     for name, value in vars(messages).items()
-    if name.isupper() and name[0] != "_" and isinstance(value, int) and not hasattr(codec, name)
+    if name.isupper() and name[0] != "_" and isinstance(value, int) and not hasattr(packet_kinds, name)
 }
 """The kinds of messages about membership, by the names that they have there."""
 
@@ -44,9 +44,9 @@ _MEMBERSHIP: Final = {
 def packet_kind(packet: bytes) -> str:
     """In a word; data that carries no message but only order is `order`."""
     kind, _, _, sender, flags, level = codec.unseal(packet)
-    if kind == codec.MEMBERSHIP:
+    if kind == packet_kinds.MEMBERSHIP:
         return _MEMBERSHIP[flags]
-    if kind == codec.DATA and not decode_data(packet, sender, flags, level).count:
+    if kind == packet_kinds.DATA and not decode_data(packet, sender, flags, level).count:
         return "order"
     return _PACKETS[kind]
 

@@ -14,13 +14,13 @@ from random import Random
 
 from antiphon.engine import Engine
 from antiphon.kernel.causality_domain import CausalityDomain
-from antiphon.kernel.codec import DATA, unseal
+from antiphon.kernel.codec import unseal
 from antiphon.kernel.effects import NEVER, BarrierReached, Delivered, Effects, Event, Installed, Writable
 from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import MAIN, Input, Join, Receive, Send, SendBarrier, Tick
 from antiphon.kernel.levels import CAUSAL
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.stacks.conversation.free.wire import ADD
+from antiphon.kernel.packet_kinds import ADD, DATA
 
 GROUP = "g"
 Groups = Mapping[str, tuple[int, ...]]

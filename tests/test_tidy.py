@@ -104,7 +104,10 @@ def lies_in(target: str, part: str) -> bool:
 
 
 def another_stack(module: str, target: str, is_module: frozenset[str]) -> bool:
-    """Whether `target` lies in the package of a stack other than the one `module` belongs to."""
+    """Whether `target` lies in the package of a stack other than the one `module` belongs to. The registry belongs to
+    none, and names them all."""
+    if module == "antiphon.stacks.registry":
+        return False
     stack = target.split(".")[1] if target.startswith("stacks.") else ""
     is_package = any(name.startswith(f"antiphon.stacks.{stack}.") for name in is_module)
     return bool(stack) and is_package and module.split(".")[2:3] != [stack]

@@ -1,33 +1,48 @@
-"""The engine: one per process. All inputs come in by `step`, which routes them to the groups; all outputs leave as
-effects.
+"""The engine: one per process. All inputs come in by `step`; all outputs leave as effects.
+
+It routes between the application, packets, time and stacks, and knows stacks by their interface alone
+(stacks/stack.py). Packets go to the stack whose number they bear, inputs about a group to its member, and time to
+whatever is due.
 
 Sans-I/O: no sockets, no clock, no randomness of its own. The same inputs at the same times with the same generator
 give the same effects, byte for byte, in pure Python and compiled.
 
-Groups of one causality domain depend on each other: what happens in one may free what waits in another. So after
-whatever a step did to one group, the others of its domain are looked at, until nothing moves any more. Exclusion from
-one group ends this process's life in all of its domain.
+A step costs nothing for a group that it does not touch. Deadlines stand in a heap, at most one live entry for each
+member: an entry that comes up before its member is due is put back with the later time, and entries of members that
+are gone are dropped when they come up.
+
+A group that is over is forgotten when the next step begins, so that questions about its end can still be asked. Of
+the groups that were left in good order the last few stay to answer members that are still in the view that was left
+(parts/membership). A group that was left can be joined again: message numbers go on where they ended, so that none is
+used twice. For that the engine keeps one number for each of the groups that were left; beyond `_NUMBERS_MAX` groups the
+oldest are dropped, and whatever is joined later starts above all of theirs.
 
 The caller's mistakes raise UsageError before anything has changed. Nothing that comes from the network raises: bad
 packets are counted by reason and dropped.
 """
 
+from heapq import heappop, heappush, heapreplace
 from random import Random
-from typing import final
+from typing import Final, final
 
-from antiphon.kernel.codec import unseal
-from antiphon.kernel.effects import Effects, Ended
+from antiphon.kernel.codec import stack_number, unseal
+from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, wire_id
 from antiphon.kernel.inputs import Input, Join, Leave, Pause, Receive, Resume, Send, SendBarrier, Tick
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.options import Options
+from antiphon.parts.member import Member, StabilityMark
 from antiphon.parts.membership.agreement import JOINING
-from antiphon.parts.membership.group import GroupMember, StabilityMark
-from antiphon.stacks.conversation.group.member import ConversationMember
-from antiphon.stacks.registry import CONVERSATION, Capabilities, offer
-from antiphon.stacks.vector.inter_group_order import InterGroupOrder
-from antiphon.stacks.vector.member import VectorMember
+from antiphon.stacks.registry import DEFAULT, check_level, has_number, kind
+from antiphon.stacks.stack import Stack
+
+_LINGERING_MAX: Final = 64
+"""Groups that were left in good order and still answer."""
+_NUMBERS_MAX: Final = 100_000
+"""Groups that were left of which the last message's number is kept."""
+_MOMENTARY: Final = ("pending_bytes", "packets_held")
+"""Statistics that say how things stand, not what has happened: they end with their group."""
 
 
 @final
@@ -35,15 +50,23 @@ class Engine:
     """All groups of one process."""
 
     __slots__ = (
-        "_crossed",
-        "_crossings",
-        "_deadlines_ns",
+        "_by_serial",
+        "_deadlines",
         "_dropped",
+        "_ended",
         "_groups",
-        "_groups_by_id",
-        "_offers",
+        "_last_numbers",
+        "_lingering",
+        "_names",
+        "_number_floor",
         "_options",
         "_random",
+        "_serial",
+        "_stack_of",
+        "_stacks",
+        "_stacks_by_name",
+        "_stacks_by_number",
+        "_totals",
         "_touched",
         "process",
     )
@@ -52,23 +75,34 @@ class Engine:
         self.process = process
         self._random = random
         self._options = options
-        self._crossings: dict[str, InterGroupOrder] = {}
-        self._groups: dict[str, GroupMember] = {}
-        self._groups_by_id: dict[int, GroupMember] = {}
-        self._crossed: list[VectorMember] = []
-        """The groups that are kept in order with each other."""
-        self._offers: dict[str, Capabilities] = {}
-        """What the stack of each group offers."""
+        self._stacks: list[Stack] = []
+        self._stacks_by_name: dict[str, Stack] = {}
+        self._stacks_by_number: dict[int, Stack] = {}
+        self._groups: dict[str, Member] = {}
+        self._names: dict[int, str] = {}
+        """The names of groups, by the number that stands for each in packets."""
+        self._stack_of: dict[int, Stack] = {}
+        """The stack of each member, by its serial number."""
+        self._by_serial: dict[int, Member] = {}
+        self._serial = 0
+        self._deadlines: list[tuple[int, int]] = []
+        """A heap: when a member may be due, and its serial number."""
+        self._touched: list[Member] = []
+        """The members that this step has done something to; all stacks share it."""
+        self._ended: list[Member] = []
+        """Members whose group is over, to be forgotten when the next step begins."""
+        self._lingering: dict[str, Member] = {}
+        self._last_numbers: dict[str, int] = {}
+        self._number_floor = 0
+        self._totals: dict[str, int] = {}
+        """Statistics of groups that were forgotten."""
         self._dropped: dict[str, int] = {}
-        self._deadlines_ns: dict[int, int] = {}
-        self._touched: list[GroupMember] = []
-        """The groups that this step has done something to."""
 
     def step(self, input: Input, now_ns: int) -> Effects:
         """Take one input at time `now_ns`, which never goes back."""
         effects = Effects()
-        for crossing in self._crossings.values():
-            crossing.now_ns = now_ns
+        if self._ended:
+            self._forget_ended()
         if isinstance(input, Receive):
             self._receive(input, effects, now_ns)
         elif isinstance(input, Tick):
@@ -77,133 +111,178 @@ class Engine:
             self._join(input, effects, now_ns)
         else:
             self._act(input, self._group(input.group), effects, now_ns)
-        if len(self._crossed) > 1:
-            self._move_on(effects, now_ns)
-        for group in self._touched:
-            self._deadlines_ns[group.group_id] = group.deadline_ns()
-        self._touched.clear()
-        for deadline_ns in self._deadlines_ns.values():
-            if deadline_ns < effects.deadline_ns:
-                effects.deadline_ns = deadline_ns
-        for crossing in self._crossings.values():
-            effects.deadline_ns = min(effects.deadline_ns, crossing.deadline_ns())
+        for member in self._touched:
+            if member.unfinished:
+                member.finish(effects, now_ns)
+        for stack in self._stacks:
+            stack.end_step(effects, now_ns)
+        self._note_deadlines(effects)
         return effects
 
     def _act(
-        self, input: Send | SendBarrier | Pause | Resume | Leave, group: GroupMember, effects: Effects, now_ns: int
+        self, input: Send | SendBarrier | Pause | Resume | Leave, member: Member, effects: Effects, now_ns: int
     ) -> None:
         """What the application wants of one group."""
-        self._touch(group)
+        stack = self._stack_of[member.serial]
         if isinstance(input, Send):
-            self._offers[input.group].check_level(LEVEL_NAMES[input.level])
-            group.send(input.payloads, input.level, input.destination, effects, now_ns)
+            if not stack.offers.level_bits >> input.level & 1:
+                check_level(stack.offers, LEVEL_NAMES[input.level])
+            stack.touch(member, now_ns)
+            effects.accepted = member.send(input.payloads, input.level, input.destination, effects, now_ns)
         elif isinstance(input, SendBarrier):
-            group.barrier(input.payload, effects, now_ns)
+            stack.touch(member, now_ns)
+            effects.accepted = member.barrier(input.payload, effects, now_ns)
         elif isinstance(input, Pause):
-            group.pause()
+            stack.touch(member, now_ns)
+            member.pause()
             return
         elif isinstance(input, Resume):
-            group.resume(effects, now_ns)
+            stack.touch(member, now_ns)
+            member.resume(effects, now_ns)
         else:
-            group.leave(now_ns)
-        group.finish(effects, now_ns)
-
-    def _tick(self, effects: Effects, now_ns: int) -> None:
-        for crossing in self._crossings.values():
-            if crossing.deadline_ns() <= now_ns:
-                crossing.tick(now_ns)
-        for group in self._groups.values():
-            if self._deadlines_ns[group.group_id] <= now_ns:
-                self._touch(group)
-                group.tick(effects, now_ns)
-                group.finish(effects, now_ns)
-
-    def _touch(self, group: GroupMember) -> None:
-        if group not in self._touched:
-            self._touched.append(group)
+            stack.touch(member, now_ns)
+            member.leave(now_ns)
+        member.unfinished = True
 
     def _receive(self, input: Receive, effects: Effects, now_ns: int) -> None:
+        stacks = self._stacks_by_number
         for data in input.datagrams:
             try:
                 kind, group_id, tag, sender, flags, level = unseal(data)
-                group = self._groups_by_id.get(group_id)
-                if group is None:
-                    raise MalformedError("group")
-                group.receive(kind, tag, sender, flags, level, data, effects, now_ns)
+                stack = stacks.get(stack_number(data))
+                if stack is None:
+                    raise MalformedError("group" if has_number(stack_number(data)) else "stack")
+                stack.receive(kind, group_id, tag, sender, flags, level, data, effects, now_ns)
             except MalformedError as error:
                 self._dropped[error.reason] = self._dropped.get(error.reason, 0) + 1
-                continue
-            if group not in self._touched:
-                self._touched.append(group)
-        for group in self._touched:
-            group.finish(effects, now_ns)
 
-    def _move_on(self, effects: Effects, now_ns: int) -> None:
-        """Let the groups of each domain follow each other until nothing moves."""
-        for event in effects.events:
-            if isinstance(event, Ended) and event.excluded:
-                excluded = self._groups[event.group]
-                if isinstance(excluded, VectorMember):
-                    self._expel(excluded.crossing, effects)
-                    break
-        progress = True
-        while progress:
-            progress = False
-            for group in self._crossed:
-                if group.waits() and not group.crossing.is_alone():
-                    self._touch(group)
-                    if group.retry_blocked(effects, now_ns):
-                        progress = True
-        for crossing in self._crossings.values():
-            for group_id in crossing.take_acks_requested():
-                for group in self._crossed:
-                    if group.group_id == group_id:
-                        group.collect(effects)
+    # ---- time ------------------------------------------------------------------------------------------------------
 
-    def _expel(self, crossing: InterGroupOrder, effects: Effects) -> None:
-        for group in self._crossed:
-            if group.crossing is crossing:
-                self._touch(group)
-                group.expel(effects)
+    def _tick(self, effects: Effects, now_ns: int) -> None:
+        for stack in self._stacks:
+            if stack.deadline_ns() <= now_ns:
+                stack.tick(effects, now_ns)
+        due: list[int] = []
+        while self._deadlines and self._deadlines[0][0] <= now_ns:
+            at_ns, serial = heappop(self._deadlines)
+            member = self._by_serial.get(serial)
+            if member is not None and member.armed_ns == at_ns:
+                member.armed_ns = NEVER
+                if member.due_ns <= now_ns:
+                    due.append(serial)
+                elif member.due_ns != NEVER:
+                    self._arm(member)
+        for serial in sorted(due):
+            member = self._by_serial[serial]
+            self._stack_of[serial].touch(member, now_ns)
+            member.tick(effects, now_ns)
+            member.finish(effects, now_ns)
+
+    def _arm(self, member: Member) -> None:
+        member.armed_ns = member.due_ns
+        heappush(self._deadlines, (member.due_ns, member.serial))
+
+    def _note_deadlines(self, effects: Effects) -> None:
+        """Note when those are due that this step has touched, and find out who is due first."""
+        for member in self._touched:
+            member.touched = False
+            member.due_ns = member.deadline_ns()
+            if member.due_ns < member.armed_ns:
+                self._arm(member)
+            if member.over:
+                self._ended.append(member)
+        self._touched.clear()
+        heap = self._deadlines
+        while heap:
+            at_ns, serial = heap[0]
+            first = self._by_serial.get(serial)
+            if first is None or first.armed_ns != at_ns:
+                heappop(heap)
+            elif first.due_ns == NEVER:
+                first.armed_ns = NEVER
+                heappop(heap)
+            elif first.due_ns > at_ns:
+                first.armed_ns = first.due_ns
+                heapreplace(heap, (first.due_ns, serial))
+            else:
+                effects.deadline_ns = at_ns
+                break
+        for stack in self._stacks:
+            deadline_ns = stack.deadline_ns()
+            if deadline_ns < effects.deadline_ns:
+                effects.deadline_ns = deadline_ns
+
+    # ---- joining and forgetting ------------------------------------------------------------------------------------
 
     def _join(self, input: Join, effects: Effects, now_ns: int) -> None:
         if input.group in self._groups:
             raise UsageError(f"{self.process} is a member of group {input.group!r} already")
-        offered = offer(input.stack)
-        if wire_id(input.group) in self._groups_by_id:
-            raise UsageError(f"the name {input.group!r} collides with that of another group here; choose another name")
-        group: GroupMember
-        if offered is CONVERSATION:
-            group = ConversationMember(input, self.process, self._options)
-        else:
-            group = self._join_crossed(input)
-        self._offers[input.group] = offered
-        self._groups[input.group] = group
-        self._groups_by_id[group.group_id] = group
-        self._touch(group)
-        group.start(input.contacts, effects, now_ns)
-        group.finish(effects, now_ns)
+        other = self._names.get(wire_id(input.group), input.group)
+        if other != input.group:
+            raise UsageError(f"the name {input.group!r} collides with that of group {other!r} here; choose another")
+        stack = self._stack(input.stack or DEFAULT)
+        stack.check_join(input)
+        lingering = self._lingering.get(input.group)
+        if lingering is not None:
+            self._forget(lingering)
+        member = stack.join(input, self._last_numbers.get(input.group, self._number_floor))
+        self._serial += 1
+        member.serial = self._serial
+        self._by_serial[self._serial] = member
+        self._stack_of[self._serial] = stack
+        self._groups[input.group] = member
+        self._names[member.group_id] = input.group
+        stack.touch(member, now_ns)
+        member.start(input.contacts, effects, now_ns)
+        member.unfinished = True
 
-    def _join_crossed(self, input: Join) -> VectorMember:
-        """A group that is kept in order with the others of its domain."""
-        crossing = self._crossings.get(input.domain.name)
-        if crossing is None:
-            crossing = InterGroupOrder(input.domain, self._random, self._options)
-        elif crossing.domain != input.domain:
-            raise UsageError(
-                f"group {input.group!r} declares the causality domain {input.domain.name!r} as {input.domain}, but "
-                f"another group here declares it as {crossing.domain}; declare it alike"
-            )
-        group = VectorMember(input, self.process, crossing, self._random, self._options)
-        self._crossings[input.domain.name] = crossing
-        self._crossed.append(group)
-        return group
+    def _stack(self, name: str) -> Stack:
+        """The one object of this stack that the process has; it is made when it is first asked for."""
+        stack = self._stacks_by_name.get(name)
+        if stack is None:
+            stack = kind(name).make(self.process, self._random, self._options)
+            stack.touched = self._touched
+            self._stacks.append(stack)
+            self._stacks_by_name[name] = stack
+            self._stacks_by_number[stack.offers.number] = stack
+        return stack
 
-    def _group(self, name: str) -> GroupMember:
-        group = self._groups.get(name)
-        if group is None:
-            raise UsageError(f"{self.process} is not a member of group {name!r}; join it first")
-        return group
+    def _forget_ended(self) -> None:
+        """Forget groups that are over; those that were left in good order stay for a while, to answer others."""
+        for member in self._ended:
+            if self._groups.get(member.group) is not member:
+                continue  # it answered somebody once more
+            del self._groups[member.group]
+            self._lingering[member.group] = member
+            if member.excluded:
+                self._forget(member)
+        self._ended.clear()
+        while len(self._lingering) > _LINGERING_MAX:
+            self._forget(next(iter(self._lingering.values())))
+
+    def _forget(self, member: Member) -> None:
+        """Drop all that is kept for a group that is over, but for the number of its last message."""
+        del self._lingering[member.group]
+        del self._by_serial[member.serial]
+        del self._names[member.group_id]
+        self._stack_of.pop(member.serial).forget(member)
+        self._last_numbers.pop(member.group, None)
+        self._last_numbers[member.group] = member.last_number()
+        if len(self._last_numbers) > _NUMBERS_MAX:
+            oldest = next(iter(self._last_numbers))
+            self._number_floor = max(self._number_floor, self._last_numbers.pop(oldest))
+        for name, value in member.statistics().items():
+            if name not in _MOMENTARY:
+                self._totals[name] = self._totals.get(name, 0) + value
+
+    # ---- questions -------------------------------------------------------------------------------------------------
+
+    def _group(self, name: str) -> Member:
+        member = self._groups.get(name)
+        if member is None:
+            longer = "no longer" if name in self._lingering or name in self._last_numbers else "not"
+            raise UsageError(f"{self.process} is {longer} a member of group {name!r}; join it first")
+        return member
 
     def outstanding(self, group: str) -> int:
         """Own messages and packets that are not yet known to be stable at every member."""
@@ -215,26 +294,39 @@ class Engine:
 
     def phase(self, group: str) -> int:
         """The phase that the membership of this group is in (parts/membership/agreement.py)."""
-        joined = self._groups.get(group)
-        return JOINING if joined is None else joined.phase()
+        member = self._groups.get(group)
+        return JOINING if member is None else member.phase()
 
     def mark(self, groups: list[str]) -> list[StabilityMark]:
         """All that was sent or delivered in these groups until now, for `is_stable` to ask about later."""
         return [self._group(group).mark() for group in groups]
 
     def is_stable(self, marks: list[StabilityMark], copies: int = 0) -> bool:
-        """Whether all that the marks stand for has reached so many members beside its sender (0: all of them)."""
-        return all(self._group(mark.group).is_stable(mark, copies) for mark in marks)
+        """Whether all that the marks stand for has reached so many members beside its sender (0: all of them). What
+        was sent in a group that is over is not waited for."""
+        for mark in marks:
+            member = self._groups.get(mark.group)
+            if member is not None and not member.is_stable(mark, copies):
+                return False
+        return True
 
     def groups_of(self, domain: str) -> list[str]:
         """The groups of a causality domain that this process is in."""
-        return [group.group for group in self._crossed if group.crossing.domain.name == domain and not group.over]
+        return [group for stack in self._stacks for group in stack.groups_of(domain)]
+
+    def situations(self) -> dict[str, int]:
+        """How often this process has been in each situation that its stacks name."""
+        total: dict[str, int] = {}
+        for stack in self._stacks:
+            for name, count in stack.situations().items():
+                total[name] = total.get(name, 0) + count
+        return total
 
     def statistics(self) -> dict[str, int]:
         """Counters, over all groups; `dropped_<reason>` for packets that were no good."""
-        total: dict[str, int] = {}
-        for group in self._groups.values():
-            for name, value in group.statistics().items():
+        total = self._totals.copy()
+        for member in self._by_serial.values():
+            for name, value in member.statistics().items():
                 total[name] = total.get(name, 0) + value
         for reason, count in self._dropped.items():
             total[f"dropped_{reason}"] = count

@@ -51,7 +51,7 @@ def some_message(random: Random) -> list[bytes]:
         barriers=[(random.choice(ODD), random.choice(ODD), b"barrier")] if random.random() < 0.3 else None,
         epoch=random.choice(ODD),
     )
-    packets = message.encode(wire_id(GROUP), random.choice((600, 1400)))
+    packets = message.encode(1, wire_id(GROUP), random.choice((600, 1400)))
     return packets if random.random() < 0.8 else packets[: random.randrange(len(packets) + 1)]
 
 

@@ -7,11 +7,12 @@ from random import Random
 import pytest
 
 from antiphon.kernel.causality_domain import CausalityDomain
-from antiphon.kernel.codec import PRIVATE, PRIVATE_ACK, seal, view_tag
+from antiphon.kernel.codec import seal, view_tag
 from antiphon.kernel.identity import wire_id
 from antiphon.kernel.inputs import Receive, Tick
 from antiphon.kernel.levels import CAUSAL, FIFO
 from antiphon.kernel.options import Options
+from antiphon.kernel.packet_kinds import PRIVATE, PRIVATE_ACK
 from antiphon.parts.packet import ORDERED, encode_data
 from antiphon.stacks.vector import timestamp
 from antiphon.stacks.vector.timestamp import KEEP, ForeignTime, Placement
@@ -73,7 +74,18 @@ class Forger:
             flags = ORDERED if random.random() < 0.5 else 0
             level = random.randrange(6)
             return encode_data(
-                wire_id(group), tag, sender, level, number, 0, self.number(number), self.order(), None, payloads, flags
+                1,
+                wire_id(group),
+                tag,
+                sender,
+                level,
+                number,
+                0,
+                self.number(number),
+                self.order(),
+                None,
+                payloads,
+                flags,
             )
         if kind < 0.9:
             serial = self.serials.get(key, 0) + 1
@@ -90,9 +102,9 @@ class Forger:
                     (len(order), 2),
                 )
             )
-            return seal(PRIVATE, wire_id(group), tag, sender, 0, 0, [head, order, random.randbytes(5)])
+            return seal(1, PRIVATE, wire_id(group), tag, sender, 0, 0, [head, order, random.randbytes(5)])
         ack = member.to_bytes(2, "little") + self.number(1).to_bytes(8, "little")
-        return seal(PRIVATE_ACK, wire_id(group), tag, sender, 0, 0, [ack])
+        return seal(1, PRIVATE_ACK, wire_id(group), tag, sender, 0, 0, [ack])
 
 
 @pytest.mark.parametrize("rule", ["carry", "conservative", "epochs"])
@@ -143,7 +155,7 @@ def forged_stream(
     """Packets of p1 to p2 in group a, one after the other, one a lot."""
     tag = view_tag(table.first_view("a"), OPTIONS)
     return [
-        [encode_data(wire_id("a"), tag, 0, level, number, 0, number, section, None, payloads, flags)]
+        [encode_data(1, wire_id("a"), tag, 0, level, number, 0, number, section, None, payloads, flags)]
         for number, section in enumerate(sections, 1)
     ]
 

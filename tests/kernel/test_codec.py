@@ -2,19 +2,21 @@
 
 import pytest
 
-from antiphon.kernel.codec import DATA, HEADER_SIZE, seal, unseal, view_tag
+from antiphon.kernel.codec import HEADER_SIZE, seal, stack_number, unseal, view_tag
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
+from antiphon.kernel.packet_kinds import DATA
 
 
 def sealed() -> bytes:
-    return seal(DATA, 2**64 - 1, 77, 513, 5, 2, [b"body", b" and more"])
+    return seal(1, DATA, 2**64 - 1, 77, 513, 5, 2, [b"body", b" and more"])
 
 
 def test_what_is_sealed_is_unsealed() -> None:
     data = sealed()
     assert unseal(data) == (DATA, 2**64 - 1, 77, 513, 5, 2)
+    assert stack_number(data) == 1
     assert data[HEADER_SIZE:] == b"body and more"
 
 
@@ -39,7 +41,7 @@ def test_reasons_tell_strangers_from_other_versions() -> None:
     with pytest.raises(MalformedError, match="magic"):
         unseal(bytes(data))
     data = bytearray(sealed())
-    data[6] += 1
+    data[5] += 1
     with pytest.raises(MalformedError, match="version"):
         unseal(bytes(data))
 

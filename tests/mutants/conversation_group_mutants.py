@@ -10,7 +10,7 @@ from antiphon.stacks.conversation.group import ordering
 from antiphon.stacks.conversation.group.ordering import Ordering
 from antiphon.stacks.conversation.group.session import ConversationSession
 from antiphon.stacks.conversation.group.view_end import GraphViewEnd
-from antiphon.stacks.registry import CONVERSATION
+from antiphon.stacks.conversation.offers import OFFERS as CONVERSATION
 from tests.mutants.mutants import Mutant
 
 

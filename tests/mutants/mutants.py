@@ -16,7 +16,7 @@ from antiphon.parts.incoming import IncomingStream
 from antiphon.parts.packet import Acks, DataPacket
 from antiphon.parts.pending import PendingQueue
 from antiphon.parts.vector_clock import at_most
-from antiphon.stacks.registry import VECTOR
+from antiphon.stacks.registry import DEFAULT
 from antiphon.stacks.vector import causal, timestamp
 from antiphon.stacks.vector.causal import CausalOrder
 from antiphon.stacks.vector.session import ViewSession
@@ -33,7 +33,7 @@ class Mutant:
     name: str
     breaks: tuple[str, ...]
     patches: tuple[tuple[Any, str, Callable[..., Any]], ...]
-    stack: str = VECTOR.name
+    stack: str = DEFAULT
 
     @contextmanager
     def at_large(self) -> Iterator[None]:

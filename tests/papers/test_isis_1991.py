@@ -4,10 +4,11 @@ from random import Random
 
 import pytest
 
-from antiphon.kernel.codec import STATUS, unseal
+from antiphon.kernel.codec import unseal
 from antiphon.kernel.inputs import Tick
 from antiphon.kernel.levels import CAUSAL, FIFO, RELIABLE
 from antiphon.kernel.options import Options
+from antiphon.kernel.packet_kinds import STATUS
 from antiphon.parts.packet import decode_data, decode_status
 from antiphon.parts.vector_clock import before
 from antiphon.stacks.vector import timestamp

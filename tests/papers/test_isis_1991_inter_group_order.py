@@ -3,10 +3,11 @@
 import pytest
 
 from antiphon.kernel.causality_domain import CausalityDomain
-from antiphon.kernel.codec import MEMBERSHIP, unseal
+from antiphon.kernel.codec import unseal
 from antiphon.kernel.identity import wire_id
 from antiphon.kernel.levels import FIFO
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.packet_kinds import MEMBERSHIP
 from antiphon.parts.membership.messages import INSTALL
 from tests.papers.wire import section_of, times_in
 from tests.table import Table

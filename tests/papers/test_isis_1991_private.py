@@ -4,10 +4,11 @@ Table I), the cost of a change of view (5.5, 7.4)."""
 import pytest
 
 from antiphon.kernel.causality_domain import CausalityDomain
-from antiphon.kernel.codec import MEMBERSHIP, PRIVATE, unseal
+from antiphon.kernel.codec import unseal
 from antiphon.kernel.effects import Delivered, Sent
 from antiphon.kernel.levels import AGREED, CAUSAL
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.packet_kinds import MEMBERSHIP, PRIVATE
 from tests.papers.wire import stamp_of
 from tests.table import GROUP, Table
 

@@ -3,10 +3,11 @@
 import pytest
 
 from antiphon.kernel.causality_domain import CausalityDomain
-from antiphon.kernel.codec import DATA, unseal
+from antiphon.kernel.codec import unseal
 from antiphon.kernel.inputs import Leave, Pause, Resume
 from antiphon.kernel.levels import FIFO
 from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.kernel.packet_kinds import DATA
 from tests.papers.wire import times_in
 from tests.table import Groups, Table
 

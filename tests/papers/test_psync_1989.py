@@ -12,8 +12,11 @@ from antiphon.kernel.codec import unseal
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
+from antiphon.kernel.packet_kinds import ADD, START
 from antiphon.stacks.conversation.free.conversation import ConversationCore, conversation_id
-from antiphon.stacks.conversation.free.wire import ADD, START, decode_start
+from antiphon.stacks.conversation.free.wire import (
+    decode_start,
+)
 from tests.papers.conversation_table import NAMES, A, B, C, D, E, F, Talk, added, mid, name, names
 
 # ---- 2: the abstraction --------------------------------------------------------------------------------------------

@@ -4,8 +4,11 @@ import pytest
 
 from antiphon.kernel.codec import unseal
 from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.kernel.packet_kinds import ASK
 from antiphon.stacks.conversation.free.graph_replica import ASK_EVERYBODY, ASK_SENDER
-from antiphon.stacks.conversation.free.wire import ASK, RESENT
+from antiphon.stacks.conversation.free.wire import (
+    RESENT,
+)
 from tests.papers.conversation_table import A, B, C, D, Talk, added, asked, kinds, mid, name, names
 
 LONG_NS = 10_000 * MILLISECOND_NS

@@ -9,11 +9,11 @@ import pytest
 from antiphon import _build
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.packet_kinds import ADD, START
 from antiphon.parts.message_graph import GraphView, MessageGraph
 from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.free.host import ConversationHost, Outgoing
 from antiphon.stacks.conversation.free.limits import Limits
-from antiphon.stacks.conversation.free.wire import ADD, START
 from tests.papers.conversation_table import A, B, C, Talk, kinds, mid, names
 
 needs_lines = pytest.mark.skipif(

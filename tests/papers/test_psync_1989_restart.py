@@ -7,8 +7,11 @@ import pytest
 from antiphon.kernel.codec import unseal
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.kernel.packet_kinds import ADD, ASK, RESTART, START
 from antiphon.stacks.conversation.free.conversation import ReplayError
-from antiphon.stacks.conversation.free.wire import ADD, ANSWER, ASK, RESTART, START
+from antiphon.stacks.conversation.free.wire import (
+    ANSWER,
+)
 from tests.papers.conversation_table import A, B, C, D, Talk, added, asked, kinds, mid, names
 
 # ---- 5.1: from a checkpoint ----------------------------------------------------------------------------------------

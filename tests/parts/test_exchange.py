@@ -2,8 +2,9 @@
 
 from random import Random
 
-from antiphon.kernel.codec import DATA, STATUS, unseal
+from antiphon.kernel.codec import unseal
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.packet_kinds import DATA, STATUS
 from antiphon.parts.exchange import Exchange
 from antiphon.parts.packet import ORDERED, encode_request
 from antiphon.parts.pending import PendingQueue
@@ -11,7 +12,7 @@ from antiphon.parts.pending import PendingQueue
 
 def make(members: int, me: int = 0, options: Options | None = None) -> Exchange:
     options = options or Options(window_packets=64)
-    return Exchange(1, 1, members, me, 0, PendingQueue(options), Random(1), options)
+    return Exchange(9, 1, 1, members, me, 0, PendingQueue(options), Random(1), options)
 
 
 def room(exchange: Exchange, now_ns: int = 0) -> int:
@@ -49,7 +50,7 @@ def test_the_window_is_halved_by_a_loss_and_grows_by_what_becomes_stable() -> No
     sender, receiver = make(2), make(2, 1)
     assert room(sender) == 64
     packets = sender.multicasts
-    request = encode_request(1, 1, 1, 0, [(1, 1)])
+    request = encode_request(9, 1, 1, 1, 0, [(1, 1)])
     sender.take_request(request, 1, 20 * MILLISECOND_NS)
     sender.take_request(request, 1, 21 * MILLISECOND_NS)  # of the same loss
     take(sender, receiver, packets, 0)

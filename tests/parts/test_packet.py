@@ -46,7 +46,7 @@ def opened(data: bytes) -> DataPacket:
 
 @given(numbers, numbers, st.binary(max_size=40), acks | st.none(), st.lists(st.binary(max_size=90), min_size=1))
 def test_data_round_trip(number: int, message: int, order: bytes, ack: Acks | None, payloads: list[bytes]) -> None:
-    data = encode_data(1, 2, 3, 2, number, 4, message, order, ack, payloads)
+    data = encode_data(9, 1, 2, 3, 2, number, 4, message, order, ack, payloads)
     packet = opened(data)
     assert data_number(data) == packet.number == number
     assert (packet.sender, packet.level, packet.stable, packet.first_message) == (3, 2, 4, message)
@@ -59,7 +59,7 @@ def test_data_round_trip(number: int, message: int, order: bytes, ack: Acks | No
 @pytest.mark.parametrize("lengths", [[5], [LONG_BYTES], [LONG_BYTES, LONG_BYTES - 1], [0, 2 * LONG_BYTES, 7]])
 def test_a_packet_whose_messages_were_taken_can_be_sent_again(lengths: list[int]) -> None:
     payloads = [bytes([number]) * length for number, length in enumerate(lengths)]
-    data = encode_data(1, 2, 3, 2, 7, 4, 9, b"order", Acks(0, [1, 2], [0, 1]), payloads)
+    data = encode_data(9, 1, 2, 3, 2, 7, 4, 9, b"order", Acks(0, [1, 2], [0, 1]), payloads)
     packet = opened(data)
     taken = packet.take_messages()
     assert taken == payloads
@@ -70,7 +70,7 @@ def test_a_packet_whose_messages_were_taken_can_be_sent_again(lengths: list[int]
 
 @given(numbers, st.binary(max_size=40), acks | st.none(), st.binary(max_size=300), st.integers(0, 9))
 def test_fragment_round_trip(number: int, order: bytes, ack: Acks | None, part: bytes, index: int) -> None:
-    packet = opened(encode_fragment(1, 2, 3, 2, number, 4, 8, order, ack, index, 10, part))
+    packet = opened(encode_fragment(9, 1, 2, 3, 2, number, 4, 8, order, ack, index, 10, part))
     assert (packet.fragment_index, packet.fragment_total, packet.fragment()) == (index, 10, part)
     assert packet.order == order
     assert same_acks(packet.acks, ack)
@@ -78,26 +78,26 @@ def test_fragment_round_trip(number: int, order: bytes, ack: Acks | None, part: 
 
 @given(numbers, acks, st.booleans())
 def test_status_round_trip(stable: int, ack: Acks, ask: bool) -> None:
-    decoded, decoded_acks = decode_status(encode_status(1, 2, 3, stable, ack, ask))
+    decoded, decoded_acks = decode_status(encode_status(9, 1, 2, 3, stable, ack, ask))
     assert decoded == stable
     assert same_acks(decoded_acks, ack)
 
 
 @given(st.integers(0, 65535), st.lists(st.tuples(numbers, numbers), max_size=32))
 def test_request_round_trip(stream: int, ranges: list[tuple[int, int]]) -> None:
-    assert decode_request(encode_request(1, 2, 3, stream, ranges)) == (stream, ranges)
+    assert decode_request(encode_request(9, 1, 2, 3, stream, ranges)) == (stream, ranges)
 
 
 def test_a_request_for_too_many_ranges_is_malformed() -> None:
     with pytest.raises(MalformedError):
-        decode_request(encode_request(1, 2, 3, 0, [(1, 1)] * 33))
+        decode_request(encode_request(9, 1, 2, 3, 0, [(1, 1)] * 33))
 
 
 SAMPLES = [
-    encode_data(1, 2, 3, 2, 9, 4, 8, b"order", Acks(0, [1, 2], [0, 1]), [b"one", b"", b"three"]),
-    encode_fragment(1, 2, 3, 2, 9, 4, 8, b"order", Acks(0, [1, 2], [0, 1]), 0, 2, b"part"),
-    encode_status(1, 2, 3, 4, Acks(0, [1, 2], [0, 1]), True),
-    encode_request(1, 2, 3, 0, [(1, 5)]),
+    encode_data(9, 1, 2, 3, 2, 9, 4, 8, b"order", Acks(0, [1, 2], [0, 1]), [b"one", b"", b"three"]),
+    encode_fragment(9, 1, 2, 3, 2, 9, 4, 8, b"order", Acks(0, [1, 2], [0, 1]), 0, 2, b"part"),
+    encode_status(9, 1, 2, 3, 4, Acks(0, [1, 2], [0, 1]), True),
+    encode_request(9, 1, 2, 3, 0, [(1, 5)]),
 ]
 
 

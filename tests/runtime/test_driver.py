@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 from antiphon.engine import Engine
-from antiphon.kernel.effects import NEVER, Accepted, Effects, Ended, Installed, MajorityLost, Sent, Suspected, Transmit
+from antiphon.kernel.effects import NEVER, Effects, Ended, Installed, MajorityLost, Sent, Suspected, Transmit, Writable
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Receive, Send, Tick
 from antiphon.kernel.options import MILLISECOND_NS, Options
@@ -39,9 +39,6 @@ class Notes:
     def send(self, *arguments: Any) -> None:
         what = "transmit" if isinstance(arguments[0], list) else "record"
         self.notes.append(what if what == "record" else f"transmit to {arguments[1]}")
-
-    def accept(self, event: Accepted) -> None:
-        self.notes.append("accept")
 
     def outstanding(self) -> int:
         return 0
@@ -99,7 +96,7 @@ def test_a_send_is_recorded_before_it_leaves() -> None:
     async def test() -> None:
         effects = Effects()
         effects.transmits = [Transmit("g", None, [b"all"]), Transmit("g", BOB, [b"one"])]
-        effects.events = [Accepted("g", 1), Sent("g", 1, 1, 1, 2, 3)]
+        effects.events = [Writable("g"), Sent("g", 1, 1, 1, 2, 3)]
         notes = Notes()
         view = View(1, (ALICE, BOB))
         installed = Effects()
@@ -108,7 +105,7 @@ def test_a_send_is_recorded_before_it_leaves() -> None:
         driver.join(Join(group="g", view=view), notes, {ALICE: ("127.0.0.1", 8), BOB: BOBS})
         driver.receive([b""])
         assert notes.notes[:3] == ["start", "view", "install"]
-        assert notes.notes[3:] == ["accept", "record", f"transmit to {[BOBS]}", f"transmit to {[BOBS]}"]
+        assert notes.notes[3:] == ["unblock", "record", f"transmit to {[BOBS]}", f"transmit to {[BOBS]}"]
 
     run(test)
 
@@ -123,14 +120,14 @@ def test_unrecorded_what_is_sent_leaves_first_and_what_answers_a_packet_last() -
         for _ in range(2):
             script.append(Effects())
             script[-1].transmits = [Transmit("g", None, [b"all"])]
-            script[-1].events = [Accepted("g", 1)]
+            script[-1].events = [Writable("g")]
         driver = Driver(ALICE, Script(*script), Clock(), None)  # type: ignore[arg-type]
         driver.transport = notes
         driver.join(Join(group="g", view=view), notes, {ALICE: ("127.0.0.1", 8), BOB: BOBS})
         driver.step(Send(group="g", payloads=[b"x"], level=2))
         driver.receive([b""])
         transmitted = f"transmit to {[BOBS]}"
-        assert notes.notes == ["install", transmitted, "accept", "accept", transmitted]
+        assert notes.notes == ["install", transmitted, "unblock", "unblock", transmitted]
 
     run(test)
 
@@ -163,14 +160,14 @@ def test_what_follows_a_step_may_step_itself() -> None:
 
 def ending(*, excluded: bool) -> Effects:
     effects = Effects()
-    effects.events = [Ended("g", excluded), Accepted("g", 1)]
+    effects.events = [Ended("g", excluded), Writable("g")]
     effects.transmits = [Transmit("g", BOB, [b"last words"])]
     return effects
 
 
 def talking() -> Effects:
     effects = Effects()
-    effects.events = [Accepted("g", 1), MajorityLost("g"), Suspected("g", 1, BOB)]
+    effects.events = [Writable("g"), MajorityLost("g"), Suspected("g", 1, BOB)]
     effects.transmits = [Transmit("g", None, [b"more"]), Transmit("g", None, [b"more"], "127.0.0.1:9")]
     return effects
 
@@ -186,7 +183,7 @@ def test_a_group_that_is_over_has_its_last_words_and_no_more() -> None:
             driver.join(Join(group="g", view=view), notes, {})
             notes.notes.clear()
             driver.receive([b""])
-            assert notes.notes == ["accept", "note", "stall", "suspect", *[f"transmit to {[BOBS]}"] * 2]
+            assert notes.notes == ["unblock", "note", "stall", "suspect", *[f"transmit to {[BOBS]}"] * 2]
             notes.notes.clear()
             driver.receive([b""])
             assert notes.notes == ["note" if excluded else "left", "part", f"transmit to {[BOBS]}"]

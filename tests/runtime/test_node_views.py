@@ -260,7 +260,7 @@ def test_a_stranger_with_an_impossible_address_harms_nobody(address: str) -> Non
             stranger = messages.MembershipMessage(messages.JOIN, ProcessId("x"), address, 0)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
                 host, port = places[0].node.address.split(":")
-                for datagram in stranger.encode(wire_id("g"), HASTY.packet_bytes_max):
+                for datagram in stranger.encode(1, wire_id("g"), HASTY.packet_bytes_max):
                     sock.sendto(datagram, (host, int(port)))
             # It is let in, cannot be reached, and so is soon given up.
             await everyone(places, "a/1", "b/1", "c/1", "x/1")

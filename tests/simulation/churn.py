@@ -22,7 +22,7 @@ from antiphon.pipeline.campaign.judge import judge
 from antiphon.simulator.script import Script
 from antiphon.simulator.script_run import run_script
 from antiphon.simulator.seeds import draw_any_crowd, on_stack
-from antiphon.stacks.registry import OFFERS, VECTOR
+from antiphon.stacks.registry import DEFAULT, OFFERS
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Outcome:
     audit_s: float
 
 
-def run_crowd(seed: int, draw: Callable[[int], Script] = draw_any_crowd, stack: str = VECTOR.name) -> Outcome:
+def run_crowd(seed: int, draw: Callable[[int], Script] = draw_any_crowd, stack: str = DEFAULT) -> Outcome:
     """Simulate and audit one seed."""
     started_s = time.perf_counter()
     run = run_script(on_stack(draw(seed), stack))
@@ -116,7 +116,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0:500", help="from:to, the last one excluded")
     parser.add_argument("--jobs", type=int, default=2, help="processes that share the work")
-    parser.add_argument("--stack", default=VECTOR.name, choices=list(OFFERS))
+    parser.add_argument("--stack", default=DEFAULT, choices=list(OFFERS))
     arguments = parser.parse_args()
     first, last = (int(part) for part in arguments.seeds.split(":"))
     figures = Figures()

@@ -7,7 +7,7 @@ from antiphon.pipeline.campaign.judge import judge
 from antiphon.simulator.churn_draw import draw_churn
 from antiphon.simulator.seeds import STATIC_WORKLOAD, run_seed
 from antiphon.simulator.sieges import draw_siege
-from antiphon.stacks.registry import CONVERSATION
+from antiphon.stacks.conversation.offers import OFFERS as CONVERSATION
 from tests.simulation.churn import run_crowd
 
 STACK = CONVERSATION.name

@@ -21,14 +21,14 @@ from antiphon.pipeline.campaign.tally import CampaignTally
 from antiphon.report.campaign import campaign_page
 from antiphon.report.campaign_table import campaign_table
 from antiphon.simulator.seeds import check_workload
-from antiphon.stacks.registry import VECTOR, offer
+from antiphon.stacks.registry import DEFAULT, offer
 
 TOLD_EVERY_S: Final = 10
 """Where there is no terminal, a line of progress each so often."""
 
 
 def campaign(
-    stack: Annotated[str, typer.Option(metavar="S", help="The stack that the groups run on.")] = VECTOR.name,
+    stack: Annotated[str, typer.Option(metavar="S", help="The stack that the groups run on.")] = DEFAULT,
     seeds: Annotated[str, typer.Option(metavar="A:B", help="From seed A up to, but without, seed B.")] = "0:1000",
     workload: Annotated[
         str, typer.Option(metavar="static/churn/all", help="Members that stay, members that come and go, or both.")

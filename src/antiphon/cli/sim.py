@@ -11,11 +11,12 @@ from antiphon.cli.console import show, show_json, steps
 from antiphon.history.manifest import close_history
 from antiphon.history.recorder import Recorder
 from antiphon.simulator.run import SimulationOptions, SimulationResult, simulate
+from antiphon.stacks.registry import DEFAULT
 
 
 def sim(
     history: Annotated[Path, typer.Option(metavar="DIR", help="Where the history goes; made if need be.")],
-    stack: Annotated[str, typer.Option(metavar="S", help="The stack that the group runs on.")] = "vector",
+    stack: Annotated[str, typer.Option(metavar="S", help="The stack that the group runs on.")] = DEFAULT,
     members: Annotated[int, typer.Option(metavar="N", help="How many members the group has.")] = 5,
     messages: Annotated[int, typer.Option(metavar="M", help="How many messages each member sends.")] = 100,
     seed: Annotated[int, typer.Option(metavar="K", help="The same seed gives the same run, byte for byte.")] = 0,

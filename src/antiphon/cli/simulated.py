@@ -12,7 +12,7 @@ from antiphon.pipeline.campaign.judge import SimulatedRun
 from antiphon.simulator import script_run, seeds
 from antiphon.simulator.coverage import SITUATIONS
 from antiphon.simulator.script import script_of
-from antiphon.stacks.registry import VECTOR
+from antiphon.stacks.registry import DEFAULT
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,7 @@ class SimulatedSeeds:
     """The seeds of one workload, on one stack."""
 
     workload: str
-    stack: str = VECTOR.name
+    stack: str = DEFAULT
 
     def kind_of(self, seed: int) -> str:
         return seeds.kind_of(seed, self.workload)

@@ -1,11 +1,13 @@
-"""The outermost layer of every packet: checksum, magic, version, kind, group, view, sender.
+"""The outermost layer of every packet: checksum, magic, version, stack, kind, group, view, sender.
 
-    crc u32 | magic 2 | version u8 | kind u8 | group u64 | view tag u64 | sender rank u16 | flags u8 | level u8 | body
+    crc u32 | magic u8 | version u8 | stack u8 | kind u8 | group u64 | view tag u64 | sender rank u16 | flags u8
+    | level u8 | body
 
 All numbers are little-endian. The checksum (CRC-32) covers everything after itself: UDP's own sixteen bits miss one
 damaged packet in 65,536, and a damaged acknowledgement that looks sound would free packets that somebody still needs.
 The view tag stands for the view and for the limits that its members must share, so packets of other views, and of
-members that were set up differently, fall out here.
+members that were set up differently, fall out here. The stack is the number that stacks/registry.py knows it by: the
+engine gives it all packets that bear it. What a kind means is in packet_kinds.py.
 """
 
 from hashlib import blake2b
@@ -21,24 +23,18 @@ try:  # the same sum, some four times as fast
 except ImportError:
     from zlib import crc32
 
-MAGIC: Final = b"Ap"
-VERSION: Final = 1
+MAGIC: Final = 0x41
+VERSION: Final = 2
 
 _CRC: Final = Struct("<I")
-_HEADER: Final = Struct("<2sBBQQHBB")
+_HEADER: Final = Struct("<BBBBQQHBB")
 _CRC_SIZE: Final = 4
 HEADER_SIZE: Final = 28
 _PARTS_MAX: Final = 12
 """A packet of more parts than this is put together before it is summed, which copies it once more."""
 _LONG: Final = 4096
 """Bytes above which to look at a part costs less than to copy it."""
-
-DATA: Final = 1
-STATUS: Final = 2
-REQUEST: Final = 3
-MEMBERSHIP: Final = 4
-PRIVATE: Final = 5
-PRIVATE_ACK: Final = 6
+_STACK_AT: Final = 6
 
 
 def view_tag(view: View, options: Options) -> int:
@@ -48,9 +44,9 @@ def view_tag(view: View, options: Options) -> int:
     return int.from_bytes(blake2b(shared.encode(), digest_size=8).digest(), "little")
 
 
-def seal(kind: int, group: int, tag: int, sender: int, flags: int, level: int, parts: list[bytes]) -> bytes:
+def seal(stack: int, kind: int, group: int, tag: int, sender: int, flags: int, level: int, parts: list[bytes]) -> bytes:
     """One packet, ready to leave."""
-    parts.insert(0, _HEADER.pack(MAGIC, VERSION, kind, group, tag, sender, flags, level))
+    parts.insert(0, _HEADER.pack(MAGIC, VERSION, stack, kind, group, tag, sender, flags, level))
     if len(parts) > _PARTS_MAX:
         covered = b"".join(parts)
         return _CRC.pack(crc32(covered)) + covered
@@ -65,7 +61,7 @@ def unseal(data: bytes) -> tuple[int, int, int, int, int, int]:
     """Check the outer layer; kind, group, view tag, sender, flags and level. Raises MalformedError."""
     if len(data) < HEADER_SIZE:
         raise MalformedError("short")
-    magic, version, kind, group, tag, sender, flags, level = _HEADER.unpack_from(data, _CRC_SIZE)
+    magic, version, _, kind, group, tag, sender, flags, level = _HEADER.unpack_from(data, _CRC_SIZE)
     if magic != MAGIC:
         raise MalformedError("magic")
     if version != VERSION:
@@ -74,3 +70,8 @@ def unseal(data: bytes) -> tuple[int, int, int, int, int, int]:
     if _CRC.unpack_from(data, 0)[0] != crc32(covered):
         raise MalformedError("checksum")
     return kind, group, tag, sender, flags, level
+
+
+def stack_number(data: bytes) -> int:
+    """The number of the stack that a packet is for, of which `unseal` has found the outer layer sound."""
+    return data[_STACK_AT]

@@ -15,17 +15,6 @@ NEVER: Final = 0x7FFF_FFFF_FFFF_FFFF
 
 
 @final
-class Accepted:
-    """`count` messages were taken from the front of those that were offered."""
-
-    __slots__ = ("count", "group")
-
-    def __init__(self, group: str, count: int) -> None:
-        self.group = group
-        self.count = count
-
-
-@final
 class Sent:
     """`count` messages, numbered from `number` on, leave in this view. `size`: their payload bytes together.
 
@@ -181,9 +170,7 @@ class Writable:
         self.group = group
 
 
-Event = (
-    Accepted | Sent | Delivered | BarrierReached | Received | Installed | Suspected | MajorityLost | Ended | Writable
-)
+Event = Sent | Delivered | BarrierReached | Received | Installed | Suspected | MajorityLost | Ended | Writable
 
 
 @final
@@ -208,9 +195,11 @@ class Transmit:
 class Effects:
     """What one step wants done; see the top of this file for the order."""
 
-    __slots__ = ("deadline_ns", "events", "transmits")
+    __slots__ = ("accepted", "deadline_ns", "events", "transmits")
 
     def __init__(self) -> None:
+        self.accepted = 0
+        """How many of the messages that a `Send` or `SendBarrier` offered were taken, from the front."""
         self.events: list[Event] = []
         self.transmits: list[Transmit] = []
         self.deadline_ns: int = NEVER

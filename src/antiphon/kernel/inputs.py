@@ -11,7 +11,7 @@ MAIN: Final = CausalityDomain()
 
 @final
 class Join:
-    """Become a member of `group` on `stack`.
+    """Become a member of `group` on `stack`, or, where none is named, on the default one.
 
     With `view`: as one of the founders, which all start in this view. With `contacts`: by asking the members, or
     whoever knows them, at these addresses; `address` is where they can reach this process. `policy` is `static` (the
@@ -24,8 +24,8 @@ class Join:
         self,
         *,
         group: str,
+        stack: str = "",
         view: View | None = None,
-        stack: str = "vector",
         policy: str = "static",
         address: str = "",
         contacts: tuple[str, ...] = (),
@@ -55,7 +55,7 @@ class Send:
     """Multicast `payloads`, in this order, at one level; or, with a `destination`, send them to one member only, in
     causal order with everything else.
 
-    The engine takes as many as its pending queue has room for, from the front: the `Accepted` event tells how many. The
+    The engine takes as many as its pending queue has room for, from the front: `Effects.accepted` tells how many. The
     caller keeps the rest and offers it again after a `Writable` event.
     """
 
@@ -70,7 +70,7 @@ class Send:
 
 @final
 class SendBarrier:
-    """Have `payload` delivered at the same place among all deliveries, at all members; `Accepted` follows."""
+    """Have `payload` delivered at the same place among all deliveries, at all members."""
 
     __slots__ = ("group", "payload")
 

@@ -77,6 +77,7 @@ class Exchange:
         "_own_told",
         "_random",
         "_shrunk_ns",
+        "_stack",
         "_status_at_ns",
         "_status_interval_ns",
         "_tag",
@@ -99,6 +100,7 @@ class Exchange:
 
     def __init__(
         self,
+        stack: int,
         group: int,
         tag: int,
         members: int,
@@ -108,6 +110,7 @@ class Exchange:
         random: Random,
         options: Options,
     ) -> None:
+        self._stack = stack
         self._group = group
         self._tag = tag
         self._members = members
@@ -270,8 +273,8 @@ class Exchange:
         number = out.sent + 1
         self._put(
             encode_data(
-                self._group, self._tag, self.me, level, number, out.stable, self.pending.next_message(), order, None,
-                [], flags,
+                self._stack, self._group, self._tag, self.me, level, number, out.stable,
+                self.pending.next_message(), order, None, [], flags,
             ),
             now_ns,
         )  # fmt: skip
@@ -289,13 +292,13 @@ class Exchange:
         number = out.sent + 1
         if load.total:
             packet = encode_fragment(
-                self._group, self._tag, self.me, load.level, number, out.stable, load.first_message, order, acks,
-                load.index, load.total, load.fragment, flags,
+                self._stack, self._group, self._tag, self.me, load.level, number, out.stable,
+                load.first_message, order, acks, load.index, load.total, load.fragment, flags,
             )  # fmt: skip
         else:
             packet = encode_data(
-                self._group, self._tag, self.me, load.level, number, out.stable, load.first_message, order, acks,
-                load.complete, flags,
+                self._stack, self._group, self._tag, self.me, load.level, number, out.stable,
+                load.first_message, order, acks, load.complete, flags,
             )  # fmt: skip
         self._put(packet, now_ns)
         return load
@@ -399,7 +402,8 @@ class Exchange:
             holders = self.table.holders(rank, ranges[0][0])
             if holders:
                 target = holders[int(self._random.random() * len(holders))]
-        self.unicasts.setdefault(target, []).append(encode_request(self._group, self._tag, self.me, rank, ranges))
+        request = encode_request(self._stack, self._group, self._tag, self.me, rank, ranges)
+        self.unicasts.setdefault(target, []).append(request)
         self.requests += 1
         stream.asked(now_ns, int(self._random.random() * self._options.gap_delay_ns))
 
@@ -432,15 +436,16 @@ class Exchange:
         self._changed_first = self._members
         self._changed_last = -1
 
+    def _status(self, acks: Acks, ask: bool) -> bytes:
+        return encode_status(self._stack, self._group, self._tag, self.me, self.outgoing.stable, acks, ask)
+
     def _statuses(self, ask: bool) -> list[bytes]:
         """My status, in as many packets as it takes."""
         per_packet = max(1, (self._options.packet_bytes_max - STATUS_OVERHEAD) // ACK_SIZE)
         result: list[bytes] = []
         for first in range(0, self._members, per_packet):
             acks = self._acks(first, min(per_packet, self._members - first))
-            result.append(
-                encode_status(self._group, self._tag, self.me, self.outgoing.stable, acks, ask and first == 0)
-            )
+            result.append(self._status(acks, ask and first == 0))
         return result
 
     def _multicast_news(self) -> None:
@@ -449,7 +454,7 @@ class Exchange:
         if STATUS_OVERHEAD + ACK_SIZE * len(news.received) > self._options.packet_bytes_max:
             self._multicast_status(ask=False)
             return
-        self.multicasts.append(encode_status(self._group, self._tag, self.me, self.outgoing.stable, news, False))
+        self.multicasts.append(self._status(news, False))
         self._acked()
 
     def _multicast_status(self, ask: bool) -> None:

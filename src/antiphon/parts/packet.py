@@ -18,8 +18,9 @@ Decoding checks lengths only; what the numbers may be is for the stream to judge
 from struct import Struct
 from typing import Final, final
 
-from antiphon.kernel.codec import DATA, HEADER_SIZE, REQUEST, STATUS, seal
+from antiphon.kernel.codec import HEADER_SIZE, seal
 from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.packet_kinds import DATA, REQUEST, STATUS
 
 ACKS: Final = 1
 FRAGMENT: Final = 2
@@ -205,6 +206,7 @@ def table_end(data: bytes, table: int, count: int) -> int:
 
 
 def encode_data(
+    stack: int,
     group: int,
     tag: int,
     sender: int,
@@ -225,10 +227,11 @@ def encode_data(
         parts.append(acks.encode())
     parts.append(lengths_table(payloads))
     parts.extend(payloads)
-    return seal(DATA, group, tag, sender, flags, level, parts)
+    return seal(stack, DATA, group, tag, sender, flags, level, parts)
 
 
 def encode_fragment(
+    stack: int,
     group: int,
     tag: int,
     sender: int,
@@ -250,7 +253,7 @@ def encode_fragment(
         flags |= ACKS
         parts.append(acks.encode())
     parts.append(slice)
-    return seal(DATA, group, tag, sender, flags, level, parts)
+    return seal(stack, DATA, group, tag, sender, flags, level, parts)
 
 
 def data_number(data: bytes) -> int:
@@ -295,9 +298,9 @@ def decode_data(data: bytes, sender: int, flags: int, level: int) -> DataPacket:
     return packet
 
 
-def encode_status(group: int, tag: int, sender: int, stable: int, acks: Acks, ask: bool) -> bytes:
+def encode_status(stack: int, group: int, tag: int, sender: int, stable: int, acks: Acks, ask: bool) -> bytes:
     """What I have, and whether I want to know what you have."""
-    return seal(STATUS, group, tag, sender, ASK if ask else 0, 0, [_STATUS.pack(stable), acks.encode()])
+    return seal(stack, STATUS, group, tag, sender, ASK if ask else 0, 0, [_STATUS.pack(stable), acks.encode()])
 
 
 def decode_status(data: bytes) -> tuple[int, Acks]:
@@ -311,12 +314,12 @@ def decode_status(data: bytes) -> tuple[int, Acks]:
     return stable, acks
 
 
-def encode_request(group: int, tag: int, sender: int, stream: int, ranges: list[tuple[int, int]]) -> bytes:
+def encode_request(stack: int, group: int, tag: int, sender: int, stream: int, ranges: list[tuple[int, int]]) -> bytes:
     """Ask for packets of the member with rank `stream`."""
     parts = [_REQUEST.pack(stream, len(ranges))]
     for first, last in ranges:
         parts.append(_RANGE.pack(first, last))
-    return seal(REQUEST, group, tag, sender, 0, 0, parts)
+    return seal(stack, REQUEST, group, tag, sender, 0, 0, parts)
 
 
 def decode_request(data: bytes) -> tuple[int, list[tuple[int, int]]]:

@@ -66,13 +66,14 @@ class PendingQueue:
 
     __slots__ = ("_fragment_index", "_next_message", "_options", "_runs", "_was_full", "accepted", "pending_bytes")
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, last_number: int = 0) -> None:
         self._options = options
         self._fragment_index = 0
         self._runs: deque[PendingRun] = deque()
         self._was_full = False
-        self._next_message = 1
-        self.accepted = 0
+        self._next_message = last_number + 1
+        self.accepted = last_number
+        """The number of the last message that was accepted."""
         self.pending_bytes = 0
 
     def accept(

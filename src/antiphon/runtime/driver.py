@@ -26,7 +26,6 @@ from typing import Final, Protocol
 from antiphon.engine import Engine
 from antiphon.kernel.effects import (
     NEVER,
-    Accepted,
     BarrierReached,
     Delivered,
     Effects,
@@ -44,7 +43,7 @@ from antiphon.kernel.errors import ClosedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Leave, Receive, Send, Tick
 from antiphon.kernel.policies import PRIMARY
-from antiphon.parts.membership.group import StabilityMark
+from antiphon.parts.member import StabilityMark
 from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import CONTACTS, AddressBook
 from antiphon.runtime.clock import Clock
@@ -75,9 +74,6 @@ class GroupHandler(Protocol):
 
     def reach(self, event: BarrierReached) -> None:
         """A barrier for the application."""
-
-    def accept(self, event: Accepted) -> None:
-        """Messages were taken by the engine."""
 
     def unblock(self) -> None:
         """The engine takes messages again."""
@@ -206,13 +202,14 @@ class Driver:
                 self.fail(error)
         self.step(Leave(group))
 
-    def step(self, input: Input) -> None:
-        """Put one input in and carry out what follows. After a failure or the end, or for a group that is over, this
-        does nothing."""
+    def step(self, input: Input) -> int:
+        """Put one input in and carry out what follows; how many messages of this input the engine has taken. After a
+        failure or the end, or for a group that is over, this does nothing."""
         self._followers.append(input)
         if self._stepping:
-            return
+            return 0
         self._stepping = True
+        accepted = 0
         try:
             while self._followers and not self._stopped:
                 following = self._followers.popleft()
@@ -220,6 +217,8 @@ class Driver:
                     continue
                 now_ns = self.clock.now_ns()
                 effects = self.engine.step(following, now_ns)
+                if following is input:
+                    accepted = effects.accepted
                 if self.tap is None and isinstance(following, Send):
                     self._send_first(effects)
                 self._carry_out(effects, now_ns)
@@ -229,6 +228,7 @@ class Driver:
             self._stepping = False
         while self._afterwards:  # what is called may step, and come here itself
             self._afterwards.popleft()()
+        return accepted
 
     def guard(self, call: Callable[[], None]) -> None:
         """Call something of the application's; what it raises fails the node."""
@@ -341,8 +341,6 @@ class Driver:
         elif isinstance(event, Sent):
             if tap is not None:
                 tap.send(event, now_ns)
-        elif isinstance(event, Accepted):
-            self._members[event.group].accept(event)
         elif isinstance(event, Received):
             if tap is not None:
                 tap.receive(event, now_ns)

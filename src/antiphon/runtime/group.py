@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from antiphon.kernel.causality_domain import CausalityDomain
-from antiphon.kernel.effects import Accepted, BarrierReached, Delivered, Ended, Installed
+from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Installed
 from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Send
@@ -22,7 +22,7 @@ from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox, OutboxLane, SendMode, measure
 from antiphon.runtime.readers import BatchReader, MessageReader
 from antiphon.runtime.stream import Listener
-from antiphon.stacks.registry import offer
+from antiphon.stacks.registry import check_level, offer
 
 NO_VIEW: Final = View(0, ())
 """Where a process is that has asked to be let in."""
@@ -63,7 +63,6 @@ class Group:
         self._driver = driver
         self._message_bytes_max = options.message_bytes_max
         self._linger_s = linger_s
-        self._accepted = 0
         self._closed = False
         self._left = False
         self._excluded = False
@@ -249,7 +248,7 @@ class Group:
     def _way(self, order: str, to: ProcessId | None) -> SendMode:
         if order not in LEVELS:
             raise UsageError(f"there is no order {order!r}; choose one of {', '.join(LEVEL_NAMES)}")
-        self._offered.check_level(order)
+        check_level(self._offered, order)
         if to is None:
             return _TO_ALL[order]
         if not self._offered.private:
@@ -281,17 +280,11 @@ class Group:
         return ClosedError(f"group {self.name!r} was closed here; nothing can be sent to it any more")
 
     def _offer(self, payloads: list[bytes], way: SendMode) -> int:
-        self._accepted = 0
         if way.barrier:
-            self._driver.step(BarrierInput(group=self.name, payload=payloads[0]))
-        else:
-            self._driver.step(Send(group=self.name, payloads=payloads, level=way.level, destination=way.destination))
-        return self._accepted
+            return self._driver.step(BarrierInput(group=self.name, payload=payloads[0]))
+        return self._driver.step(Send(group=self.name, payloads=payloads, level=way.level, destination=way.destination))
 
     # What the driver tells.
-
-    def accept(self, event: Accepted) -> None:
-        self._accepted += event.count
 
     def unblock(self) -> None:
         self._outbox.unblock(self._lane)

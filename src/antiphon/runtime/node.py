@@ -52,7 +52,7 @@ from antiphon.runtime.readers import BatchReader, MessageReader
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
 from antiphon.stacks.conversation.free.limits import Limits as ConversationLimits
-from antiphon.stacks.registry import offer
+from antiphon.stacks.registry import DEFAULT, offer
 
 JOIN_S: Final = 10.0
 FOUND_AFTER_S: Final = 5.0
@@ -216,7 +216,7 @@ class Node:
         members: Mapping[str, str] | None = None,
         contacts: Sequence[str] | Discovery = (),
         policy: str | None = None,
-        stack: str = "vector",
+        stack: str = DEFAULT,
         domain: CausalityDomain = MAIN,
         timeout_s: float = JOIN_S,
         found_after_s: float = FOUND_AFTER_S,

@@ -40,7 +40,7 @@ class Stream:
         messages_max: int,
         bytes_max: int,
         on_full: Callable[[], None],
-        on_room: Callable[[], None],
+        on_room: Callable[[], object],
         on_taken: Taken | None,
         on_view: Callable[[ViewChange], None],
         on_barrier: Callable[[Barrier], None],

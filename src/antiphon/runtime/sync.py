@@ -19,6 +19,7 @@ from antiphon.runtime import node as asynchronous_node
 from antiphon.runtime.discovery import Discovery
 from antiphon.runtime.events import StreamEvent
 from antiphon.runtime.readers import MessageReader
+from antiphon.stacks.registry import DEFAULT
 
 T = TypeVar("T")
 
@@ -47,7 +48,7 @@ class Node:
         members: Mapping[str, str] | None = None,
         contacts: Sequence[str] | Discovery = (),
         policy: str | None = None,
-        stack: str = "vector",
+        stack: str = DEFAULT,
         domain: CausalityDomain = MAIN,
         timeout_s: float = asynchronous_node.JOIN_S,
         found_after_s: float = asynchronous_node.FOUND_AFTER_S,

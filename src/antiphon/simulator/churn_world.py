@@ -25,18 +25,19 @@ from antiphon.faults import Fault, fly
 from antiphon.history.log import Log
 from antiphon.history.schema import LEAVES, LEFT, QUIET
 from antiphon.kernel.causality_domain import CausalityDomain
-from antiphon.kernel.codec import MEMBERSHIP, unseal
+from antiphon.kernel.codec import unseal
 from antiphon.kernel.effects import NEVER, BarrierReached, Delivered, Ended, Event, Installed, MajorityLost, Suspected
 from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import MAIN, Input, Join, Leave, Pause, Receive, Resume, Send, SendBarrier, Tick
 from antiphon.kernel.levels import LEVEL_NAMES, SAFE
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.packet_kinds import MEMBERSHIP
 from antiphon.kernel.policies import PRIMARY
 from antiphon.parts.membership.agreement import JOINING
 from antiphon.parts.membership.rounds import is_quorum
 from antiphon.simulator.coverage import Coverage
 from antiphon.simulator.recording import record
-from antiphon.stacks.registry import VECTOR
+from antiphon.stacks.registry import DEFAULT
 
 _ARRIVE: Final = 0
 _TICK: Final = 1
@@ -148,7 +149,7 @@ class ChurnWorld:
         options: Options,
         make_log: Callable[[str, int], Log],
         domain: CausalityDomain = MAIN,
-        stack: str = VECTOR.name,
+        stack: str = DEFAULT,
     ) -> None:
         self.stack = stack
         self.names = names

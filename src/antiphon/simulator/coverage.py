@@ -11,12 +11,17 @@ of its seeds has reached.
 
 from typing import Final, final
 
-from antiphon.kernel.codec import DATA, HEADER_SIZE, MEMBERSHIP, PRIVATE, PRIVATE_ACK, REQUEST, STATUS
+from antiphon.kernel.codec import HEADER_SIZE
+from antiphon.kernel.packet_kinds import ADD, DATA, MEMBERSHIP, PRIVATE, PRIVATE_ACK, REQUEST, STATUS
 from antiphon.parts.membership import messages
 from antiphon.parts.membership.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
 from antiphon.parts.packet import ACKS, ASK, FRAGMENT, ORDERED
-from antiphon.stacks.conversation.free.wire import ADD, payload_start, payload_start_after
-from antiphon.stacks.registry import CONVERSATION, VECTOR
+from antiphon.stacks.conversation.free.wire import (
+    payload_start,
+    payload_start_after,
+)
+from antiphon.stacks.conversation.offers import OFFERS as CONVERSATION
+from antiphon.stacks.vector.offers import OFFERS as VECTOR
 from antiphon.stacks.vector.timestamp import FOREIGN, FULL, KEEP, SPARSE, TOKEN
 
 PHASES: Final = {

@@ -23,7 +23,7 @@ from antiphon.simulator.workloads.chatter import Chatter
 from antiphon.simulator.workloads.dialogue import Dialogue
 from antiphon.simulator.workloads.plan import WorkloadPlan
 from antiphon.simulator.world import Observer, Workload, World
-from antiphon.stacks.registry import offer
+from antiphon.stacks.registry import DEFAULT, check_level, offer
 
 GROUP: Final = "simulated"
 WORKLOADS: Final = ("chatter", "bursts", "dialogue")
@@ -43,7 +43,7 @@ class SimulationOptions:
         members: int = 5,
         messages: int = 100,
         seed: int = 0,
-        stack: str = "vector",
+        stack: str = DEFAULT,
         faults: str = "none",
         workload: str = "chatter",
         levels: Sequence[str] = ("causal",),
@@ -78,7 +78,7 @@ def _check(
     if workload not in WORKLOADS:
         raise UsageError(f"there is no workload {workload!r}; choose one of: {', '.join(WORKLOADS)}")
     for level in levels:
-        offered.check_level(level)
+        check_level(offered, level)
     if not levels:
         raise UsageError("a run needs at least one level")
 

@@ -33,7 +33,7 @@ from antiphon.kernel.options import Options
 from antiphon.kernel.policies import POLICIES, PRIMARY, STATIC
 from antiphon.simulator.coverage import MEMBERSHIP_PACKETS
 from antiphon.simulator.layers import layer_document, layer_of
-from antiphon.stacks.registry import VECTOR, offer
+from antiphon.stacks.registry import DEFAULT, offer
 
 FORMAT: Final = 1
 
@@ -135,7 +135,7 @@ class Script:
         options: Options,
         domain: CausalityDomain,
         calm_ns: int = 0,
-        stack: str = VECTOR.name,
+        stack: str = DEFAULT,
     ) -> None:
         self.run = run
         self.stack = stack
@@ -162,7 +162,7 @@ class Script:
             "format": FORMAT,
             "run": self.run,
             "seed": self.seed,
-            **({} if self.stack == VECTOR.name else {"stack": self.stack}),
+            **({} if self.stack == DEFAULT else {"stack": self.stack}),
             "policy": self.policy,
             "names": self.names,
             "groups": [group.document() for group in self.groups],
@@ -207,7 +207,7 @@ def _script_of(document: dict[str, Any]) -> Script:
         options=Options(**document["options"]),
         domain=CausalityDomain(**domain),
         calm_ns=document["calm_ns"],
-        stack=document.get("stack", VECTOR.name),
+        stack=document.get("stack", DEFAULT),
     )
     for deed in document["deeds"]:
         script.add(Deed(**deed))

@@ -12,6 +12,7 @@ from antiphon.history.log import Log, MemoryLog
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import Event
 from antiphon.kernel.errors import UsageError
+from antiphon.kernel.inputs import MAIN
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.policies import STATIC
 from antiphon.simulator.churn_draw import draw_churn
@@ -21,7 +22,7 @@ from antiphon.simulator.script import SAY, SLEEP, STOP, TELL, Deed, Gathering, S
 from antiphon.simulator.script_run import ScriptRun, finish_world, run_script
 from antiphon.simulator.sieges import draw_siege
 from antiphon.simulator.world import Observer
-from antiphon.stacks.registry import VECTOR, offer
+from antiphon.stacks.registry import DEFAULT, offer
 
 STATIC_WORKLOAD: Final = "static"
 CHURN: Final = "churn"
@@ -56,6 +57,7 @@ def on_stack(script: Script, stack: str) -> Script:
     offered = offer(stack)
     if not offered.crosses_groups:
         script.groups = script.groups[:1]
+        script.domain = MAIN
     names = ["", *[group.name for group in script.groups]]
     script.deeds = [deed for deed in script.deeds if deed.group in names and (offered.private or deed.what != TELL)]
     return script
@@ -67,14 +69,14 @@ def _draw_static(seed: int, stack: str) -> SimulationOptions:
     return options
 
 
-def run_seed(seed: int, workload: str, stack: str = VECTOR.name) -> ScriptRun:
+def run_seed(seed: int, workload: str, stack: str = DEFAULT) -> ScriptRun:
     """The run of this seed."""
     if kind_of(seed, workload) == STATIC_WORKLOAD:
         return run_options(_draw_static(seed, stack))
     return run_script(on_stack(draw_any_crowd(seed), stack))
 
 
-def script_of_seed(seed: int, workload: str, stack: str = VECTOR.name) -> Script:
+def script_of_seed(seed: int, workload: str, stack: str = DEFAULT) -> Script:
     """The script of this seed. For a static seed it takes a run to know what its members say, some of it in answer."""
     if kind_of(seed, workload) == STATIC_WORKLOAD:
         return script_of_options(_draw_static(seed, stack))

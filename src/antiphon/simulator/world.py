@@ -13,12 +13,12 @@ from typing import Final, final
 
 from antiphon.engine import Engine
 from antiphon.faults import Fault, fly
-from antiphon.kernel.effects import NEVER, Accepted, Delivered, Effects, Event, Writable
+from antiphon.kernel.effects import NEVER, Delivered, Effects, Event, Writable
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Pause, Receive, Resume, Send, Tick
 from antiphon.kernel.options import Options
 from antiphon.simulator.coverage import Coverage
-from antiphon.stacks.registry import VECTOR
+from antiphon.stacks.registry import DEFAULT
 
 _ARRIVE: Final = 0
 _TICK: Final = 1
@@ -64,7 +64,7 @@ class World:
         options: Options,
         workload: Workload,
         observer: Observer,
-        stack: str = VECTOR.name,
+        stack: str = DEFAULT,
     ) -> None:
         self.group = group
         self.stack = stack
@@ -176,10 +176,7 @@ class World:
         while backlog:
             offer = backlog[0]
             effects = self.engines[member].step(offer, self.now_ns)
-            taken = 0
-            for event in effects.events:
-                if isinstance(event, Accepted):
-                    taken += event.count
+            taken = effects.accepted
             self.sent += taken
             if taken == len(offer.payloads):
                 backlog.pop(0)

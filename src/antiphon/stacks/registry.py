@@ -1,50 +1,86 @@
-"""The stacks there are, and what each offers: levels for a message, and guarantees that a run can be held to."""
+"""The stacks there are. One line adds a stack: `register` with what it offers and what makes it for a process."""
 
+from collections.abc import Callable
+from random import Random
 from typing import Final, final
 
 from antiphon.kernel.errors import LevelNotOfferedError, UsageError
-from antiphon.kernel.levels import LEVEL_NAMES
-from antiphon.kernel.policies import PRIMARY
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.options import Options
+from antiphon.stacks.conversation import offers as conversation
+from antiphon.stacks.conversation.stack import ConversationStack
+from antiphon.stacks.stack import Capabilities, Stack
+from antiphon.stacks.vector import offers as vector
+from antiphon.stacks.vector.stack import VectorStack
 
-_PROMISES: Final = ("creation", "duplication", "fifo", "causal", "total", "safe", "settled")
-_VIEW_PROMISES: Final = (
-    "view_agreement", "view_synchrony", "view_sending", "primary", "silence", "group_broadcast",
-)  # fmt: skip
+MakeStack = Callable[[ProcessId, Random, Options], Stack]
+"""Makes the one object of a stack that a process has."""
 
 
 @final
-class Capabilities:
-    """What one stack offers."""
+class StackKind:
+    """One stack that processes can run."""
 
-    __slots__ = ("crosses_groups", "levels", "name", "private")
+    __slots__ = ("make", "offers")
 
-    def __init__(self, name: str, levels: tuple[str, ...], private: bool, crosses_groups: bool) -> None:
-        self.name = name
-        self.levels = levels
-        self.private = private
-        """Whether a message can go to one member alone."""
-        self.crosses_groups = crosses_groups
-        """Whether groups of one causality domain are kept in causal order with each other."""
-
-    def promises(self, policy: str) -> tuple[str, ...]:
-        """The guarantees that a group with this policy can be held to."""
-        return (*_PROMISES, *_VIEW_PROMISES) if policy == PRIMARY else _PROMISES
-
-    def check_level(self, level: str) -> None:
-        """Raises LevelNotOfferedError, which names the stacks that do offer it."""
-        if level not in self.levels:
-            others = tuple(other.name for other in OFFERS.values() if level in other.levels)
-            raise LevelNotOfferedError(level, self.name, self.levels, others)
+    def __init__(self, offers: Capabilities, make: MakeStack) -> None:
+        self.offers = offers
+        self.make = make
 
 
-VECTOR: Final = Capabilities("vector", LEVEL_NAMES, private=True, crosses_groups=True)
-CONVERSATION: Final = Capabilities("conversation", LEVEL_NAMES, private=False, crosses_groups=False)
-OFFERS: Final = {VECTOR.name: VECTOR, CONVERSATION.name: CONVERSATION}
+_KINDS: Final[dict[str, StackKind]] = {}
+OFFERS: Final[dict[str, Capabilities]] = {}
+"""What each stack offers, by its name."""
+
+
+def register(offers: Capabilities, make: MakeStack) -> None:
+    """Add a stack. Raises UsageError if its name or its number is taken."""
+    for other in OFFERS.values():
+        if other.name == offers.name or other.number == offers.number:
+            raise UsageError(
+                f"stack {offers.name!r}, number {offers.number}, cannot be added beside stack {other.name!r}, "
+                f"number {other.number}: names and numbers must differ"
+            )
+    if not 0 < offers.number < 256:
+        raise UsageError(f"stack {offers.name!r} has the number {offers.number}; it must be one byte, and not 0")
+    _KINDS[offers.name] = StackKind(offers, make)
+    OFFERS[offers.name] = offers
+
+
+def unregister(name: str) -> None:
+    """Take a stack out again, for tests that add one. Engines that run it keep it."""
+    offer(name)
+    del _KINDS[name]
+    del OFFERS[name]
+
+
+register(vector.OFFERS, VectorStack)
+register(conversation.OFFERS, ConversationStack)
+
+DEFAULT: Final = vector.OFFERS.name
+"""The stack of groups that name none."""
 
 
 def offer(stack: str) -> Capabilities:
     """What the stack of this name offers. Raises UsageError if there is none."""
-    found = OFFERS.get(stack)
+    return kind(stack).offers
+
+
+def kind(stack: str) -> StackKind:
+    """The stack of this name. Raises UsageError if there is none."""
+    found = _KINDS.get(stack)
     if found is None:
-        raise UsageError(f"there is no stack {stack!r}; the stacks are: {', '.join(OFFERS)}")
+        raise UsageError(f"there is no stack {stack!r}; the stacks are: {', '.join(_KINDS)}")
     return found
+
+
+def has_number(number: int) -> bool:
+    """Whether there is a stack with this number."""
+    return any(offers.number == number for offers in OFFERS.values())
+
+
+def check_level(offers: Capabilities, level: str) -> None:
+    """Raise LevelNotOfferedError, which names the stacks that do offer the level, if this one does not."""
+    if level not in offers.levels:
+        others = tuple(other.name for other in OFFERS.values() if level in other.levels)
+        raise LevelNotOfferedError(level, offers.name, offers.levels, others)

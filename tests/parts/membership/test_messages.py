@@ -7,9 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.kernel.codec import HEADER_SIZE, MEMBERSHIP, seal, unseal
+from antiphon.kernel.codec import HEADER_SIZE, seal, unseal
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.packet_kinds import MEMBERSHIP
 from antiphon.parts.membership.messages import CHUNK, PROPOSE, STATE, Chunks, MembershipMessage, Proposal, decode
 from antiphon.parts.ranges import Ranges
 
@@ -48,14 +49,14 @@ def test_a_short_message_is_one_packet() -> None:
         STATE, ProcessId("a", 2), "A", 4, round=9, holdings=[Ranges([(1, 3)])], about=ProcessId("b"),
         barriers=[(0, 5, b"now")], epoch=1,
     )  # fmt: skip
-    packets = message.encode(7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, PACKET_BYTES_MAX)
     assert len(packets) == 1
     assert [bodies(found) for found in take_all(Chunks(), packets)] == [bodies(message)]
 
 
 def test_a_long_message_is_as_many_chunks_as_it_takes() -> None:
     message = long_message()
-    packets = message.encode(7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, PACKET_BYTES_MAX)
     assert len(packets) > 3
     assert all(len(packet) <= PACKET_BYTES_MAX for packet in packets)
     assert [bodies(found) for found in take_all(Chunks(), packets)] == [bodies(message)]
@@ -63,7 +64,7 @@ def test_a_long_message_is_as_many_chunks_as_it_takes() -> None:
 
 def test_chunks_come_in_any_order_and_twice() -> None:
     message = long_message()
-    packets = message.encode(7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, PACKET_BYTES_MAX)
     shuffled = [*packets[1:], *packets[1:]]
     Random(1).shuffle(shuffled)
     chunks = Chunks()
@@ -73,7 +74,7 @@ def test_chunks_come_in_any_order_and_twice() -> None:
 
 def test_chunks_of_one_try_make_up_for_those_that_another_lost() -> None:
     message = long_message()
-    packets = message.encode(7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, PACKET_BYTES_MAX)
     chunks = Chunks()
     assert take_all(chunks, packets[::2]) == []
     assert [bodies(found) for found in take_all(chunks, packets[1::2])] == [bodies(message)]
@@ -81,14 +82,14 @@ def test_chunks_of_one_try_make_up_for_those_that_another_lost() -> None:
 
 def test_chunks_of_several_messages_may_mix() -> None:
     one, other = long_message(60), long_message(61)
-    mixed = [packet for pair in zip(one.encode(7, 600), other.encode(7, 600), strict=False) for packet in pair]
-    mixed += one.encode(7, 600)[-1:] + other.encode(7, 600)[-1:]
+    mixed = [packet for pair in zip(one.encode(1, 7, 600), other.encode(1, 7, 600), strict=False) for packet in pair]
+    mixed += one.encode(1, 7, 600)[-1:] + other.encode(1, 7, 600)[-1:]
     found = [bodies(message) for message in take_all(Chunks(), mixed)]
     assert found[:2] == [bodies(one), bodies(other)]
 
 
 def chunk(kind: int, digest: int, index: int, total: int, slice: bytes) -> bytes:
-    return seal(MEMBERSHIP, 7, 0, 0, CHUNK, 0, [msgspec.msgpack.encode((kind, digest, index, total, slice))])
+    return seal(1, MEMBERSHIP, 7, 0, 0, CHUNK, 0, [msgspec.msgpack.encode((kind, digest, index, total, slice))])
 
 
 def chunk_of(packet: bytes) -> tuple[int, int, int, int, bytes]:
@@ -99,7 +100,7 @@ def chunk_of(packet: bytes) -> tuple[int, int, int, int, bytes]:
 def test_a_forged_chunk_spoils_one_try_and_not_the_next() -> None:
     """A slice that does not fit the digest: the message is malformed, and comes through when it is sent again."""
     message = long_message()
-    packets = message.encode(7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, PACKET_BYTES_MAX)
     kind, digest, _, total, slice = chunk_of(packets[0])
     chunks = Chunks()
     take_all(chunks, packets[1:])
@@ -110,7 +111,7 @@ def test_a_forged_chunk_spoils_one_try_and_not_the_next() -> None:
 
 def test_a_forged_total_spoils_one_try_and_not_the_next() -> None:
     message = long_message()
-    packets = message.encode(7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, PACKET_BYTES_MAX)
     kind, digest, index, _, slice = chunk_of(packets[0])
     chunks = Chunks()
     with pytest.raises(MalformedError):
@@ -127,7 +128,7 @@ def test_chunks_that_cannot_be_are_malformed(index: int, total: int) -> None:
 def test_unfinished_messages_are_forgotten_beyond_a_limit() -> None:
     """The first of many half messages is gone when the last has come; the last is still there."""
     message = long_message()
-    packets = message.encode(7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, PACKET_BYTES_MAX)
     chunks = Chunks()
     take_all(chunks, packets[1:])
     take_all(chunks, [chunk(STATE, digest, 0, 2, b"x") for digest in range(1_000)])
@@ -137,7 +138,7 @@ def test_unfinished_messages_are_forgotten_beyond_a_limit() -> None:
 
 @given(st.integers(0, 20), st.binary(max_size=60))
 def test_any_bytes_are_a_message_or_malformed(kind: int, data: bytes) -> None:
-    for attempt in (data, seal(MEMBERSHIP, 7, 0, 0, kind, 0, [data])):
+    for attempt in (data, seal(1, MEMBERSHIP, 7, 0, 0, kind, 0, [data])):
         try:
             Chunks().take(kind, attempt)
         except MalformedError:
@@ -147,9 +148,9 @@ def test_any_bytes_are_a_message_or_malformed(kind: int, data: bytes) -> None:
 def test_a_proposal_with_too_many_members_is_malformed() -> None:
     message = long_message(1_001)
     with pytest.raises(MalformedError):
-        take_all(Chunks(), message.encode(7, 60_000))
+        take_all(Chunks(), message.encode(1, 7, 60_000))
     assert decode(PROPOSE, chunkless(long_message(1_000))).accepted is not None
 
 
 def chunkless(message: MembershipMessage) -> bytes:
-    return message.encode(7, 10**9)[0][HEADER_SIZE:]
+    return message.encode(1, 7, 10**9)[0][HEADER_SIZE:]

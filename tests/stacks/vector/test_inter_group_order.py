@@ -24,7 +24,7 @@ def time_of(view_id: int, delivered: list[int], epoch: int = 0) -> GroupTime:
     causal = CausalOrder(MEMBERS, 0)
     causal.delivered = delivered.copy()
     causal.known = delivered.copy()
-    exchange = Exchange(1, 2, MEMBERS, 0, 100, PendingQueue(OPTIONS), Random(0), OPTIONS)
+    exchange = Exchange(1, 1, 2, MEMBERS, 0, 100, PendingQueue(OPTIONS), Random(0), OPTIONS)
     return GroupTime(view_id, epoch, exchange, causal, AgreedOrder(MEMBERS, 0))
 
 

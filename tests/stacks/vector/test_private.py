@@ -4,11 +4,12 @@ from random import Random
 
 import pytest
 
-from antiphon.kernel.codec import HEADER_SIZE, PRIVATE, PRIVATE_ACK, seal, unseal
+from antiphon.kernel.codec import HEADER_SIZE, seal, unseal
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
+from antiphon.kernel.packet_kinds import PRIVATE, PRIVATE_ACK
 from antiphon.stacks.vector import timestamp
 from antiphon.stacks.vector.private import WINDOW, Arrived, Letter, PrivateLane
 
@@ -159,7 +160,7 @@ def head(receiver: int, serial: int, message: int, fragment: int, fragments: int
 
 def test_a_letter_as_it_should_be() -> None:
     """The others below differ from it in one thing each."""
-    letter = lane(1).take(seal(PRIVATE, 7, 8, 0, 0, 0, [head(1, 1, 1, 0, 1, 1), EMPTY, b"x"]), 0, 0)
+    letter = lane(1).take(seal(1, PRIVATE, 7, 8, 0, 0, 0, [head(1, 1, 1, 0, 1, 1), EMPTY, b"x"]), 0, 0)
     assert letter is not None
     assert (letter.number, letter.payload) == (1, b"x")
 
@@ -183,7 +184,7 @@ def test_a_letter_as_it_should_be() -> None:
 def test_malformed_letters_change_nothing(body: bytes) -> None:
     two = lane(1)
     with pytest.raises(MalformedError):
-        two.take(seal(PRIVATE, 7, 8, 0, 0, 0, [body]), 0, 0)
+        two.take(seal(1, PRIVATE, 7, 8, 0, 0, 0, [body]), 0, 0)
     assert two.unicasts == []
     one = lane(0)
     one.send(1, Letter(OTHER, 1, b"good"), EMPTY, 0)
@@ -195,7 +196,7 @@ def test_acknowledgements_of_what_was_never_sent_or_not_by_me_are_malformed(rece
     one = lane(0)
     one.send(1, Letter(OTHER, 1, b"x"), EMPTY, 0)
     body = receiver.to_bytes(2, "little") + serial.to_bytes(8, "little")
-    ack = seal(PRIVATE_ACK, 7, 8, 1, 0, 0, [body])
+    ack = seal(1, PRIVATE_ACK, 7, 8, 1, 0, 0, [body])
     with pytest.raises(MalformedError):
         one.take_ack(ack, 1, 0)
     with pytest.raises(MalformedError):

@@ -50,13 +50,20 @@ class Agreement:
     lower half of."""
 
     def __init__(
-        self, group: str, group_id: int, process: ProcessId, address: str, options: Options, members_max: int
+        self,
+        stack: int,
+        group: str,
+        group_id: int,
+        process: ProcessId,
+        address: str,
+        options: Options,
+        members_max: int,
     ) -> None:
         self._group = group
         self._process = process
         self._options = options
         self._members_max = members_max
-        self._post = MembershipSender(group, group_id, process, address, options)
+        self._post = MembershipSender(stack, group, group_id, process, address, options)
         self._requests = MembershipRequests()
         self._present: set[int] = set()
         """Who has been heard in this view."""

@@ -9,16 +9,17 @@ of the view before stays to answer members that are still catching up with its c
 what else happens when a view comes and goes.
 """
 
-from typing import Final, final
+from typing import Final
 
-from antiphon.kernel.codec import DATA, MEMBERSHIP
-from antiphon.kernel.effects import NEVER, Accepted, Effects, Ended, Installed, Writable
+from antiphon.kernel.effects import NEVER, Effects, Ended, Installed, Writable
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
-from antiphon.kernel.identity import ProcessId, View, wire_id
+from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join
 from antiphon.kernel.levels import SAFE
 from antiphon.kernel.options import Options
-from antiphon.kernel.policies import POLICIES, PRIMARY, STATIC
+from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
+from antiphon.kernel.policies import PRIMARY, STATIC
+from antiphon.parts.member import Member, StabilityMark
 from antiphon.parts.membership.agreement import NORMAL, OUT
 from antiphon.parts.membership.membership import Membership
 from antiphon.parts.membership.messages import Chunks, Proposal
@@ -29,20 +30,7 @@ BARRIER_BYTES_MAX: Final = 16_384
 """A barrier travels with the agreement on the view that it ends, so it should be short."""
 
 
-@final
-class StabilityMark:
-    """A point in the life of one member of one group: what it had sent and delivered, and what it had accepted."""
-
-    __slots__ = ("accepted", "group", "known", "view_id")
-
-    def __init__(self, group: str, view_id: int, known: list[int], accepted: int) -> None:
-        self.group = group
-        self.view_id = view_id
-        self.known = known
-        self.accepted = accepted
-
-
-class GroupMember:
+class GroupMember(Member):
     """One member of one group."""
 
     __slots__ = (
@@ -54,29 +42,21 @@ class GroupMember:
         "_previous",
         "_process",
         "_session",
-        "excluded",
-        "group",
-        "group_id",
-        "over",
+        "_stack",
     )
 
-    def __init__(self, join: Join, process: ProcessId, options: Options) -> None:
-        self.group = join.group
-        self.group_id = wire_id(join.group)
+    def __init__(self, stack: int, join: Join, process: ProcessId, last_number: int, options: Options) -> None:
+        super().__init__(join.group)
+        self._stack = stack
+        """The number of the stack, which its packets bear."""
         self._process = process
         self._options = options
-        self.over = False
-        """This process is no longer a member…"""
-        self.excluded = False
-        """…and it was the others that ended it."""
-        self._pending = PendingQueue(options)
+        self._pending = PendingQueue(options, last_number)
         self._chunks = Chunks()
         self._paused = False
         self._session: Session | None = None
         self._previous: Session | None = None
         self._membership: Membership | None = None
-        if join.policy not in POLICIES:
-            raise UsageError(f"there is no policy {join.policy!r}; choose one of: {', '.join(POLICIES)}")
         if join.view is None and (join.policy == STATIC or not join.contacts):
             raise UsageError(f"to join group {join.group!r}, name its first view, or contacts and the policy `primary`")
 
@@ -86,7 +66,7 @@ class GroupMember:
             self._session = self._make_session(join.view, 0)
         if join.policy == PRIMARY:
             self._membership = Membership(
-                join.group, self.group_id, self._process, join.address, self._options, members_max
+                self._stack, join.group, self.group_id, self._process, join.address, self._options, members_max
             )
 
     # ---- what a stack adds -----------------------------------------------------------------------------------------
@@ -136,7 +116,7 @@ class GroupMember:
 
     def send(
         self, payloads: list[bytes], level: int, destination: ProcessId | None, effects: Effects, now_ns: int
-    ) -> None:
+    ) -> int:
         """Accept messages; `finish` puts on the wire what may leave."""
         self._check_send(level, destination)
         self._check_member()
@@ -145,11 +125,9 @@ class GroupMember:
         for payload in payloads:
             if len(payload) > self._options.message_bytes_max:
                 raise MessageTooLargeError(len(payload), self._options.message_bytes_max)
-        count = self._pending.accept(payloads, level, destination, False, self._ticket())
-        if count:
-            effects.events.append(Accepted(self.group, count))
+        return self._pending.accept(payloads, level, destination, False, self._ticket())
 
-    def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> None:
+    def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> int:
         """Accept a barrier; it ends the view when its turn comes."""
         if self._membership is None:
             raise UsageError(f"a barrier ends a view, and that of group {self.group!r} is static; join with `primary`")
@@ -157,8 +135,7 @@ class GroupMember:
         if len(payload) > BARRIER_BYTES_MAX:
             raise MessageTooLargeError(len(payload), BARRIER_BYTES_MAX)
         self._membership.notice_time(effects, now_ns)
-        if self._pending.accept([payload], SAFE, None, True, self._ticket()):
-            effects.events.append(Accepted(self.group, 1))
+        return self._pending.accept([payload], SAFE, None, True, self._ticket())
 
     def _check_member(self) -> None:
         if self.over:
@@ -242,6 +219,7 @@ class GroupMember:
 
     def finish(self, effects: Effects, now_ns: int) -> None:
         """Send what may leave, change the view if it is time, then collect what is to be transmitted."""
+        self.unfinished = False
         if self.over:
             return
         membership = self._membership
@@ -354,6 +332,9 @@ class GroupMember:
         if session.view.id == mark.view_id and not session.is_stable(mark.known, copies):
             return False
         return session.are_own_stable(mark.accepted, copies)
+
+    def last_number(self) -> int:
+        return self._pending.accepted
 
     def statistics(self) -> dict[str, int]:
         result = {"messages_accepted": self._pending.accepted, "pending_bytes": self._pending.pending_bytes}

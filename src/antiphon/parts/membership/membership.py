@@ -38,9 +38,16 @@ class Membership(Agreement):
     """
 
     def __init__(
-        self, group: str, group_id: int, process: ProcessId, address: str, options: Options, members_max: int
+        self,
+        stack: int,
+        group: str,
+        group_id: int,
+        process: ProcessId,
+        address: str,
+        options: Options,
+        members_max: int,
     ) -> None:
-        super().__init__(group, group_id, process, address, options, members_max)
+        super().__init__(stack, group, group_id, process, address, options, members_max)
         self._address = address
         self._contacts: tuple[str, ...] = ()
         self._ask_at_ns = NEVER

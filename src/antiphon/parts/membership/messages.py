@@ -9,9 +9,10 @@ from typing import Final, final
 
 import msgspec
 
-from antiphon.kernel.codec import HEADER_SIZE, MEMBERSHIP, seal
+from antiphon.kernel.codec import HEADER_SIZE, seal
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.packet_kinds import MEMBERSHIP
 from antiphon.parts.ranges import Ranges
 
 JOIN: Final = 1
@@ -163,7 +164,7 @@ class MembershipMessage:
         self.barriers: list[BarrierBody] = barriers if barriers is not None else []
         self.epoch = epoch
 
-    def encode(self, group: int, packet_bytes_max: int) -> list[bytes]:
+    def encode(self, stack: int, group: int, packet_bytes_max: int) -> list[bytes]:
         """In one packet, or in as many as it takes."""
         about = None if self.about is None else (self.about.name, self.about.incarnation, "")
         body: Body = (
@@ -179,11 +180,11 @@ class MembershipMessage:
         )
         encoded = _ENCODER.encode(body)
         if len(encoded) + HEADER_SIZE <= packet_bytes_max:
-            return [seal(MEMBERSHIP, group, 0, 0, self.kind, 0, [encoded])]
-        return _chunks(self.kind, encoded, group, packet_bytes_max)
+            return [seal(stack, MEMBERSHIP, group, 0, 0, self.kind, 0, [encoded])]
+        return _chunks(self.kind, encoded, stack, group, packet_bytes_max)
 
 
-def _chunks(kind: int, encoded: bytes, group: int, packet_bytes_max: int) -> list[bytes]:
+def _chunks(kind: int, encoded: bytes, stack: int, group: int, packet_bytes_max: int) -> list[bytes]:
     """The digest names the message, so that chunks of one try make up for those that another lost."""
     room = packet_bytes_max - _CHUNK_OVERHEAD
     total = (len(encoded) + room - 1) // room
@@ -191,7 +192,7 @@ def _chunks(kind: int, encoded: bytes, group: int, packet_bytes_max: int) -> lis
     result: list[bytes] = []
     for index in range(total):
         chunk: ChunkBody = (kind, digest, index, total, encoded[index * room : (index + 1) * room])
-        result.append(seal(MEMBERSHIP, group, 0, 0, CHUNK, 0, [_ENCODER.encode(chunk)]))
+        result.append(seal(stack, MEMBERSHIP, group, 0, 0, CHUNK, 0, [_ENCODER.encode(chunk)]))
     return result
 
 

@@ -13,9 +13,12 @@ from antiphon.parts.ranges import Ranges
 class MembershipSender:
     """The outgoing side of one process's membership of one group."""
 
-    __slots__ = ("_address", "_group", "_group_id", "_options", "_process", "view_id")
+    __slots__ = ("_address", "_group", "_group_id", "_options", "_process", "_stack", "view_id")
 
-    def __init__(self, group: str, group_id: int, process: ProcessId, address: str, options: Options) -> None:
+    def __init__(
+        self, stack: int, group: str, group_id: int, process: ProcessId, address: str, options: Options
+    ) -> None:
+        self._stack = stack
         self._group = group
         self._group_id = group_id
         self._process = process
@@ -49,7 +52,7 @@ class MembershipSender:
         )
 
     def encode(self, message: MembershipMessage) -> list[bytes]:
-        return message.encode(self._group_id, self._options.packet_bytes_max)
+        return message.encode(self._stack, self._group_id, self._options.packet_bytes_max)
 
     def tell(self, to: ProcessId, message: MembershipMessage, effects: Effects, address: str | None = None) -> None:
         self.transmit(to, address, self.encode(message), effects)

@@ -24,6 +24,7 @@ from antiphon.parts.membership.membership import Membership
 from antiphon.parts.membership.messages import Proposal
 from antiphon.parts.membership.session import Session
 from antiphon.stacks.vector.inter_group_order import InterGroupOrder
+from antiphon.stacks.vector.offers import NUMBER
 from antiphon.stacks.vector.session import ViewSession, members_max
 
 
@@ -31,13 +32,19 @@ from antiphon.stacks.vector.session import ViewSession, members_max
 class VectorMember(GroupMember):
     """One member of one group."""
 
-    __slots__ = ("_flush_at_ns", "_letters_seen", "_random", "_view_session", "crossing")
+    __slots__ = ("_flush_at_ns", "_letters_seen", "_random", "_view_session", "order")
 
     def __init__(
-        self, join: Join, process: ProcessId, crossing: InterGroupOrder, random: Random, options: Options
+        self,
+        join: Join,
+        process: ProcessId,
+        last_number: int,
+        order: InterGroupOrder,
+        random: Random,
+        options: Options,
     ) -> None:
-        super().__init__(join, process, options)
-        self.crossing = crossing
+        super().__init__(NUMBER, join, process, last_number, options)
+        self.order = order
         self._random = random
         self._letters_seen: dict[ProcessId, int] = {}
         self._flush_at_ns = NEVER
@@ -47,7 +54,7 @@ class VectorMember(GroupMember):
 
     def _make_session(self, view: View, epoch: int) -> Session:
         session = ViewSession(
-            self.group, self._process, view, self._pending, self.crossing, self._letters_seen, self._random,
+            self.group, self._process, view, self._pending, self.order, self._letters_seen, self._random,
             self._options, epoch,
         )  # fmt: skip
         self._view_session = session
@@ -59,40 +66,43 @@ class VectorMember(GroupMember):
 
     # ---- in and out of views, beside other groups ------------------------------------------------------------------
 
+    def begin_step(self, now_ns: int) -> None:
+        self.order.now_ns = now_ns
+
     def _ticket(self) -> int:
-        return self.crossing.ticket()
+        return self.order.ticket()
 
     def _entered(self, old: Session | None, proposal: Proposal | None, joined: bool, now_ns: int) -> None:
         session = self._view_session
         if session is None:
-            self.crossing.enter(self.group_id, None, self._pending)
+            self.order.enter(self.group_id, None, self._pending)
             return
         for gone in [process for process in self._letters_seen if session.view.rank(process) < 0]:
             del self._letters_seen[gone]
         self._flush_at_ns = now_ns + self._options.time_life_ns // 2
-        self.crossing.enter(self.group_id, session.time, self._pending, joined)
+        self.order.enter(self.group_id, session.time, self._pending, joined)
         if old is not None:
             assert isinstance(old, ViewSession)
             assert proposal is not None
             if proposal.epoch > old.time.epoch:
-                self.crossing.raised()
-            if self.crossing.busy_group == self.group_id:
-                self.crossing.busy_group = 0
+                self.order.raised()
+            if self.order.busy_group == self.group_id:
+                self.order.busy_group = 0
             session.follow(old, now_ns)
 
     def _gone(self) -> None:
-        self.crossing.leave(self.group_id)
+        self.order.leave(self.group_id)
 
     def _may_enter(self, view: View) -> bool:
-        return self.crossing.may_enter(self.group_id, view.id)
+        return self.order.may_enter(self.group_id, view.id)
 
     def _stalled(self) -> None:
-        self.crossing.stall(self.group_id)
+        self.order.stall(self.group_id)
 
     def _ask_for_flush(self, session: Session, membership: Membership, now_ns: int) -> None:
         end = session.end
-        if self.crossing.domain.rule == EPOCHS:
-            end.epoch_wish = max(end.epoch_wish, self.crossing.epoch_wanted(self.group_id, False))
+        if self.order.domain.rule == EPOCHS:
+            end.epoch_wish = max(end.epoch_wish, self.order.epoch_wanted(self.group_id, False))
         if end.barrier is not None or end.epoch_wish:
             membership.request_flush(now_ns)
 
@@ -111,8 +121,8 @@ class VectorMember(GroupMember):
     def _flush_in_time(self, now_ns: int) -> None:
         """Others may keep the time of this group, and forget it after a while: a flush makes it void before (6.4)."""
         self._flush_at_ns = now_ns + self._options.time_life_ns // 2
-        self.crossing.forget(now_ns)
-        if self._membership is None or self._session is None or self.crossing.is_alone():
+        self.order.forget(now_ns)
+        if self._membership is None or self._session is None or self.order.is_alone():
             return
         if any(self._session.known()):
             self._membership.request_flush(now_ns)
@@ -134,12 +144,12 @@ class VectorMember(GroupMember):
             return True
         if self._membership is not None and self._membership.decided is not None:
             return True
-        return self.crossing.domain.rule == EPOCHS and self._is_behind(session, self._membership)
+        return self.order.domain.rule == EPOCHS and self._is_behind(session, self._membership)
 
     def _is_behind(self, session: ViewSession, membership: Membership | None) -> bool:
         """Whether other groups of the domain have gone on, and this one has yet to do something about it."""
         end = session.end
-        if session.has_output() or self.crossing.epoch_wanted(self.group_id, False) > end.epoch_wish:
+        if session.has_output() or self.order.epoch_wanted(self.group_id, False) > end.epoch_wish:
             return True
         wants_flush = end.barrier is not None or end.epoch_wish > 0
         return wants_flush and membership is not None and membership.may_request()

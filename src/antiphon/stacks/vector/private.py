@@ -21,12 +21,14 @@ from collections import deque
 from struct import Struct
 from typing import Final, final
 
-from antiphon.kernel.codec import HEADER_SIZE, PRIVATE, PRIVATE_ACK, seal
+from antiphon.kernel.codec import HEADER_SIZE, seal
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
+from antiphon.kernel.packet_kinds import PRIVATE, PRIVATE_ACK
 from antiphon.parts.fragments import Assembly
+from antiphon.stacks.vector.offers import NUMBER
 from antiphon.stacks.vector.timestamp import ForeignTime, OrderSection
 
 _HEAD: Final = Struct("<HQQIIH")
@@ -125,7 +127,7 @@ class PrivateLane:
             self._sent[rank] += 1
             head = _HEAD.pack(rank, self._sent[rank], letter.number, index, total, len(order))
             slice = letter.payload[index * room : (index + 1) * room]
-            packet = seal(PRIVATE, self._group, self._tag, self.me, 0, 0, [head, order, slice])
+            packet = seal(NUMBER, PRIVATE, self._group, self._tag, self.me, 0, 0, [head, order, slice])
             self._packets.append((self._sent[rank], packet))
             if len(self._packets) <= WINDOW:
                 self.unicasts.append((rank, packet))
@@ -204,5 +206,5 @@ class PrivateLane:
     def acknowledge(self, sender: int, serial: int) -> None:
         """This packet of `sender`, and all before it, are done with here."""
         self._done[sender] = serial
-        ack = seal(PRIVATE_ACK, self._group, self._tag, self.me, 0, 0, [_ACK.pack(sender, serial)])
+        ack = seal(NUMBER, PRIVATE_ACK, self._group, self._tag, self.me, 0, 0, [_ACK.pack(sender, serial)])
         self.unicasts.append((sender, ack))

@@ -13,12 +13,13 @@ from collections import deque
 from random import Random
 from typing import final
 
-from antiphon.kernel.codec import DATA, PRIVATE, PRIVATE_ACK, REQUEST, STATUS, view_tag
+from antiphon.kernel.codec import view_tag
 from antiphon.kernel.effects import BarrierReached, Delivered, Effects, Received, Sent, Transmit
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, RELIABLE, SAFE
 from antiphon.kernel.options import Options
+from antiphon.kernel.packet_kinds import DATA, PRIVATE, PRIVATE_ACK, REQUEST, STATUS
 from antiphon.parts.exchange import Exchange
 from antiphon.parts.membership.messages import BarrierBody
 from antiphon.parts.membership.session import Session
@@ -30,6 +31,7 @@ from antiphon.stacks.vector.agreed import RUNS_MAX, AgreedOrder
 from antiphon.stacks.vector.causal import CausalOrder
 from antiphon.stacks.vector.delivery import DeliveryQueue
 from antiphon.stacks.vector.inter_group_order import GroupTime, InterGroupOrder
+from antiphon.stacks.vector.offers import NUMBER
 from antiphon.stacks.vector.private import Letter, PrivateLane
 from antiphon.stacks.vector.timestamp import ForeignTime, OrderSection, Placement
 from antiphon.stacks.vector.view_end import PacketViewEnd
@@ -94,7 +96,7 @@ class ViewSession(Session):
                 f"not {options.packet_bytes_max}"
             )
         self.exchange = Exchange(
-            self._group_id, tag, members, self._me, order_bytes_max, pending, random, options
+            NUMBER, self._group_id, tag, members, self._me, order_bytes_max, pending, random, options
         )  # fmt: skip
         self.cut = PacketViewEnd(self.exchange, members, epoch)
         super().__init__(view, tag, self.cut)

@@ -7,18 +7,18 @@ import pytest
 from antiphon.kernel.codec import seal, unseal
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.packet_kinds import ADD, START
 from antiphon.stacks.conversation.free.conversation import ConversationCore, participants_tag
 from antiphon.stacks.conversation.free.host import ConversationHost, participant
 from antiphon.stacks.conversation.free.limits import Limits
 from antiphon.stacks.conversation.free.wire import (
-    ADD,
     KINDS,
-    START,
     encode_add,
     encode_start,
     participants_section,
     section,
 )
+from antiphon.stacks.conversation.offers import NUMBER
 
 NAMES = {"b": "b:1", "c": "c:1"}
 
@@ -195,7 +195,9 @@ def spoil(random: Random, packet: bytes, cid: int, tag: int) -> bytes:
     if random.random() < 0.2:
         return bytes(data)
     kind = random.choice(KINDS) if random.random() < 0.3 else packet[7]
-    return seal(kind, cid, tag, random.randrange(4), random.randrange(16), random.randrange(3), [bytes(data[28:])])
+    return seal(
+        NUMBER, kind, cid, tag, random.randrange(4), random.randrange(16), random.randrange(3), [bytes(data[28:])]
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -208,7 +210,7 @@ def test_no_packet_raises_or_grows_memory(seed: int) -> None:
     for _ in range(1500):
         packet = spoil(random, random.choice(packets), talk.cid, talk.tag)
         if random.random() < 0.05:
-            packet = seal(START, random.randrange(1 << 60), talk.tag, 0, 0, 0, [packets[0][28:]])
+            packet = seal(NUMBER, START, random.randrange(1 << 60), talk.tag, 0, 0, 0, [packets[0][28:]])
         host.take(packet, now_ns)
         assert talk.image.held() <= 20
         assert talk.image._held._bytes <= 20_000

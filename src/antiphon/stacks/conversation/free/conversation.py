@@ -21,6 +21,7 @@ from antiphon.kernel.codec import HEADER_SIZE
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
+from antiphon.kernel.packet_kinds import ADD, ASK, ASK_PARTS, PART, RESTART, START
 from antiphon.parts.message_graph import GraphNode, GraphView, Mid
 from antiphon.stacks.conversation.free.forgetting import Forgetting
 from antiphon.stacks.conversation.free.graph_replica import EVERYBODY, GraphReplica
@@ -31,20 +32,14 @@ from antiphon.stacks.conversation.free.recovery import Recovery, ReplayError
 from antiphon.stacks.conversation.free.removal import Removal
 from antiphon.stacks.conversation.free.slices import SliceTransfer
 from antiphon.stacks.conversation.free.wire import (
-    ADD,
     ANSWER,
-    ASK,
-    ASK_PARTS,
     GONE,
     HEARD,
     NOTED,
     OPENING,
-    PART,
     REMOVAL,
     RESENT,
-    RESTART,
     SAID,
-    START,
     Added,
     Restarted,
     decode_add,

@@ -23,11 +23,17 @@ from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
+from antiphon.kernel.packet_kinds import START
 from antiphon.parts.message_graph import Mid
 from antiphon.stacks.conversation.free.conversation import ConversationCore, conversation_id, participants_tag
 from antiphon.stacks.conversation.free.graph_replica import EVERYBODY
 from antiphon.stacks.conversation.free.limits import Limits
-from antiphon.stacks.conversation.free.wire import KEPT, KINDS, START, decode_start, participants_section
+from antiphon.stacks.conversation.free.wire import (
+    KEPT,
+    KINDS,
+    decode_start,
+    participants_section,
+)
 
 START_BYTES_MAX: Final = 60_000
 """The participants of a conversation, with names and addresses: they go into one datagram."""

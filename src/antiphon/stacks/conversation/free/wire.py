@@ -34,14 +34,10 @@ from typing import Final, final
 from antiphon.kernel.codec import HEADER_SIZE, seal
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import NAME_BYTES_MAX, ProcessId
+from antiphon.kernel.packet_kinds import ADD, ASK, ASK_PARTS, PART, RESTART, START
 from antiphon.parts.message_graph import PARTICIPANTS_MAX, Mid
+from antiphon.stacks.conversation.offers import NUMBER
 
-START: Final = 7
-ADD: Final = 8
-ASK: Final = 9
-RESTART: Final = 10
-PART: Final = 11
-ASK_PARTS: Final = 12
 KINDS: Final = (START, ADD, ASK, RESTART, PART, ASK_PARTS)
 
 RESENT: Final = 1
@@ -169,7 +165,7 @@ def section(
 
 def encode_add(conversation: int, tag: int, via: int, section: bytes, flags: int, life: int = 0) -> bytes:
     """A message, sent by participant `via`, be it its own or another's."""
-    return seal(ADD, conversation, tag, via, flags, life & LIFE_MASK, [section])
+    return seal(NUMBER, ADD, conversation, tag, via, flags, life & LIFE_MASK, [section])
 
 
 def decode_add(data: bytes, flags: int, participants: int, position: int = HEADER_SIZE) -> Added:
@@ -202,7 +198,7 @@ def encode_start(
     conversation: int, tag: int, via: int, participants: bytes, section: bytes, flags: int, life: int = 0
 ) -> bytes:
     """The first message of a conversation."""
-    return seal(START, conversation, tag, via, flags, life & LIFE_MASK, [participants, section])
+    return seal(NUMBER, START, conversation, tag, via, flags, life & LIFE_MASK, [participants, section])
 
 
 def decode_start(data: bytes, flags: int) -> tuple[list[ProcessId], list[str], Added]:
@@ -245,7 +241,7 @@ def read_participants(data: bytes, position: int) -> tuple[list[ProcessId], list
 def encode_ask(conversation: int, tag: int, via: int, wanted: Mid | None, leaves: list[Mid]) -> bytes:
     """Ask for what lies between the leaves and what is wanted."""
     parts = [_MID.pack(*(wanted or (0, 0))), _COUNT.pack(len(leaves)), _mids(leaves)]
-    return seal(ASK, conversation, tag, via, 0, 0, parts)
+    return seal(NUMBER, ASK, conversation, tag, via, 0, 0, parts)
 
 
 def decode_ask(data: bytes, participants: int) -> tuple[Mid | None, list[Mid]]:
@@ -277,7 +273,7 @@ class Restarted:
 def encode_restart(conversation: int, tag: int, via: int, flags: int, said: Restarted) -> bytes:
     """Tell everybody that this participant is back, or answer that."""
     head = _LIFE.pack(said.life, said.own_life, len(said.leaves))
-    return seal(RESTART, conversation, tag, via, flags, 0, [head, _mids(said.leaves)])
+    return seal(NUMBER, RESTART, conversation, tag, via, flags, 0, [head, _mids(said.leaves)])
 
 
 def decode_restart(data: bytes, participants: int) -> Restarted:
@@ -317,7 +313,7 @@ def encode_part(
     start = index * slicing.step
     head = _PART.pack(*slicing.mid, slicing.life, slicing.size, slicing.step, index)
     part = section[start : start + slicing.step]
-    return seal(PART, conversation, tag, via, flags, life & LIFE_MASK, [head, part])
+    return seal(NUMBER, PART, conversation, tag, via, flags, life & LIFE_MASK, [head, part])
 
 
 def decode_part(data: bytes, participants: int) -> tuple[Slicing, int, bytes]:
@@ -335,7 +331,7 @@ def decode_part(data: bytes, participants: int) -> tuple[Slicing, int, bytes]:
 def encode_ask_parts(conversation: int, tag: int, via: int, slicing: Slicing, ranges: list[tuple[int, int]]) -> bytes:
     """Ask for slices of a message, each range from its first to its last."""
     head = _ASK_PARTS.pack(*slicing.mid, slicing.life, slicing.size, slicing.step, len(ranges))
-    return seal(ASK_PARTS, conversation, tag, via, 0, 0, [head, *[_RANGE.pack(*pair) for pair in ranges]])
+    return seal(NUMBER, ASK_PARTS, conversation, tag, via, 0, 0, [head, *[_RANGE.pack(*pair) for pair in ranges]])
 
 
 def decode_ask_parts(data: bytes, participants: int) -> tuple[Slicing, list[tuple[int, int]]]:

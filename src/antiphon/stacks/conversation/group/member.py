@@ -20,14 +20,15 @@ from antiphon.kernel.options import Options
 from antiphon.parts.membership.group import GroupMember
 from antiphon.parts.membership.session import Session
 from antiphon.stacks.conversation.group.session import ConversationSession, members_max
+from antiphon.stacks.conversation.offers import NUMBER
 
 
 @final
 class ConversationMember(GroupMember):
     """One member of one group."""
 
-    def __init__(self, join: Join, process: ProcessId, options: Options) -> None:
-        super().__init__(join, process, options)
+    def __init__(self, join: Join, process: ProcessId, last_number: int, options: Options) -> None:
+        super().__init__(NUMBER, join, process, last_number, options)
         self._found(join, members_max(options))
 
     def _make_session(self, view: View, epoch: int) -> Session:

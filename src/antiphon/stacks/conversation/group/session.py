@@ -25,12 +25,13 @@ from collections import deque
 from struct import Struct
 from typing import Final, final
 
-from antiphon.kernel.codec import HEADER_SIZE, REQUEST, STATUS, seal, view_tag
+from antiphon.kernel.codec import HEADER_SIZE, seal, view_tag
 from antiphon.kernel.effects import NEVER, BarrierReached, Effects, Received, Sent, Transmit
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.levels import AGREED, SAFE
 from antiphon.kernel.options import Options
+from antiphon.kernel.packet_kinds import ADD, REQUEST, STATUS
 from antiphon.parts.membership.messages import BarrierBody
 from antiphon.parts.membership.session import Session
 from antiphon.parts.message_graph import GraphError, GraphNode, GraphView, Mid
@@ -38,7 +39,6 @@ from antiphon.parts.pending import PendingQueue
 from antiphon.stacks.conversation.free.graph_replica import EVERYBODY, GraphReplica
 from antiphon.stacks.conversation.free.limits import Limits
 from antiphon.stacks.conversation.free.wire import (
-    ADD,
     ADD_OVERHEAD,
     MID_SIZE,
     Added,
@@ -51,6 +51,7 @@ from antiphon.stacks.conversation.group.batch import BATCH_OVERHEAD, NodeBatch, 
 from antiphon.stacks.conversation.group.gaps import Gaps
 from antiphon.stacks.conversation.group.ordering import Ordering
 from antiphon.stacks.conversation.group.view_end import GraphViewEnd, numbers_max
+from antiphon.stacks.conversation.offers import NUMBER
 
 _RANGE: Final = Struct("<HQQ")
 _RANGE_SIZE: Final = 18
@@ -374,7 +375,8 @@ class ConversationSession(Session):
         self._status_at_ns = now_ns + self._interval_ns()
         if members > 1:
             counts = Struct(f"<{members}Q").pack(*self._graph.last)
-            self._image.out.append((EVERYBODY, seal(STATUS, self._group_id, self.tag, self._me, 0, 0, [counts])))
+            status = seal(NUMBER, STATUS, self._group_id, self.tag, self._me, 0, 0, [counts])
+            self._image.out.append((EVERYBODY, status))
 
     # ---- time and transmission -------------------------------------------------------------------------------------
 
@@ -404,7 +406,7 @@ class ConversationSession(Session):
     def _ask(self, whom: int, missing: list[tuple[int, int, int]]) -> None:
         self._image.count("asked")
         parts = [_RANGE.pack(rank, first, last) for rank, first, last in missing[:_RANGES_MAX]]
-        self._image.out.append((whom, seal(REQUEST, self._group_id, self.tag, self._me, 0, 0, parts)))
+        self._image.out.append((whom, seal(NUMBER, REQUEST, self._group_id, self.tag, self._me, 0, 0, parts)))
 
     def collect(self, effects: Effects) -> None:
         out = self._image.out

@@ -1,0 +1,139 @@
+"""This process as a member of one group, as the engine sees it; every stack has its own.
+
+The engine calls `begin_step` before the first thing that a step does to a member and `finish` after the last, reads
+its deadline at the end of the step, and forgets the member when it is over.
+"""
+
+from typing import final
+
+from antiphon.kernel.effects import NEVER, Effects
+from antiphon.kernel.identity import ProcessId, wire_id
+
+
+@final
+class StabilityMark:
+    """A point in the life of one member of one group: what it had sent and delivered, and what it had accepted."""
+
+    __slots__ = ("accepted", "group", "known", "view_id")
+
+    def __init__(self, group: str, view_id: int, known: list[int], accepted: int) -> None:
+        self.group = group
+        self.view_id = view_id
+        self.known = known
+        self.accepted = accepted
+
+
+class Member:
+    """One member of one group."""
+
+    __slots__ = (
+        "armed_ns",
+        "due_ns",
+        "excluded",
+        "group",
+        "group_id",
+        "over",
+        "serial",
+        "touched",
+        "unfinished",
+    )
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+        self.group_id = wire_id(group)
+        self.over = False
+        """This process is no longer a member…"""
+        self.excluded = False
+        """…and it was the others that ended it."""
+        # The engine's own notes.
+        self.serial = 0
+        """Numbers the members of an engine in the order in which they joined."""
+        self.touched = False
+        """This step has done something to it."""
+        self.unfinished = False
+        """`finish` is still to be called in this step."""
+        self.due_ns = NEVER
+        """Its deadline at the end of the last step that touched it…"""
+        self.armed_ns = NEVER
+        """…and the time of its entry in the engine's heap, which is no later."""
+
+    # ---- the application's side ------------------------------------------------------------------------------------
+
+    def start(self, contacts: tuple[str, ...], effects: Effects, now_ns: int) -> None:
+        """Begin, in the first view or outside."""
+        raise NotImplementedError
+
+    def send(
+        self, payloads: list[bytes], level: int, destination: ProcessId | None, effects: Effects, now_ns: int
+    ) -> int:
+        """Accept messages from the front, as far as there is room; how many. Raises UsageError."""
+        raise NotImplementedError
+
+    def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> int:
+        """Accept a barrier; 0 if there is no room. Raises UsageError."""
+        raise NotImplementedError
+
+    def leave(self, now_ns: int) -> None:
+        """Begin to leave in good order. Raises UsageError where nobody can leave."""
+        raise NotImplementedError
+
+    def pause(self) -> None:
+        """Deliver nothing until `resume`."""
+        raise NotImplementedError
+
+    def resume(self, effects: Effects, now_ns: int) -> None:
+        """Deliver again, first what has gathered meanwhile."""
+        raise NotImplementedError
+
+    # ---- the network's side, and time ------------------------------------------------------------------------------
+
+    def begin_step(self, now_ns: int) -> None:
+        """Called before the first thing that a step does to this member."""
+
+    def receive(
+        self, kind: int, tag: int, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int
+    ) -> None:
+        """Take one packet for this group. Raises MalformedError, before anything has changed."""
+        raise NotImplementedError
+
+    def tick(self, effects: Effects, now_ns: int) -> None:
+        """Do what is due."""
+        raise NotImplementedError
+
+    def finish(self, effects: Effects, now_ns: int) -> None:
+        """Deliver and send what may be delivered and sent, then add what is to be transmitted to the effects."""
+        raise NotImplementedError
+
+    def deadline_ns(self) -> int:
+        """When to call `tick`; NEVER for a member that is over."""
+        raise NotImplementedError
+
+    # ---- questions -------------------------------------------------------------------------------------------------
+
+    def outstanding(self) -> int:
+        """Own messages and packets that are not yet known to be stable at every member."""
+        raise NotImplementedError
+
+    def held(self) -> int:
+        """Packets that have arrived and wait for their place."""
+        raise NotImplementedError
+
+    def phase(self) -> int:
+        """The phase of the membership (parts/membership/agreement.py)."""
+        raise NotImplementedError
+
+    def mark(self) -> StabilityMark:
+        """All that was sent or delivered here until now, for `is_stable` to ask about later."""
+        raise NotImplementedError
+
+    def is_stable(self, mark: StabilityMark, copies: int) -> bool:
+        """Whether all that the mark stands for is at so many members beside its sender; 0: at all of them."""
+        raise NotImplementedError
+
+    def last_number(self) -> int:
+        """The number of the last message that this process sent to the group, by this or an earlier membership."""
+        raise NotImplementedError
+
+    def statistics(self) -> dict[str, int]:
+        """Counters by name."""
+        raise NotImplementedError

@@ -1,0 +1,23 @@
+"""The stack `conversation`, as one process runs it."""
+
+from random import Random
+from typing import final
+
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.inputs import Join
+from antiphon.kernel.options import Options
+from antiphon.parts.member import Member
+from antiphon.stacks.conversation.group.member import ConversationMember
+from antiphon.stacks.conversation.offers import OFFERS
+from antiphon.stacks.stack import Stack
+
+
+@final
+class ConversationStack(Stack):
+    """All groups of one process on this stack."""
+
+    def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
+        super().__init__(OFFERS, process, random, options)
+
+    def make_member(self, join: Join, last_number: int) -> Member:
+        return ConversationMember(join, self._process, last_number, self._options)

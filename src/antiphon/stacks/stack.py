@@ -1,0 +1,218 @@
+"""What a stack is to the rest of the program: one object per process and kind.
+
+A stack owns everything that stands above a single group: the order between groups, conversations without a group, a
+broadcast domain, a site, a peer of a sequencing service. The engine knows stacks by this interface alone: it gives
+each one the packets that bear its number, its joins, and time; it calls each one at the end of every step.
+
+    offers          what it can do, known before any object is made: levels, policies, packet kinds, promises
+    check_join      refuse what it would otherwise ignore
+    make_member     this process as a member of one group
+    receive         a packet that bears the stack's number
+    end_step        once at the end of each step, after every member that had something to do was finished
+    deadline, tick  the stack's own time; each member's time is the engine's to keep
+    forget          a group is over: nothing of it may stay behind
+    situations      what has happened here, by name, for the coverage of simulated runs
+
+Adding a stack: a folder with a subclass of `Stack` and its members, and one line in registry.py. docs/adding-a-stack.md
+walks through one.
+"""
+
+from random import Random
+from typing import Final, final
+
+from antiphon.kernel.effects import NEVER, Effects
+from antiphon.kernel.errors import MalformedError, UsageError
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.inputs import MAIN, Join
+from antiphon.kernel.levels import LEVELS
+from antiphon.kernel.options import Options
+from antiphon.kernel.policies import POLICIES, PRIMARY
+from antiphon.parts.member import Member
+
+GROUP: Final = "group"
+CAUSALITY_DOMAIN: Final = "causality domain"
+ALL_GROUPS: Final = "all groups"
+SCOPES: Final = (GROUP, CAUSALITY_DOMAIN, ALL_GROUPS)
+
+
+@final
+class Promise:
+    """One guarantee that runs can be held to, how far it reaches, and under which policies it is given."""
+
+    __slots__ = ("guarantee", "policies", "scope")
+
+    def __init__(self, guarantee: str, scope: str, policies: tuple[str, ...]) -> None:
+        assert scope in SCOPES
+        self.guarantee = guarantee
+        self.scope = scope
+        """Among which messages it holds: those of one group, of one causality domain, or of all groups."""
+        self.policies = policies
+
+    def __repr__(self) -> str:
+        return f"Promise({self.guarantee!r}, {self.scope!r}, {self.policies!r})"
+
+
+def group_promises(causal: Promise) -> tuple[Promise, ...]:
+    """What every stack promises whose members agree on views and on the messages of each (parts/membership), in the
+    order in which the history names it. How far causal order reaches is the stack's own."""
+    before = [Promise(guarantee, GROUP, POLICIES) for guarantee in ("creation", "duplication", "fifo")]
+    after = [Promise(guarantee, GROUP, POLICIES) for guarantee in ("total", "safe", "settled")]
+    views = ("view_agreement", "view_synchrony", "view_sending", "primary", "silence", "group_broadcast")
+    return (*before, causal, *after, *[Promise(guarantee, GROUP, (PRIMARY,)) for guarantee in views])
+
+
+@final
+class Capabilities:
+    """What one stack offers, whoever runs it."""
+
+    __slots__ = (
+        "crosses_groups",
+        "level_bits",
+        "levels",
+        "name",
+        "number",
+        "packet_kinds",
+        "policies",
+        "private",
+        "promised",
+    )
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        number: int,
+        levels: tuple[str, ...],
+        policies: tuple[str, ...],
+        packet_kinds: tuple[int, ...],
+        promised: tuple[Promise, ...],
+        private: bool = False,
+        crosses_groups: bool = False,
+    ) -> None:
+        self.name = name
+        self.number = number
+        """What its packets bear in their header; 1 to 255, no two stacks alike."""
+        self.levels = levels
+        self.policies = policies
+        self.packet_kinds = packet_kinds
+        """The kinds of packets that it sends and takes (kernel/packet_kinds.py)."""
+        self.promised = promised
+        self.private = private
+        """Whether a message can go to one member alone."""
+        self.crosses_groups = crosses_groups
+        """Whether groups of one causality domain are kept in causal order with each other."""
+        self.level_bits = 0
+        """A bit for each level that is offered."""
+        for level in levels:
+            self.level_bits |= 1 << LEVELS[level]
+
+    def promises(self, policy: str) -> tuple[str, ...]:
+        """The guarantees that a group with this policy can be held to."""
+        return tuple(promise.guarantee for promise in self.promised if policy in promise.policies)
+
+    def scope(self, guarantee: str) -> str:
+        """How far a guarantee reaches. Raises KeyError for one that is not promised."""
+        for promise in self.promised:
+            if promise.guarantee == guarantee:
+                return promise.scope
+        raise KeyError(guarantee)
+
+    def __repr__(self) -> str:
+        return f"Capabilities({self.name!r}, levels: {', '.join(self.levels)})"
+
+
+class Stack:
+    """All that one process does on one stack. Subclasses make members and add what stands above them."""
+
+    __slots__ = ("_members", "_options", "_process", "_random", "offers", "touched")
+
+    def __init__(self, offers: Capabilities, process: ProcessId, random: Random, options: Options) -> None:
+        self.offers = offers
+        self._process = process
+        self._random = random
+        self._options = options
+        self._members: dict[int, Member] = {}
+        """By the number that stands for the group in packets."""
+        self.touched: list[Member] = []
+        """The members that this step has done something to; one list for all stacks of a process."""
+
+    # ---- groups ----------------------------------------------------------------------------------------------------
+
+    def check_join(self, join: Join) -> None:
+        """Raise UsageError if the stack cannot do what the join asks for, or would ignore it. Changes nothing."""
+        offers = self.offers
+        if join.policy not in offers.policies:
+            raise UsageError(
+                f"stack {offers.name!r} has no policy {join.policy!r}; choose one of: {', '.join(offers.policies)}"
+            )
+        if not offers.crosses_groups and join.domain != MAIN:
+            raise UsageError(
+                f"stack {offers.name!r} keeps no order between groups, so group {join.group!r} cannot be in "
+                f"{join.domain}; name no causality domain"
+            )
+
+    def make_member(self, join: Join, last_number: int) -> Member:
+        """This process as a member of a group, whose first message there gets the number after `last_number`. Raises
+        UsageError, before anything has changed."""
+        raise NotImplementedError
+
+    def join(self, join: Join, last_number: int) -> Member:
+        """Make a member and give it its packets from here on. Raises UsageError, before anything has changed."""
+        member = self.make_member(join, last_number)
+        self._members[member.group_id] = member
+        return member
+
+    def forget(self, member: Member) -> None:
+        """Drop everything that is kept for a group that is over."""
+        if self._members.get(member.group_id) is member:
+            del self._members[member.group_id]
+
+    # ---- packets and time ------------------------------------------------------------------------------------------
+
+    def receive(
+        self,
+        kind: int,
+        group_id: int,
+        tag: int,
+        sender: int,
+        flags: int,
+        level: int,
+        data: bytes,
+        effects: Effects,
+        now_ns: int,
+    ) -> None:
+        """Take one packet. Raises MalformedError, before anything has changed."""
+        member = self._members.get(group_id)
+        if member is None:
+            raise MalformedError("group")
+        if not member.touched:
+            self.touch(member, now_ns)
+        member.receive(kind, tag, sender, flags, level, data, effects, now_ns)
+        member.unfinished = True
+
+    def touch(self, member: Member, now_ns: int) -> None:
+        """Note that this step does something to a member."""
+        if not member.touched:
+            member.touched = True
+            self.touched.append(member)
+            member.begin_step(now_ns)
+
+    def end_step(self, effects: Effects, now_ns: int) -> None:
+        """Do what follows from all that this step has done to members."""
+
+    def deadline_ns(self) -> int:
+        """When to call `tick`, for what does not belong to a single group."""
+        return NEVER
+
+    def tick(self, effects: Effects, now_ns: int) -> None:
+        """Do what is due, beside what is due in single groups."""
+
+    # ---- questions -------------------------------------------------------------------------------------------------
+
+    def groups_of(self, domain: str) -> list[str]:
+        """The groups of a causality domain that this process is in."""
+        return []
+
+    def situations(self) -> dict[str, int]:
+        """How often this stack has been in each situation that it names, for the coverage of simulated runs."""
+        return {}

@@ -1,0 +1,169 @@
+"""The stack `vector`, as one process runs it: its groups, and their order with each other.
+
+Groups of one causality domain depend on each other: what happens in one may free what waits in another. So after
+whatever a step did to one group, those of its domain that wait for something are looked at, until nothing moves any
+more. Exclusion from one group ends this process's life in all of its domain.
+"""
+
+from random import Random
+from typing import Final, final
+
+from antiphon.kernel.causality_domain import EPOCHS
+from antiphon.kernel.effects import NEVER, Effects
+from antiphon.kernel.errors import UsageError
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.inputs import Join
+from antiphon.kernel.options import Options
+from antiphon.parts.member import Member
+from antiphon.stacks.stack import Stack
+from antiphon.stacks.vector.inter_group_order import InterGroupOrder
+from antiphon.stacks.vector.member import VectorMember
+from antiphon.stacks.vector.offers import OFFERS
+
+_DOMAINS_LEFT_MAX: Final = 1000
+"""Domains without a group that are kept for what this process did in them; beyond that the oldest are forgotten."""
+
+
+@final
+class DomainMembers:
+    """The groups of one causality domain that this process is in."""
+
+    __slots__ = ("deadline_ns", "has_many", "left_ns", "members", "order", "waiting")
+
+    def __init__(self, order: InterGroupOrder) -> None:
+        self.order = order
+        self.members: dict[int, VectorMember] = {}
+        """By group, in the order in which they were joined."""
+        self.waiting: dict[int, VectorMember] = {}
+        """Those in which something may have to wait for another group."""
+        self.has_many = False
+        """Whether there has ever been more than one."""
+        self.left_ns = 0
+        """When the last group was left, if there is none any more."""
+        self.deadline_ns = NEVER
+
+
+@final
+class VectorStack(Stack):
+    """All groups of one process on this stack."""
+
+    __slots__ = ("_domains", "_stirred", "_timed")
+
+    def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
+        super().__init__(OFFERS, process, random, options)
+        self._domains: dict[str, DomainMembers] = {}
+        self._stirred: dict[str, DomainMembers] = {}
+        """The domains in which this step has done something."""
+        self._timed: dict[str, DomainMembers] = {}
+        """The domains that have a deadline."""
+
+    def check_join(self, join: Join) -> None:
+        super().check_join(join)
+        known = self._domains.get(join.domain.name)
+        if known is not None and known.order.domain != join.domain:
+            raise UsageError(
+                f"group {join.group!r} declares the causality domain {join.domain.name!r} as {join.domain}, but "
+                f"another group here declares it as {known.order.domain}; declare it alike"
+            )
+
+    def make_member(self, join: Join, last_number: int) -> Member:
+        domain = self._domains.get(join.domain.name)
+        if domain is None:
+            domain = DomainMembers(InterGroupOrder(join.domain, self._random, self._options))
+        member = VectorMember(join, self._process, last_number, domain.order, self._random, self._options)
+        self._domains[join.domain.name] = domain
+        domain.members[member.group_id] = member
+        domain.has_many = domain.has_many or len(domain.members) > 1
+        return member
+
+    def forget(self, member: Member) -> None:
+        super().forget(member)
+        assert isinstance(member, VectorMember)
+        domain = self._domains[member.order.domain.name]
+        if domain.members.get(member.group_id) is member:
+            del domain.members[member.group_id]
+            domain.waiting.pop(member.group_id, None)
+
+    # ---- the end of a step -----------------------------------------------------------------------------------------
+
+    def end_step(self, effects: Effects, now_ns: int) -> None:
+        for member in self.touched:
+            if isinstance(member, VectorMember):
+                domain = self._domains[member.order.domain.name]
+                self._stirred[member.order.domain.name] = domain
+                if domain.has_many:
+                    self._note(domain, member)
+        for name, domain in self._stirred.items():
+            if domain.has_many:
+                self._move_on(domain, effects, now_ns)
+            domain.deadline_ns = domain.order.deadline_ns()
+            if domain.deadline_ns != NEVER:
+                self._timed[name] = domain
+            else:
+                self._timed.pop(name, None)
+        self._stirred.clear()
+
+    def _note(self, domain: DomainMembers, member: VectorMember) -> None:
+        """Note whether something in a group may have to wait for another."""
+        if member.waits():
+            domain.waiting[member.group_id] = member
+        else:
+            domain.waiting.pop(member.group_id, None)
+
+    def _move_on(self, domain: DomainMembers, effects: Effects, now_ns: int) -> None:
+        """Let the groups of one domain follow each other until nothing moves."""
+        if any(member.over and member.excluded for member in self.touched):
+            self._expel(domain, effects, now_ns)
+        progress = not domain.order.is_alone()
+        while progress:
+            progress = False
+            for member in self._candidates(domain):
+                if member.waits():
+                    self.touch(member, now_ns)
+                    if member.retry_blocked(effects, now_ns):
+                        progress = True
+                    self._note(domain, member)
+        for group_id in domain.order.take_acks_requested():
+            if group_id in domain.members:
+                domain.members[group_id].collect(effects)
+
+    def _candidates(self, domain: DomainMembers) -> list[VectorMember]:
+        """The members that may wait for another group. Under epochs any may, since each follows the others' epochs."""
+        if domain.order.domain.rule == EPOCHS:
+            return list(domain.members.values())
+        if len(domain.waiting) < 2:
+            return list(domain.waiting.values())
+        return sorted(domain.waiting.values(), key=_serial)
+
+    def _expel(self, domain: DomainMembers, effects: Effects, now_ns: int) -> None:
+        for excluded in self.touched:
+            if isinstance(excluded, VectorMember) and excluded.excluded and excluded.order is domain.order:
+                for member in domain.members.values():
+                    self.touch(member, now_ns)
+                    member.expel(effects)
+                return
+
+    # ---- time ------------------------------------------------------------------------------------------------------
+
+    def deadline_ns(self) -> int:
+        deadline_ns = NEVER
+        for domain in self._timed.values():
+            deadline_ns = min(deadline_ns, domain.deadline_ns)
+        return deadline_ns
+
+    def tick(self, effects: Effects, now_ns: int) -> None:
+        for name, domain in self._timed.items():
+            if domain.deadline_ns <= now_ns:
+                domain.order.now_ns = now_ns
+                domain.order.tick(now_ns)
+                self._stirred[name] = domain
+
+    # ---- questions -------------------------------------------------------------------------------------------------
+
+    def groups_of(self, domain: str) -> list[str]:
+        known = self._domains.get(domain)
+        return [] if known is None else [member.group for member in known.members.values() if not member.over]
+
+
+def _serial(member: VectorMember) -> int:
+    return member.serial
