@@ -1,4 +1,4 @@
-"""Groups on the stack `conversation` broken on purpose; hunted in the sieges of tests/simulation, on that stack."""
+"""Groups on the stack `conversation` broken on purpose; hunted in adversarial seeds on that stack."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Causal order between groups broken on purpose; hunted in the sieges of tests/simulation."""
+"""Causal order between groups broken on purpose; hunted in the adversarial seeds of tests/simulation."""
 
 from antiphon.stacks.vector.inter_group_order import InterGroupOrder
 from tests.mutants.mutants import Mutant

@@ -15,9 +15,9 @@ from antiphon._build import pure_forced
 from antiphon.pipeline import reference
 from antiphon.pipeline.campaign.judge import MISTAKE
 from antiphon.pipeline.result import BROKEN
+from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
-from antiphon.simulator.sieges import draw_siege
 from tests.mutants.conversation_group_mutants import CONVERSATION_GROUP_MUTANTS
 from tests.mutants.conversation_mutants import CONVERSATION_MUTANTS, STAGED
 from tests.mutants.group_mutants import GROUP_MUTANTS
@@ -26,7 +26,7 @@ from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.order_mutants import ORDER_MUTANTS
 from tests.mutants.view_mutants import VIEW_MUTANTS
 from tests.simulation.campaign import explain, make_logs
-from tests.simulation.churn import run_crowd
+from tests.simulation.churn import run_churn
 from tests.simulation.free_conversations import run_seed
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
@@ -53,9 +53,9 @@ def symptoms(seed: int, breaks: Sequence[str]) -> str | None:
     return None
 
 
-def siege_symptoms(seed: int, breaks: Sequence[str], stack: str) -> str | None:
-    """The same in this seed's siege, where members come and go."""
-    outcome = run_crowd(seed, draw_siege, stack)
+def adversarial_symptoms(seed: int, breaks: Sequence[str], stack: str) -> str | None:
+    """The same in this seed's adversarial run, where members come and go."""
+    outcome = run_churn(seed, draw_adversarial, stack)
     expected = [f"{guarantee} broken" for guarantee in (*breaks, MISTAKE)]
     return next((problem for problem in outcome.problems if any(words in problem for words in expected)), None)
 
@@ -83,7 +83,7 @@ def symptoms_of(mutant: Mutant) -> Callable[[int, Sequence[str]], str | None]:
         return play_symptoms
     if mutant in CONVERSATION_MUTANTS:
         return talk_symptoms
-    return symptoms if mutant in MUTANTS else partial(siege_symptoms, stack=mutant.stack)
+    return symptoms if mutant in MUTANTS else partial(adversarial_symptoms, stack=mutant.stack)
 
 
 def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Agreed and safe order, barriers and private messages broken on purpose; hunted in the sieges of tests/simulation."""
+"""Agreed and safe order, barriers and private messages broken on purpose; hunted in adversarial seeds."""
 
 from collections import deque
 from typing import Any

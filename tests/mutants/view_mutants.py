@@ -1,4 +1,4 @@
-"""Changes of view broken on purpose; hunted in the sieges of tests/simulation."""
+"""Changes of view broken on purpose; hunted in the adversarial seeds of tests/simulation."""
 
 from typing import Any
 

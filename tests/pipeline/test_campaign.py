@@ -62,23 +62,23 @@ class Inverting:
         return self.run_script(self.script_of(seed))
 
     def script_of(self, seed: int) -> Script:
-        said = [{"what": "say", "who": "p1", "group": "g", "sizes": [seed] * 3} for _ in range(4)]
+        said = [{"kind": "send", "process": "p1", "group": "g", "sizes": [seed] * 3} for _ in range(4)]
         names = [f"p{number}" for number in range(1, 6)]
-        odd = [{"what": "swap", "who": "p2"}] if seed % 2 else []
+        odd = [{"kind": "swap", "process": "p2"}] if seed % 2 else []
         return {
             "seed": seed,
-            "names": names,
-            "groups": [{"name": "g", "places": names, "founders": names}],
+            "processes": names,
+            "groups": [{"name": "g", "members": names, "founders": names}],
             "domain": {},
             "layers": [{}, {}],
-            "deeds": said + odd,
+            "actions": said + odd,
         }
 
     def run_script(self, script: Script) -> InvertedRun:
-        names = script["names"]
+        names = script["processes"]
         members = [f"{name}/1" for name in names]
-        count = sum(len(deed["sizes"]) for deed in script["deeds"] if deed["what"] == "say" and "p1" in names)
-        swap = any(deed["what"] == "swap" for deed in script["deeds"]) and count >= 3 and self.is_met(script)
+        count = sum(len(action["sizes"]) for action in script["actions"] if action["kind"] == "send" and "p1" in names)
+        swap = any(action["kind"] == "swap" for action in script["actions"]) and count >= 3 and self.is_met(script)
         logs = []
         for name in names:
             log = MemoryLog(run="toy", process=name, merge=False)
@@ -105,7 +105,7 @@ class Racing(Inverting):
     """The same fault as a race: whether it is met hangs on how many there are, and on chance."""
 
     def is_met(self, script: Script) -> bool:
-        return bool((script["seed"] + len(script["names"])) % 3 == 0)
+        return bool((script["seed"] + len(script["processes"])) % 3 == 0)
 
 
 def summary_of(tally: CampaignTally, kept: Any = (), directory: Path = Path("out")) -> Summary:
@@ -171,7 +171,7 @@ def test_the_program_is_the_same_twice_and_decides() -> None:
 
 def test_outcomes_survive_their_table() -> None:
     outcomes = [outcome_of(SimulatedSeeds("all"), seed) for seed in (1, 3)]
-    assert [outcome.kind for outcome in outcomes] == ["static", "siege"]
+    assert [outcome.kind for outcome in outcomes] == ["static", "adversarial"]
     assert all(outcome.coverage and outcome.events > 10 for outcome in outcomes)
     assert outcomes_of(table_of(outcomes)) == outcomes
 
@@ -224,10 +224,10 @@ def test_shrinking_finds_the_smallest_run() -> None:
     assert shrunk is not None
     assert shrunk.is_minimal
     assert shrunk.judgement.broken == ["fifo"]
-    assert shrunk.script["names"] == ["p1", "p2"]
-    said = [deed for deed in shrunk.script["deeds"] if deed["what"] == "say"]
-    assert sum(len(deed["sizes"]) for deed in said) == 3
-    assert {size for deed in said for size in deed["sizes"]} == {0}
+    assert shrunk.script["processes"] == ["p1", "p2"]
+    said = [action for action in shrunk.script["actions"] if action["kind"] == "send"]
+    assert sum(len(action["sizes"]) for action in said) == 3
+    assert {size for action in said for size in action["sizes"]} == {0}
     assert len(shrunk.script["layers"]) == 1
 
 
@@ -237,8 +237,8 @@ def test_shrinking_a_race_tries_other_seeds_of_chance() -> None:
     script = racing.script_of(7)
     shrunk = shrink(racing, script, "fifo")
     assert shrunk is not None
-    assert len(script["names"]) == 5
-    assert shrunk.script["names"] == ["p1", "p2"]
+    assert len(script["processes"]) == 5
+    assert shrunk.script["processes"] == ["p1", "p2"]
     assert judge(racing.run_script(shrunk.script)).broken == ["fifo"]
     assert shrunk.is_minimal
 

@@ -3,8 +3,8 @@
     python -m tests.simulation.churn --seeds 0:500 --jobs 2
     python -m tests.simulation.churn --stack conversation --seeds 0:500
 
-Every fourth seed is a siege, the others are churn (simulator/seeds.py); pipeline/campaign/judge.py says how they are
-judged. `antiphon campaign` does the same on Spark; this does without it.
+Every fourth seed is adversarial, the others are churn (simulator/seeds.py); pipeline/campaign/judge.py says how they
+are judged. `antiphon campaign` does the same on Spark; this does without it.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.pipeline.campaign.judge import judge
 from antiphon.simulator.script import Script
 from antiphon.simulator.script_run import run_script
-from antiphon.simulator.seeds import draw_any_crowd, on_stack
+from antiphon.simulator.seeds import draw_churn_workload, on_stack
 from antiphon.stacks.registry import DEFAULT, OFFERS
 
 
@@ -33,7 +33,7 @@ class Outcome:
     problems: tuple[str, ...]
     groups: int
     excused: int
-    """Groups that could not come to rest."""
+    """Groups that could not become quiet."""
     beyond: int
     """1 if causal order was broken by more failures at once than the domain's resilience allows for."""
     views: int
@@ -45,7 +45,7 @@ class Outcome:
     audit_s: float
 
 
-def run_crowd(seed: int, draw: Callable[[int], Script] = draw_any_crowd, stack: str = DEFAULT) -> Outcome:
+def run_churn(seed: int, draw: Callable[[int], Script] = draw_churn_workload, stack: str = DEFAULT) -> Outcome:
     """Simulate and audit one seed."""
     started_s = time.perf_counter()
     run = run_script(on_stack(draw(seed), stack))
@@ -67,7 +67,7 @@ def run_crowd(seed: int, draw: Callable[[int], Script] = draw_any_crowd, stack: 
 
 def run_seeds(seeds: Iterable[int], jobs: int, stack: str) -> Iterator[Outcome]:
     """The outcomes, in order of the seeds."""
-    run = partial(run_crowd, stack=stack)
+    run = partial(run_churn, stack=stack)
     if jobs == 1:
         yield from map(run, seeds)
         return

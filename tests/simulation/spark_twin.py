@@ -24,7 +24,7 @@ from antiphon.pipeline.session import make_session
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
 from antiphon.simulator.script_run import run_script
-from antiphon.simulator.seeds import draw_any_crowd
+from antiphon.simulator.seeds import draw_churn_workload
 
 Counts = dict[str, tuple[str, int, int, int]]
 
@@ -32,7 +32,7 @@ Counts = dict[str, tuple[str, int, int, int]]
 def record_seed(seed: int, directory: Path) -> None:
     """Simulate a seed into files."""
     if seed % 2:
-        record_crowd(seed, directory)
+        record_churn(seed, directory)
         return
     options = draw(seed)
     logs = [Recorder(directory, run=f"seed-{seed}", process=name) for name in options.process_names()]
@@ -41,9 +41,9 @@ def record_seed(seed: int, directory: Path) -> None:
         log.close()
 
 
-def record_crowd(seed: int, directory: Path) -> None:
+def record_churn(seed: int, directory: Path) -> None:
     """Simulate a churn into files."""
-    for log in run_script(draw_any_crowd(seed)).logs:
+    for log in run_script(draw_churn_workload(seed)).logs:
         if next(log.rows(), None) is not None:
             pq.write_table(log.table(), segment_file(directory, log.process, log.incarnation, 0))
 

@@ -1,25 +1,25 @@
-"""A bounded sample of the churn and sieges (`make churn` runs 20,000), and the seeds that once found something."""
+"""A sample of churn and adversarial seeds (`make churn` runs 20,000), and the seeds that once found something."""
 
 import pytest
 
+from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.churn_draw import draw_churn
 from antiphon.simulator.script_run import run_script
-from antiphon.simulator.sieges import draw_siege
-from tests.simulation.churn import run_crowd
-from tests.simulation.first_churn import draw_first_crowd
+from tests.simulation.churn import run_churn
+from tests.simulation.first_churn import draw_first_churn
 
 
 @pytest.mark.parametrize("seed", range(2000, 2010))
 def test_every_promise_is_kept_while_members_come_and_go(seed: int) -> None:
-    assert run_crowd(seed, draw_churn).problems == ()
+    assert run_churn(seed, draw_churn).problems == ()
 
 
 @pytest.mark.parametrize("seed", range(2000, 2050))
-def test_every_promise_is_kept_under_siege(seed: int) -> None:
-    assert run_crowd(seed, draw_siege).problems == ()
+def test_every_promise_is_kept_against_an_adversary(seed: int) -> None:
+    assert run_churn(seed, draw_adversarial).problems == ()
 
 
-def test_a_crowd_that_is_held_up_for_good_ends_when_nothing_happens_any_more() -> None:
+def test_a_churn_that_is_held_up_for_good_ends_when_nothing_happens_any_more() -> None:
     """Some of its four groups have lost their majority, and the others wait for them."""
     script = draw_churn(48)
     run = run_script(script)
@@ -50,7 +50,7 @@ def test_seeds_of_overlapping_groups_that_found_something(seed: int) -> None:
     proposed counted before it was decided. 11941: nobody left who had what a straggler lacked. 17102: a life let
     in again whom only the dead knew. 14930: nobody left of the view that one was in. 29379: a late ack took for
     over a barrier that was not. 29389: what weak messages said of other groups forgotten with the view."""
-    assert run_crowd(seed).problems == ()
+    assert run_churn(seed).problems == ()
 
 
 @pytest.mark.parametrize("seed", [8, 40, 90, 276, 741, 882, 925, 1202])
@@ -58,4 +58,4 @@ def test_seeds_that_found_something(seed: int) -> None:
     """8: a leaver went before the others knew the view. 40: a cut that named packets which only the dead had. 90: an
     excluded life let in again. 741: a deadline that nothing ended. 882: a round that nobody outbid. 925: a round that
     waited for the dead while others were back. 276, 1202: weaker messages whose past was lost with the failed."""
-    assert run_crowd(seed, draw_first_crowd).problems == ()
+    assert run_churn(seed, draw_first_churn).problems == ()

@@ -4,23 +4,23 @@ something."""
 import pytest
 
 from antiphon.pipeline.campaign.judge import judge
+from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.churn_draw import draw_churn
 from antiphon.simulator.seeds import STATIC_WORKLOAD, run_seed
-from antiphon.simulator.sieges import draw_siege
 from antiphon.stacks.conversation.offers import OFFERS as CONVERSATION
-from tests.simulation.churn import run_crowd
+from tests.simulation.churn import run_churn
 
 STACK = CONVERSATION.name
 
 
 @pytest.mark.parametrize("seed", range(3000, 3010))
 def test_every_promise_is_kept_while_members_come_and_go(seed: int) -> None:
-    assert run_crowd(seed, draw_churn, STACK).problems == ()
+    assert run_churn(seed, draw_churn, STACK).problems == ()
 
 
 @pytest.mark.parametrize("seed", range(3000, 3030))
-def test_every_promise_is_kept_under_siege(seed: int) -> None:
-    assert run_crowd(seed, draw_siege, STACK).problems == ()
+def test_every_promise_is_kept_against_an_adversary(seed: int) -> None:
+    assert run_churn(seed, draw_adversarial, STACK).problems == ()
 
 
 @pytest.mark.parametrize("seed", range(3000, 3020))
@@ -31,12 +31,17 @@ def test_every_promise_is_kept_in_a_view_that_stays(seed: int) -> None:
 @pytest.mark.parametrize("seed", [1355, 4107, 5827, 6355])
 def test_what_was_fetched_for_a_cut_that_was_given_up_is_let_go(seed: int) -> None:
     """Who had more of it than the cut that was decided delivered that, too."""
-    assert run_crowd(seed, stack=STACK).problems == ()
+    assert run_churn(seed, stack=STACK).problems == ()
+
+
+def test_overlapping_pauses_of_a_process_do_not_stop_its_application_for_good() -> None:
+    """The world once turned round the order of a pause of the application and its end."""
+    assert run_churn(74974, stack=STACK).problems == ()
 
 
 def test_a_group_whose_next_view_nobody_lived_to_be_in_has_ended() -> None:
     """One of two leaves, by a proposal of the other, who dies of it: that other was all of the next view."""
-    outcome = run_crowd(10921, stack=STACK)
+    outcome = run_churn(10921, stack=STACK)
     assert (outcome.problems, outcome.excused) == ((), 1)
 
 

@@ -9,13 +9,14 @@ import pytest
 
 from antiphon.history.schema import Row
 from antiphon.kernel.errors import UsageError
+from antiphon.simulator.actions import ACTION_FIELDS, STATIC_ACTIONS
+from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.churn_draw import draw_churn
 from antiphon.simulator.coverage import SITUATIONS
-from antiphon.simulator.script import DEED_FIELDS, STATIC_DEEDS, Script, script_of
+from antiphon.simulator.script import Script, script_of
 from antiphon.simulator.script_run import ScriptRun, run_script
-from antiphon.simulator.seeds import draw_any_crowd, kind_of, run_seed, script_of_seed
-from antiphon.simulator.sieges import draw_siege
-from tests.simulation.first_churn import draw_first_crowd
+from antiphon.simulator.seeds import draw_churn_workload, kind_of, run_seed, script_of_seed
+from tests.simulation.first_churn import draw_first_churn
 
 
 def text_of(script: Script) -> str:
@@ -28,7 +29,7 @@ def rows_of(run: ScriptRun) -> list[Row]:
 
 @pytest.mark.parametrize(
     ("draw", "digest"),
-    [(draw_churn, "01c4d605bcc58b5d"), (draw_siege, "ef74e9759ecbe6e5"), (draw_first_crowd, "be8e0f10058b495c")],
+    [(draw_churn, "c05dc48e9b35aa50"), (draw_adversarial, "116b9b8ac4f7b2cc"), (draw_first_churn, "e4b1b148a53bfa91")],
 )
 def test_what_seeds_draw_stays_what_it_was(draw: Callable[[int], Script], digest: str) -> None:
     """Seeds that found something stand in tests and documents by their numbers."""
@@ -38,28 +39,28 @@ def test_what_seeds_draw_stays_what_it_was(draw: Callable[[int], Script], digest
 
 @pytest.mark.parametrize("seed", [0, 2, 3, 7])
 def test_a_document_is_the_run_again(seed: int) -> None:
-    drawn = draw_any_crowd(seed)
+    drawn = draw_churn_workload(seed)
     again = script_of(json.loads(text_of(drawn)))
     assert text_of(again) == text_of(drawn)
     assert rows_of(run_script(again)) == rows_of(run_seed(seed, "churn"))
 
 
-def test_the_script_of_a_static_seed_says_all_that_was_said() -> None:
+def test_the_script_of_a_static_seed_has_all_that_was_sent() -> None:
     """In this one nobody's answer shares its moment with anything else, so it is the same run."""
     script = script_of(json.loads(text_of(script_of_seed(0, "static"))))
-    assert {deed.what for deed in script.deeds} <= set(STATIC_DEEDS)
+    assert {action.kind for action in script.actions} <= set(STATIC_ACTIONS)
     assert rows_of(run_script(script)) == rows_of(run_seed(0, "static"))
 
 
 def test_workloads_share_out_the_seeds() -> None:
-    assert [kind_of(seed, "all") for seed in range(4)] == ["churn", "static", "churn", "siege"]
-    assert [kind_of(seed, "churn") for seed in range(4)] == ["churn", "churn", "churn", "siege"]
+    assert [kind_of(seed, "all") for seed in range(4)] == ["churn", "static", "churn", "adversarial"]
+    assert [kind_of(seed, "churn") for seed in range(4)] == ["churn", "churn", "churn", "adversarial"]
     assert {kind_of(seed, "static") for seed in range(4)} == {"static"}
 
 
-def test_the_draws_use_every_deed_and_meet_the_situations() -> None:
-    drawn = {deed.what for seed in range(60) for deed in draw_any_crowd(seed).deeds}
-    assert drawn == set(DEED_FIELDS)
+def test_the_draws_use_every_kind_of_action_and_meet_the_situations() -> None:
+    drawn = {action.kind for seed in range(60) for action in draw_churn_workload(seed).actions}
+    assert drawn == set(ACTION_FIELDS)
     reached: set[str] = set()
     for seed in range(8):
         reached |= set(run_seed(seed, "all").coverage)
@@ -69,8 +70,8 @@ def test_the_draws_use_every_deed_and_meet_the_situations() -> None:
 
 def test_an_engine_that_fails_is_a_mistake_of_the_run() -> None:
     script = draw_churn(0)
-    script.deeds[0].level = "agreed"
-    script.deeds[0].sizes = (-1,)
+    script.actions[0].level = "agreed"
+    script.actions[0].sizes = (-1,)
     run = run_script(script)
     assert run.mistake == "ValueError: negative count"
 
@@ -85,16 +86,16 @@ def spoil(change: Callable[[dict[str, Any]], object]) -> dict[str, Any]:
     ("change", "sentence"),
     [
         (lambda d: d.pop("format"), "no script of a simulated run"),
-        (lambda d: d.pop("names"), "'names' is missing"),
+        (lambda d: d.pop("processes"), "'processes' is missing"),
         (lambda d: d["groups"].clear(), "a script needs a group"),
         (lambda d: d.update(policy="static"), "one group|there is no"),
         (lambda d: d.update(policy="loose"), "policy 'loose' is none of"),
-        (lambda d: d["deeds"][0].update(who="nobody"), "deed 0 .* 'nobody' is not among the names"),
-        (lambda d: d["deeds"][0].update(group="nowhere"), "there is no group 'nowhere'"),
-        (lambda d: d["deeds"][0].update(what="dance"), "there is no 'dance' in it"),
-        (lambda d: d["deeds"][0].update(at_ns=-1), "times run backwards"),
-        (lambda d: d["deeds"][0].update(level="loud"), "one of the levels"),
-        (lambda d: d["deeds"][0].update(colour="red"), "colour"),
+        (lambda d: d["actions"][0].update(process="nobody"), "action 0 .* 'nobody' is not among the processes"),
+        (lambda d: d["actions"][0].update(group="nowhere"), "there is no group 'nowhere'"),
+        (lambda d: d["actions"][0].update(kind="dance"), "there is no 'dance' in it"),
+        (lambda d: d["actions"][0].update(at_ns=-1), "times run backwards"),
+        (lambda d: d["actions"][0].update(level="loud"), "one of the levels"),
+        (lambda d: d["actions"][0].update(colour="red"), "colour"),
         (lambda d: d["layers"][0].update(kind="rain"), "there is no layer 'rain'"),
         (lambda d: d["groups"][0]["founders"].append("stranger"), "'stranger', who does not belong there"),
     ],

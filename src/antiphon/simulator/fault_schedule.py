@@ -1,4 +1,4 @@
-"""Weather: what a seed makes of the network and the processes. All of it is over at `heal_ns`."""
+"""Draws what goes wrong in the network, and when processes pause. All of it is over at `heal_ns`."""
 
 from random import Random
 from typing import Final, final
@@ -14,6 +14,7 @@ from antiphon.faults import (
     Partition,
     Reordering,
 )
+from antiphon.simulator.actions import PAUSE, PAUSE_APPLICATION, Action
 
 NONE: Final = "none"
 LOSS: Final = "loss"
@@ -38,26 +39,26 @@ class Until(Fault):
 
 
 def network_layers(faults: str, names: list[str], heal_ns: int, random: Random) -> list[Fault]:
-    """The layers for one run. A delay is always there: nothing arrives before it was sent."""
+    """The layers for one run. There is always a delay, also after healing."""
     least_ns = int(_MILLISECOND_NS * (0.05 + random.random()))
     spread_ns = int(_MILLISECOND_NS * 4 * random.random())
     layers: list[Fault] = [Delay(least_ns, spread_ns)]
     if faults == NONE:
         return layers
-    bad: list[Fault] = [Loss(0.3 * random.random() ** 2)]
+    faulty: list[Fault] = [Loss(0.3 * random.random() ** 2)]
     if faults == ALL:
-        bad.append(BurstLoss(0.01 * random.random(), int(50 * _MILLISECOND_NS * random.random())))
-        bad.append(Duplication(0.2 * random.random() ** 2, 20 * _MILLISECOND_NS))
-        bad.append(Reordering(0.3 * random.random() ** 2, int(30 * _MILLISECOND_NS * random.random())))
-        bad.append(Corruption(0.02 * random.random()))
+        faulty.append(BurstLoss(0.01 * random.random(), int(50 * _MILLISECOND_NS * random.random())))
+        faulty.append(Duplication(0.2 * random.random() ** 2, 20 * _MILLISECOND_NS))
+        faulty.append(Reordering(0.3 * random.random() ** 2, int(30 * _MILLISECOND_NS * random.random())))
+        faulty.append(Corruption(0.02 * random.random()))
         for _ in range(int(random.random() * 4)):
-            bad.extend(_partition(names, heal_ns, random))
-    layers.extend(Until(layer, heal_ns) for layer in bad)
+            faulty.extend(_partition(names, heal_ns, random))
+    layers.extend(Until(layer, heal_ns) for layer in faulty)
     return layers
 
 
 def _partition(names: list[str], heal_ns: int, random: Random) -> list[Fault]:
-    """Some on one side, the rest on the other; one way or both, for a while."""
+    """A partition in two for a while; packets are lost in one direction or in both."""
     side = frozenset(name for name in names if random.random() < 0.5)
     other = frozenset(names) - side
     from_ns = int(random.random() * heal_ns)
@@ -68,26 +69,17 @@ def _partition(names: list[str], heal_ns: int, random: Random) -> list[Fault]:
     return cuts
 
 
-@final
-class Standstill:
-    """A member stands still for a while: its application only, or the whole process."""
-
-    __slots__ = ("from_ns", "member", "until_ns", "whole")
-
-    def __init__(self, member: int, from_ns: int, until_ns: int, whole: bool) -> None:
-        self.member = member
-        self.from_ns = from_ns
-        self.until_ns = until_ns
-        self.whole = whole
-
-
-def standstills(faults: str, members: int, heal_ns: int, random: Random) -> list[Standstill]:
-    """The standstills of one run."""
+def draw_pauses(faults: str, processes: list[str], group: str, heal_ns: int, random: Random) -> list[Action]:
+    """The pauses of one run: of a whole process, or of its application only."""
     if faults != ALL:
         return []
-    result: list[Standstill] = []
+    result: list[Action] = []
     for _ in range(int(random.random() * 4)):
         from_ns = int(random.random() * heal_ns)
         until_ns = from_ns + int(random.random() * (heal_ns - from_ns))
-        result.append(Standstill(int(random.random() * members), from_ns, until_ns, random.random() < 0.5))
+        process = processes[int(random.random() * len(processes))]
+        if random.random() < 0.5:
+            result.append(Action(PAUSE, from_ns, process, until_ns=until_ns))
+        else:
+            result.append(Action(PAUSE_APPLICATION, from_ns, process, group, until_ns=until_ns))
     return result

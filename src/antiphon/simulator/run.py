@@ -1,36 +1,32 @@
-"""One simulated run, from options to logs. The same options give the same logs, byte for byte.
+"""One simulated run of a group whose members stay, from options to logs. The same options give the same logs.
 
-A run has three parts: the workload under the weather; healing, from which on the network only delays; and quiet, when
-all is delivered and stable, or the patience is at its end. What is missing then shows in the audit as not settled.
+A run has three parts: the workload under faults; healing, from which on the network only delays; and quiet, when all is
+delivered and stable, or the time for it is over. What is missing then shows in the audit as not settled.
 """
 
 from collections.abc import Sequence
 from random import Random
 from typing import Final, final
 
-from antiphon.faults import Fault
 from antiphon.history.log import Log
-from antiphon.history.schema import QUIET
-from antiphon.kernel.effects import Event
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVELS
-from antiphon.kernel.options import Options
+from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.kernel.policies import STATIC
-from antiphon.simulator.fault_schedule import FAULTS, Standstill, network_layers, standstills
-from antiphon.simulator.recording import record
+from antiphon.simulator.fault_schedule import FAULTS, draw_pauses, network_layers
+from antiphon.simulator.script import Script, ScriptedGroup
+from antiphon.simulator.script_run import play
 from antiphon.simulator.workloads.bursts import Bursts
 from antiphon.simulator.workloads.chatter import Chatter
 from antiphon.simulator.workloads.dialogue import Dialogue
 from antiphon.simulator.workloads.plan import WorkloadPlan
-from antiphon.simulator.world import Observer, Workload, World
+from antiphon.simulator.world import Workload, World
 from antiphon.stacks.registry import DEFAULT, check_level, offer
 
 GROUP: Final = "simulated"
 WORKLOADS: Final = ("chatter", "bursts", "dialogue")
 MEMBERS_MAX: Final = 100
-
-_MILLISECOND_NS: Final = 1_000_000
-_PATIENCE_NS: Final = 60_000 * _MILLISECOND_NS
 
 
 @final
@@ -92,75 +88,68 @@ class SimulationResult:
     def __init__(self, world: World) -> None:
         self.sent = world.sent
         self.delivered = sum(world.delivered)
-        self.datagrams = world.datagrams
-        self.datagram_bytes = world.datagram_bytes
+        self.datagrams = world.network.datagrams
+        self.datagram_bytes = world.network.datagram_bytes
         self.time_ns = world.now_ns
         self.quiet = world.is_quiet()
         self.statistics: dict[str, int] = {}
-        for engine in world.engines:
-            for name, value in engine.statistics().items():
+        for incarnation in world.running:
+            assert incarnation is not None, "nobody fails in a static group"
+            for name, value in incarnation.engine.statistics().items():
                 self.statistics[name] = self.statistics.get(name, 0) + value
 
 
 @final
-class LogObserver(Observer):
-    """Writes each process's events into its log."""
+class _GivenLogs:
+    """Logs that somebody else has made, by process."""
 
-    def __init__(self, logs: Sequence[Log], stack: str) -> None:
-        self._logs = list(logs)
-        self._stack = stack
+    def __init__(self, logs: Sequence[Log]) -> None:
+        self._logs = {log.process: log for log in logs}
 
-    def event(self, member: int, now_ns: int, event: Event) -> None:
-        record(self._logs[member], now_ns, event, self._stack, STATIC)
+    def make(self, process: str, incarnation: int) -> Log:
+        assert incarnation == 1, "nobody fails in a static group"
+        return self._logs[process]
 
 
 def simulate(options: SimulationOptions, logs: Sequence[Log]) -> SimulationResult:
     """Run it; `logs` are those of `options.process_names()`, in this order. The caller closes them."""
-    world, heal_ns = make_world(options, logs)
-    world.begin()
-    world.run_through(heal_ns)
-    world.run(heal_ns + _PATIENCE_NS)
-    for log in logs:
-        log.stop(world.now_ns, QUIET)
+    assert [log.process for log in logs] == options.process_names(), "one log per process, in order"
+    script = static_script(options)
+    world = World(script, _GivenLogs(logs).make, make_workload(options))
+    play(world, script.heal_ns)
+    world.end()
     return SimulationResult(world)
 
 
-def make_world(options: SimulationOptions, logs: Sequence[Log], observer: Observer | None = None) -> tuple[World, int]:
-    """The world before anything has happened, and the time at which it heals. Without an observer the logs are it."""
-    names = options.process_names()
-    assert [log.process for log in logs] == names, "one log per process, in order"
-    duration_ns = (10 + 2 * options.messages) * _MILLISECOND_NS
-    layers, stops, heal_ns = draw_faults(options)
+def static_script(options: SimulationOptions) -> Script:
+    """The group and what goes wrong in the run. What its members send is the workload's affair."""
+    heal_ns = (110 + 2 * options.messages) * MILLISECOND_NS
+    random = Random(f"{options.seed}/weather")  # this text is part of what a seed means
+    processes = options.process_names()
+    script = Script(
+        run=f"seed-{options.seed}",
+        seed=options.seed,
+        policy=STATIC,
+        processes=processes,
+        groups=[ScriptedGroup(GROUP, processes, processes)],
+        layers=network_layers(options.faults, processes, heal_ns, random),
+        options=options.options,
+        domain=CausalityDomain(),
+        heal_ns=heal_ns,
+        stack=options.stack,
+    )
+    for pause in draw_pauses(options.faults, processes, GROUP, heal_ns, random):
+        script.add(pause)
+    return script
+
+
+def make_workload(options: SimulationOptions) -> Workload:
+    """What the members send, and when."""
+    duration_ns = (10 + 2 * options.messages) * MILLISECOND_NS
     levels = [LEVELS[level] for level in options.levels]
     plan = WorkloadPlan(options.messages, duration_ns, levels, options.size_max, Random(f"{options.seed}/workload"))
-    workload: Workload
     if options.workload == "bursts":
-        workload = Bursts(plan)
-    elif options.workload == "dialogue":
-        workload = Dialogue(plan)
-    else:
-        workload = Chatter(plan)
-    world = World(
-        GROUP,
-        names,
-        options.seed,
-        layers,
-        options.options,
-        workload,
-        observer or LogObserver(logs, options.stack),
-        options.stack,
-    )
-    for stop in stops:
-        if stop.whole:
-            world.pause_process(stop.member, stop.from_ns, stop.until_ns)
-        else:
-            world.pause_application(stop.member, stop.from_ns, stop.until_ns)
-    return world, heal_ns
-
-
-def draw_faults(options: SimulationOptions) -> tuple[list[Fault], list[Standstill], int]:
-    """What goes wrong in the run, and the time at which it heals."""
-    heal_ns = (110 + 2 * options.messages) * _MILLISECOND_NS
-    weather = Random(f"{options.seed}/weather")
-    layers = network_layers(options.faults, options.process_names(), heal_ns, weather)
-    return layers, standstills(options.faults, options.members, heal_ns, weather), heal_ns
+        return Bursts(plan)
+    if options.workload == "dialogue":
+        return Dialogue(plan)
+    return Chatter(plan)

@@ -1,27 +1,26 @@
-"""What a campaign makes of a seed number: which run it is, and the script to run it by.
+"""What a campaign makes of a seed number: which kind of run it is, and the script to run it by.
 
 workload  the seed is
 static    a group whose members stay, under a network that may do anything (draw.py)
-churn    groups whose members come, go, crash and come back (churn_draw.py); every fourth a siege (sieges.py)
-all       of every four seeds, one static, two churn, one siege
+churn     groups whose members join, leave, crash and come back (churn_draw.py); every fourth adversarial
+          (adversarial_draw.py)
+all       of every four seeds, one static, two churn, one adversarial
 """
 
 from typing import Final, final
 
-from antiphon.history.log import Log, MemoryLog
-from antiphon.kernel.causality_domain import CausalityDomain
-from antiphon.kernel.effects import Event
+from antiphon.kernel.effects import Delivered
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.inputs import MAIN
 from antiphon.kernel.levels import LEVEL_NAMES
-from antiphon.kernel.policies import STATIC
+from antiphon.simulator.actions import SEND, SEND_PRIVATE, Action
+from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.churn_draw import draw_churn
 from antiphon.simulator.draw import draw
-from antiphon.simulator.run import GROUP, SimulationOptions, draw_faults, make_world
-from antiphon.simulator.script import SAY, SLEEP, STOP, TELL, Deed, Gathering, Script
-from antiphon.simulator.script_run import ScriptRun, finish_world, run_script
-from antiphon.simulator.sieges import draw_siege
-from antiphon.simulator.world import Observer
+from antiphon.simulator.run import GROUP, SimulationOptions, make_workload, static_script
+from antiphon.simulator.script import Script
+from antiphon.simulator.script_run import ScriptRun, run_script
+from antiphon.simulator.world import Workload, World
 from antiphon.stacks.registry import DEFAULT, offer
 
 STATIC_WORKLOAD: Final = "static"
@@ -30,7 +29,7 @@ ALL: Final = "all"
 WORKLOADS: Final = (STATIC_WORKLOAD, CHURN, ALL)
 
 CHURN_SEED: Final = "churn"
-SIEGE: Final = "siege"
+ADVERSARIAL: Final = "adversarial"
 
 
 def check_workload(workload: str) -> None:
@@ -40,15 +39,15 @@ def check_workload(workload: str) -> None:
 
 
 def kind_of(seed: int, workload: str) -> str:
-    """What this seed is: `static`, `churn` or `siege`."""
+    """What this seed is: `static`, `churn` or `adversarial`."""
     if workload == STATIC_WORKLOAD or (workload == ALL and seed % 4 == 1):
         return STATIC_WORKLOAD
-    return SIEGE if seed % 4 == 3 else CHURN_SEED
+    return ADVERSARIAL if seed % 4 == 3 else CHURN_SEED
 
 
-def draw_any_crowd(seed: int) -> Script:
+def draw_churn_workload(seed: int) -> Script:
     """What the workload `churn` makes of this seed."""
-    return draw_siege(seed) if kind_of(seed, CHURN) == SIEGE else draw_churn(seed)
+    return draw_adversarial(seed) if kind_of(seed, CHURN) == ADVERSARIAL else draw_churn(seed)
 
 
 def on_stack(script: Script, stack: str) -> Script:
@@ -59,7 +58,11 @@ def on_stack(script: Script, stack: str) -> Script:
         script.groups = script.groups[:1]
         script.domain = MAIN
     names = ["", *[group.name for group in script.groups]]
-    script.deeds = [deed for deed in script.deeds if deed.group in names and (offered.private or deed.what != TELL)]
+    script.actions = [
+        action
+        for action in script.actions
+        if action.group in names and (offered.private or action.kind != SEND_PRIVATE)
+    ]
     return script
 
 
@@ -72,74 +75,46 @@ def _draw_static(seed: int, stack: str) -> SimulationOptions:
 def run_seed(seed: int, workload: str, stack: str = DEFAULT) -> ScriptRun:
     """The run of this seed."""
     if kind_of(seed, workload) == STATIC_WORKLOAD:
-        return run_options(_draw_static(seed, stack))
-    return run_script(on_stack(draw_any_crowd(seed), stack))
+        options = _draw_static(seed, stack)
+        return run_script(static_script(options), make_workload(options))
+    return run_script(on_stack(draw_churn_workload(seed), stack))
 
 
 def script_of_seed(seed: int, workload: str, stack: str = DEFAULT) -> Script:
-    """The script of this seed. For a static seed it takes a run to know what its members say, some of it in answer."""
+    """The script of this seed. For a static seed it takes a run to know what its members send, some of it in answer."""
     if kind_of(seed, workload) == STATIC_WORKLOAD:
         return script_of_options(_draw_static(seed, stack))
-    return on_stack(draw_any_crowd(seed), stack)
-
-
-def run_options(options: SimulationOptions) -> ScriptRun:
-    """One run with members that stay."""
-    result = ScriptRun()
-    result.groups = [GROUP]
-    result.logs = _logs_of(options)
-    logs: list[Log] = list(result.logs)
-    world, heal_ns = make_world(options, logs)
-    finish_world(world, heal_ns, result)
-    return result
-
-
-def _logs_of(options: SimulationOptions) -> list[MemoryLog]:
-    return [MemoryLog(run=f"seed-{options.seed}", process=name) for name in options.process_names()]
+    return on_stack(draw_churn_workload(seed), stack)
 
 
 @final
-class _Scribe(Observer):
-    """Takes down what is said, as deeds."""
+class _SendRecorder(Workload):
+    """Another workload, and what is sent in it, as actions."""
 
-    def __init__(self, names: list[str]) -> None:
-        self._names = names
-        self.deeds: list[Deed] = []
+    def __init__(self, workload: Workload) -> None:
+        self._workload = workload
+        self.actions: list[Action] = []
 
-    def event(self, member: int, now_ns: int, event: Event) -> None:
-        pass
+    def begin(self, world: World) -> None:
+        self._workload.begin(world)
 
-    def said(self, member: int, now_ns: int, payloads: list[bytes], level: int) -> None:
+    def act(self, world: World, host: int) -> None:
+        self._workload.act(world, host)
+
+    def delivered(self, world: World, host: int, event: Delivered) -> None:
+        self._workload.delivered(world, host, event)
+
+    def sent(self, world: World, host: int, payloads: list[bytes], level: int) -> None:
         sizes = [len(payload) for payload in payloads]
-        self.deeds.append(Deed(SAY, now_ns, self._names[member], GROUP, LEVEL_NAMES[level], sizes))
+        self.actions.append(Action(SEND, world.now_ns, world.names[host], GROUP, LEVEL_NAMES[level], sizes))
 
 
 def script_of_options(options: SimulationOptions) -> Script:
-    """A run with members that stay, as a script. What was said in answer is said at the same time, unasked: nearly the
+    """A run of a static group as a script alone. What was sent in answer is sent at the same time, unasked: nearly the
     same run, since it may come a moment later among all that happens at that very time."""
-    names = options.process_names()
-    layers, stops, heal_ns = draw_faults(options)
-    script = Script(
-        run=f"seed-{options.seed}",
-        seed=options.seed,
-        policy=STATIC,
-        names=names,
-        groups=[Gathering(GROUP, names, names)],
-        layers=layers,
-        options=options.options,
-        domain=CausalityDomain(),
-        calm_ns=heal_ns,
-        stack=options.stack,
-    )
-    for stop in stops:
-        if stop.whole:
-            script.add(Deed(SLEEP, stop.from_ns, names[stop.member], until_ns=stop.until_ns))
-        else:
-            script.add(Deed(STOP, stop.from_ns, names[stop.member], GROUP, until_ns=stop.until_ns))
-    scribe = _Scribe(names)
-    logs: list[Log] = list(_logs_of(options))
-    world, _ = make_world(options, logs, scribe)
-    finish_world(world, heal_ns, ScriptRun())
-    for deed in scribe.deeds:
-        script.add(deed)
+    script = static_script(options)
+    recorder = _SendRecorder(make_workload(options))
+    run_script(script, recorder)
+    for action in recorder.actions:
+        script.add(action)
     return script

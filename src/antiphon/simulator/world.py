@@ -1,128 +1,205 @@
-"""The world: engines of many processes in virtual time, on a network that may do anything to a packet.
+"""The simulated world: the engines of many processes in virtual time, on a network that may do anything to a packet.
 
-One heap of things to come, each with its time and a serial number that breaks ties, so a run is a pure function of
-its seed and options. Nothing sleeps; time jumps from one thing to the next.
+One heap of events, ordered by time; a serial number breaks ties. So a run is a pure function of its script and
+workload. Nothing sleeps: time jumps from one event to the next.
 
-Each process has an application (the workload) that takes deliveries at once and sends in answer or on schedule. What
-the engine does not accept waits in the process's backlog and is offered again when the engine is writable.
+Each *host* has the name of a process and runs at most one *incarnation* of it at any time, which has one engine for all
+its groups, and a log. An incarnation is a founder of some groups, in their first view, and asks the other members of
+the rest to let it join. It ends
+
+  by a crash          in all its groups at once;
+  by a crash trigger  a crash in the middle of a step (crash_triggers.py);
+  by exclusion        from any of its groups: for the others that is a crash;
+  by leaving          the last group that it was in; leaving one of several is a note in its log.
+
+After a crash trigger or an exclusion the next incarnation starts soon. Packets for an incarnation that has ended are
+lost, and so is what its last step had yet to transmit.
+
+The script (script.py) says what happens; a workload may add to it, on schedule and in answer to deliveries. What an
+engine does not accept waits in the backlog of its incarnation and is offered again after each step.
+
+A host that is paused does nothing, and nothing reaches its incarnation: what was due meanwhile happens when the pause
+ends, in the order in which it was due. Crashes and starts do not wait.
 """
 
+from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
 from typing import Final, final
 
 from antiphon.engine import Engine
-from antiphon.faults import Fault, fly
-from antiphon.kernel.effects import NEVER, Delivered, Effects, Event, Writable
+from antiphon.history.log import Log
+from antiphon.history.schema import LEAVES, LEFT, QUIET
+from antiphon.kernel.effects import (
+    NEVER,
+    BarrierReached,
+    Delivered,
+    Effects,
+    Ended,
+    Event,
+    Installed,
+    MajorityLost,
+    Suspected,
+    Writable,
+)
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Input, Join, Pause, Receive, Resume, Send, Tick
-from antiphon.kernel.options import Options
+from antiphon.kernel.inputs import Input, Join, Leave, Pause, Receive, Resume, Send, SendBarrier, Tick
+from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
+from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.parts.membership.agreement import JOINING, OUT
+from antiphon.simulator.actions import (
+    BARRIER,
+    CRASH,
+    CRASH_IF_SAFE,
+    CRASH_ON_PACKET,
+    LEAVE,
+    PAUSE,
+    PAUSE_APPLICATION,
+    SEND,
+    SEND_PRIVATE,
+    START,
+    Action,
+)
 from antiphon.simulator.coverage import Coverage
-from antiphon.stacks.registry import DEFAULT
+from antiphon.simulator.crash_triggers import CrashTrigger, fired
+from antiphon.simulator.group_progress import GroupProgress
+from antiphon.simulator.incarnation import NO_VIEW, Incarnation
+from antiphon.simulator.network import PacketNetwork
+from antiphon.simulator.pauses import resume_ns
+from antiphon.simulator.recording import record
+from antiphon.simulator.script import PACKETS, Script, ScriptedGroup
 
 _ARRIVE: Final = 0
 _TICK: Final = 1
-_ACT: Final = 2
-_PAUSE: Final = 3
-_RESUME: Final = 4
+_WORKLOAD: Final = 2
+_ACTION: Final = 3
+_RESUME_APPLICATION: Final = 4
+_CRASH: Final = 5
+_CRASH_IF_SAFE: Final = 6
+_START: Final = 7
+_LAST_TO_WAIT: Final = _RESUME_APPLICATION
+"""Events up to this one wait while the host is paused."""
 
+_TICKS_MAX: Final = 10
+"""An engine that wants more ticks than this at one point in time makes no progress."""
+_RESTART_DELAY_NS: Final = 300 * MILLISECOND_NS
+"""How soon the next incarnation starts after an exclusion or a crash trigger."""
+_LOOK_INTERVAL_NS: Final = 50 * MILLISECOND_NS
+"""How often the world looks whether all groups are quiet."""
+_EXCUSED_WAIT_NS: Final = 5_000 * MILLISECOND_NS
+"""How long the groups that are held up by one without a majority are given to become quiet after all…"""
+_IDLE_SILENCES: Final = 4
+"""…unless nothing has happened anywhere for so many times the silence after which a member is doubted."""
 
-class Observer:
-    """Sees every event of every process, in the process's own order."""
-
-    def event(self, member: int, now_ns: int, event: Event) -> None:
-        raise NotImplementedError
-
-    def said(self, member: int, now_ns: int, payloads: list[bytes], level: int) -> None:
-        """The member's application was made to multicast these; they may wait for the engine to accept them."""
+_PRIVATE_PAYLOAD: Final = b"for you alone"
+_BARRIER_PAYLOAD: Final = b"so far"
 
 
 class Workload:
-    """What the applications do. `begin` schedules; `act` and `delivered` may send and schedule more."""
+    """What applications do beside the script. This one does nothing."""
 
     def begin(self, world: "World") -> None:
-        raise NotImplementedError
+        """The founders have started: schedule what is to come."""
 
-    def act(self, world: "World", member: int) -> None:
-        """A time that was scheduled for this member has come."""
-        raise NotImplementedError
+    def act(self, world: "World", host: int) -> None:
+        """A time that was scheduled for this host has come."""
 
-    def delivered(self, world: "World", member: int, event: Delivered) -> None:
-        """The member was handed messages."""
+    def delivered(self, world: "World", host: int, event: Delivered) -> None:
+        """The application of this host was handed messages."""
+
+    def sent(self, world: "World", host: int, payloads: list[bytes], level: int) -> None:
+        """The application of this host has sent these; they may wait for the engine to accept them."""
 
 
 @final
 class World:
-    """One simulated run of one group."""
+    """One simulated run."""
 
-    def __init__(
-        self,
-        group: str,
-        names: list[str],
-        seed: int,
-        layers: list[Fault],
-        options: Options,
-        workload: Workload,
-        observer: Observer,
-        stack: str = DEFAULT,
-    ) -> None:
-        self.group = group
-        self.stack = stack
-        self.names = names
+    def __init__(self, script: Script, make_log: Callable[[str, int], Log], workload: Workload | None = None) -> None:
+        self.names = script.processes
+        self.plans = script.groups
         self.now_ns = 0
         self.sent = 0
-        self.delivered = [0] * len(names)
-        self.datagrams = 0
-        self.datagram_bytes = 0
+        """Messages that engines have accepted."""
+        self.delivered = [0] * len(LEVEL_NAMES)
+        """By level."""
+        self.crashes = 0
+        self.exclusions = 0
         self.coverage = Coverage()
-        self._workload = workload
-        self._observer = observer
-        self._layers = layers
-        self._random = Random(f"{seed}/network")
-        self._heap: list[tuple[int, int, int, int, bytes]] = []
+        self.logs: list[Log] = []
+        self.network = PacketNetwork(script.faults(), script.seed)
+        self.running: list[Incarnation | None] = [None] * len(self.names)
+        """By host."""
+        self._script = script
+        self._make_log = make_log
+        self._workload = Workload() if workload is None else workload
+        self._heap: list[tuple[int, int, int, int, int, int, bytes]] = []
         self._serial = 0
-        self._acts = 0
-        self._asleep: list[list[tuple[int, int]]] = [[] for _ in names]
-        self._tick_at_ns = [NEVER] * len(names)
-        self._deadline_ns = [NEVER] * len(names)
-        self._backlog: list[list[Send]] = [[] for _ in names]
-        self._view = View(1, tuple(ProcessId(name) for name in names))
-        self._index = {process: index for index, process in enumerate(self._view.members)}
-        self.engines = [Engine(process, Random(f"{seed}/{process}"), options) for process in self._view.members]
+        self._actions: list[Action] = []
+        self._payloads = 0
+        self._planned = 0
+        """Events on the heap that the script, the workload or a restart has put there."""
+        self._last_event_ns = 0
+        self._crash_triggers: list[CrashTrigger] = []
+        self._incarnations = [0] * len(self.names)
+        self._pauses: list[list[tuple[int, int]]] = [[] for _ in self.names]
+        self._hosts = {name: host for host, name in enumerate(self.names)}
+        self.progress = GroupProgress(self.plans, self._hosts, self.running)
 
-    # ---- for workloads and faults ----------------------------------------------------------------------------------
-
-    def send(self, member: int, payloads: list[bytes], level: int) -> None:
-        """Multicast from this member, after whatever it was told to send before."""
-        self._observer.said(member, self.now_ns, payloads, level)
-        self._backlog[member].append(Send(group=self.group, payloads=payloads, level=level))
-
-    def schedule(self, at_ns: int, member: int) -> None:
-        """Call the workload's `act` for this member then."""
-        self._acts += 1
-        self._push(at_ns, member, _ACT, b"")
-
-    def pause_application(self, member: int, from_ns: int, until_ns: int) -> None:
-        """The application of this member takes no deliveries for a while."""
-        self._push(from_ns, member, _PAUSE, b"")
-        self._push(until_ns, member, _RESUME, b"")
-
-    def pause_process(self, member: int, from_ns: int, until_ns: int) -> None:
-        """The whole process stands still for a while; its packets and timers wait for it."""
-        self._asleep[member].append((from_ns, until_ns))
-
-    # ---- the run ---------------------------------------------------------------------------------------------------
+    # ---- what is to come -------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Everybody joins and the workload makes its plans."""
-        for member in range(len(self.names)):
-            self._step(member, Join(group=self.group, view=self._view, stack=self.stack))
+        """Start the founders, and plan all that the script and the workload want."""
+        for host, name in enumerate(self.names):
+            if any(name in plan.founders for plan in self.plans):
+                self._start(host)
+        for action in self._script.actions:
+            self.plan(action)
         self._workload.begin(self)
 
-    def run(self, until_ns: int) -> None:
-        """Go on until nothing is left to deliver and all of it is stable, or until this time."""
-        while self._heap and self._heap[0][0] <= until_ns and not self.is_quiet():
-            self._next()
+    def plan(self, action: Action) -> None:
+        """Have this action happen at its time."""
+        if action.kind == CRASH_ON_PACKET:
+            packet = PACKETS[action.packet]
+            trigger = CrashTrigger(action.group, packet, action.at_ns, action.countdown, action.both)
+            self._crash_triggers.append(trigger)
+            return
+        host = self._hosts[action.process]
+        if action.kind == PAUSE:
+            self._pauses[host].append((action.at_ns, action.until_ns))
+        elif action.kind == CRASH:
+            self._push_planned(action.at_ns, host, _CRASH)
+        elif action.kind == CRASH_IF_SAFE:
+            self._push_planned(action.at_ns, host, _CRASH_IF_SAFE)
+        elif action.kind == START:
+            self._push_planned(action.at_ns, host, _START)
+        else:
+            self._actions.append(action)
+            number = len(self._actions) - 1
+            self._push_planned(action.at_ns, host, _ACTION, number)
+            if action.kind == PAUSE_APPLICATION:
+                self._push_planned(action.until_ns, host, _RESUME_APPLICATION, number)
+
+    def schedule(self, at_ns: int, host: int) -> None:
+        """Call the workload's `act` for this host then."""
+        self._push_planned(at_ns, host, _WORKLOAD)
+
+    def send(self, host: int, payloads: list[bytes], level: int) -> None:
+        """Have the application of this host multicast to the first group, after whatever it has sent before."""
+        incarnation = self.running[host]
+        if incarnation is not None:
+            self._workload.sent(self, host, payloads, level)
+            incarnation.backlog.append(Send(group=self.plans[0].name, payloads=payloads, level=level))
+
+    def _push_planned(self, at_ns: int, host: int, kind: int, number: int = 0) -> None:
+        self._planned += 1
+        self._push(at_ns, host, kind, number, b"")
+
+    def _push(self, at_ns: int, host: int, kind: int, number: int, data: bytes) -> None:
+        self._serial += 1
+        heappush(self._heap, (at_ns, at_ns, self._serial, host, kind, number, data))
+
+    # ---- the run ---------------------------------------------------------------------------------------------------
 
     def run_through(self, until_ns: int) -> None:
         """Go on until this time."""
@@ -130,100 +207,309 @@ class World:
             self._next()
         self.now_ns = max(self.now_ns, until_ns)
 
+    def run(self, until_ns: int) -> None:
+        """Go on until every group is quiet or cannot become so, or until this time."""
+        progress = self.progress
+        give_up_ns = until_ns
+        while self.now_ns < until_ns:
+            waiting = [group for group in progress.groups if not progress.is_quiet(group)]
+            lost = [group for group in waiting if progress.has_lost_majority(group)]
+            if not self._planned and (
+                waiting == lost or (self._is_over(give_up_ns) and waiting == progress.excused())
+            ):  # fmt: skip
+                return
+            if lost and give_up_ns == until_ns:
+                give_up_ns = self.now_ns + _EXCUSED_WAIT_NS
+            self.run_through(min(self.now_ns + _LOOK_INTERVAL_NS, until_ns))
+
+    def _is_over(self, give_up_ns: int) -> bool:
+        """Whether groups that are held up have had their time, or nothing happens any more."""
+        idle_ns = _IDLE_SILENCES * self._script.options.silence_ns_min
+        return self.now_ns >= min(give_up_ns, self._last_event_ns + idle_ns)
+
     def is_quiet(self) -> bool:
-        """Whether the workload is done and everything sent is delivered everywhere and known to be stable."""
-        if self._acts:
-            return False
-        for member in range(len(self.names)):
-            if self.delivered[member] != self.sent or self._backlog[member]:
-                return False
-        return all(engine.outstanding(self.group) == 0 for engine in self.engines)
+        """Whether nothing is planned and all groups are quiet."""
+        return not self._planned and all(self.progress.is_quiet(group) for group in self.progress.groups)
+
+    def end(self) -> None:
+        """Close the logs. Processes of excused groups were stopped early; all others have had time to become quiet."""
+        excused = self.progress.excused()
+        for incarnation in self.running:
+            if incarnation is not None:
+                stuck = [group for group in excused if group in incarnation.views]
+                incarnation.log.stop(self.now_ns, f"stuck in {', '.join(stuck)}" if stuck else QUIET)
+
+    # ---- one event after the other ---------------------------------------------------------------------------------
 
     def _next(self) -> None:
-        at_ns, _, member, kind, data = heappop(self._heap)
-        for from_ns, until_ns in self._asleep[member]:
-            if from_ns <= at_ns < until_ns:
-                self._push(until_ns, member, kind, data)
+        at_ns, due_ns, serial, host, kind, number, data = heappop(self._heap)
+        if kind <= _LAST_TO_WAIT and self._pauses[host]:
+            later_ns = resume_ns(self._pauses[host], at_ns)
+            if later_ns > at_ns:
+                heappush(self._heap, (later_ns, due_ns, serial, host, kind, number, data))
                 return
         self.now_ns = at_ns
+        incarnation = self.running[host]
         if kind == _ARRIVE:
-            self._step(member, Receive([data]))
+            if incarnation is not None:
+                self._step(incarnation, Receive([data]))
         elif kind == _TICK:
-            self._tick(member)
-        elif kind == _ACT:
-            self._acts -= 1
-            self._workload.act(self, member)
-            self._offer(member)
-        elif kind == _PAUSE:
-            self._step(member, Pause(self.group))
+            if (
+                incarnation is not None
+                and number == incarnation.process.incarnation
+                and at_ns >= incarnation.tick_at_ns
+            ):  # fmt: skip
+                self._tick(incarnation)
         else:
-            self._step(member, Resume(self.group))
+            self._planned -= 1
+            self._planned_event(host, incarnation, kind, number)
 
-    def _tick(self, member: int) -> None:
-        self._tick_at_ns[member] = NEVER
-        if self._deadline_ns[member] <= self.now_ns:
-            self._step(member, Tick())
+    def _planned_event(self, host: int, incarnation: Incarnation | None, kind: int, number: int) -> None:
+        if incarnation is None:
+            if kind == _START:
+                self._start(host)
+        elif kind == _WORKLOAD:
+            self._workload.act(self, host)
+            self._offer(incarnation)
+        elif kind == _ACTION:
+            self._act(incarnation, self._actions[number])
+        elif kind == _RESUME_APPLICATION:
+            self._resume_application(incarnation, self._actions[number].group)
+        elif kind == _CRASH or (kind == _CRASH_IF_SAFE and self.progress.may_lose(incarnation)):
+            self._crash(incarnation)
+
+    def _tick(self, incarnation: Incarnation) -> None:
+        incarnation.tick_at_ns = NEVER
+        if incarnation.deadline_ns > self.now_ns:
+            self._arm(incarnation)
+            return
+        incarnation.ticks_now = incarnation.ticks_now + 1 if self.now_ns == incarnation.ticked_ns else 1
+        incarnation.ticked_ns = self.now_ns
+        assert incarnation.ticks_now < _TICKS_MAX, f"the ticks of {incarnation.process} do not get anywhere"
+        self._step(incarnation, Tick())
+
+    def _arm(self, incarnation: Incarnation) -> None:
+        deadline_ns = max(incarnation.deadline_ns, self.now_ns)
+        if deadline_ns < incarnation.tick_at_ns:
+            incarnation.tick_at_ns = deadline_ns
+            self._push(deadline_ns, incarnation.host, _TICK, incarnation.process.incarnation, b"")
+
+    def _act(self, incarnation: Incarnation, action: Action) -> None:
+        """Have the application do something in a group that it is in."""
+        group = action.group
+        if not incarnation.is_in(group):
+            return
+        if action.kind == SEND:
+            payloads = [self._payload(size) for size in action.sizes]
+            incarnation.backlog.append(Send(group=group, payloads=payloads, level=LEVELS[action.level]))
+            self._offer(incarnation)
+        elif action.kind == SEND_PRIVATE:
+            destination = _member(incarnation.views[group], action.to)
+            if destination is not None:
+                send = Send(group=group, payloads=[_PRIVATE_PAYLOAD], level=CAUSAL, destination=destination)
+                incarnation.backlog.append(send)
+                self._offer(incarnation)
+        elif action.kind == BARRIER:
+            self._step(incarnation, SendBarrier(group=group, payload=_BARRIER_PAYLOAD))
+        elif action.kind == LEAVE:
+            incarnation.log.note(self.now_ns, LEAVES, group)
+            self._step(incarnation, Leave(group))
         else:
-            self._arm(member)
+            assert action.kind == PAUSE_APPLICATION
+            pauses = incarnation.application_pauses.get(group, 0) + 1
+            incarnation.application_pauses[group] = pauses
+            if pauses == 1:
+                self._step(incarnation, Pause(group))
 
-    def _step(self, member: int, input: Input) -> None:
-        self._carry_out(member, self.engines[member].step(input, self.now_ns))
-        self._offer(member)
+    def _resume_application(self, incarnation: Incarnation, group: str) -> None:
+        """One pause less; those of an earlier incarnation have ended with it."""
+        pauses = incarnation.application_pauses.get(group, 0)
+        if pauses and incarnation.is_in(group):
+            incarnation.application_pauses[group] = pauses - 1
+            if pauses == 1:
+                self._step(incarnation, Resume(group))
 
-    def _offer(self, member: int) -> None:
+    def _payload(self, size: int) -> bytes:
+        """Bytes that tell one message from another, as far as they have room for it."""
+        self._payloads += 1
+        return (self._payloads.to_bytes(8, "little") + bytes(size))[:size]
+
+    # ---- incarnations ----------------------------------------------------------------------------------------------
+
+    def _start(self, host: int) -> None:
+        self._incarnations[host] += 1
+        name = self.names[host]
+        process = ProcessId(name, self._incarnations[host])
+        engine = Engine(process, Random(f"{self._script.seed}/{process}"), self._script.options)
+        log = self._make_log(name, process.incarnation)
+        self.logs.append(log)
+        incarnation = Incarnation(host, process, engine, log)
+        self.running[host] = incarnation
+        plans = [plan for plan in self.plans if name in plan.members]
+        for plan in plans:
+            incarnation.views[plan.name] = NO_VIEW
+            incarnation.others[plan.name] = []
+        for plan in plans:
+            if not incarnation.ended:
+                self._join(incarnation, plan)
+
+    def _join(self, incarnation: Incarnation, plan: ScriptedGroup) -> None:
+        name = incarnation.process.name
+        view: View | None = self.progress.first_views[plan.name]
+        contacts: tuple[str, ...] = ()
+        if view is not None and view.rank(incarnation.process) < 0:
+            view = None
+            contacts = tuple(other for other in plan.members if other != name)
+            incarnation.log.note(self.now_ns, "asks to join", plan.name)
+        join = Join(
+            group=plan.name,
+            view=view,
+            contacts=contacts,
+            stack=self._script.stack,
+            policy=self._script.policy,
+            address=name,
+            domain=self._script.domain,
+        )
+        self._step(incarnation, join)
+
+    def _crash(self, incarnation: Incarnation) -> None:
+        self.crashes += 1
+        self.coverage.count("event: crashed")
+        incarnation.log.crash(self.now_ns, "killed")
+        self._end_incarnation(incarnation)
+
+    def _end_incarnation(self, incarnation: Incarnation) -> None:
+        incarnation.ended = True
+        self.running[incarnation.host] = None
+
+    # ---- one step --------------------------------------------------------------------------------------------------
+
+    def _step(self, incarnation: Incarnation, input: Input) -> None:
+        self._carry_out(incarnation, incarnation.engine.step(input, self.now_ns))
+        if incarnation.backlog:
+            self._offer(incarnation)
+
+    def _offer(self, incarnation: Incarnation) -> None:
         """Offer the backlog to the engine, until it is empty or the engine is full."""
-        backlog = self._backlog[member]
-        while backlog:
-            offer = backlog[0]
-            effects = self.engines[member].step(offer, self.now_ns)
+        backlog = incarnation.backlog
+        while backlog and not incarnation.ended:
+            send = backlog[0]
+            if not _can_send(incarnation, send):
+                backlog.pop(0)
+                continue
+            effects = incarnation.engine.step(send, self.now_ns)
             taken = effects.accepted
             self.sent += taken
-            if taken == len(offer.payloads):
-                backlog.pop(0)
+            rest = send.payloads[taken:]
+            if rest:
+                backlog[0] = Send(group=send.group, payloads=rest, level=send.level, destination=send.destination)
             else:
-                backlog[0] = Send(group=self.group, payloads=offer.payloads[taken:], level=offer.level)
-            self._carry_out(member, effects)
-            if taken < len(offer.payloads) and not _has_writable(effects):
+                backlog.pop(0)
+            self._carry_out(incarnation, effects)
+            if rest and not _has_writable(effects):
                 return
 
-    def _carry_out(self, member: int, effects: Effects) -> None:
+    def _carry_out(self, incarnation: Incarnation, effects: Effects) -> None:
+        self._look_at_phases(incarnation)
         for event in effects.events:
-            self._observer.event(member, self.now_ns, event)
-            if isinstance(event, Delivered):
-                self.delivered[member] += len(event.payloads)
-                self._workload.delivered(self, member, event)
+            self._observe(incarnation, event)
+            if incarnation.ended:
+                return
         for transmit in effects.transmits:
+            if transmit.address is not None:
+                targets = [self._hosts[transmit.address]]
+            elif transmit.destination is not None:
+                targets = [self._hosts[transmit.destination.name]]
+            else:
+                targets = incarnation.others.get(transmit.group, [])
             for packet in transmit.packets:
                 self.coverage.packet(packet, transmit.destination is not None)
-            if transmit.destination is None:
-                for packet in transmit.packets:
-                    for other in range(len(self.names)):
-                        if other != member:
-                            self._fly(member, other, packet)
-            else:
-                other = self._index[transmit.destination]
-                for packet in transmit.packets:
-                    self._fly(member, other, packet)
-        self._deadline_ns[member] = effects.deadline_ns
-        self._arm(member)
+            self._transmit(incarnation, transmit.packets, targets)
+            if incarnation.ended:
+                return
+        incarnation.deadline_ns = effects.deadline_ns
+        self._arm(incarnation)
 
-    def _fly(self, source: int, destination: int, packet: bytes) -> None:
-        self.datagrams += 1
-        self.datagram_bytes += len(packet)
-        flights = fly(self._layers, self._random, self.now_ns, self.names[source], self.names[destination], packet)
-        for delay_ns, data in flights:
-            self._push(self.now_ns + delay_ns, destination, _ARRIVE, data)
+    def _transmit(self, incarnation: Incarnation, packets: list[bytes], targets: list[int]) -> None:
+        source = incarnation.process.name
+        for packet in packets:
+            for target in targets:
+                flights = self.network.carry(self.now_ns, source, self.names[target], packet)
+                for delay_ns, data in flights:
+                    self._push(self.now_ns + delay_ns, target, _ARRIVE, 0, data)
+                if self._crash_triggers:
+                    trigger = fired(self._crash_triggers, packet, self.now_ns)
+                    if trigger is not None and self.progress.may_lose(incarnation):
+                        self._crash(incarnation)
+                        self.coverage.count("event: crashed amid a change of view")
+                        self._push_planned(self.now_ns + _RESTART_DELAY_NS, incarnation.host, _START)
+                        if trigger.both and flights:
+                            self._push_planned(self.now_ns + flights[0][0], target, _CRASH_IF_SAFE)
+                        return
 
-    def _arm(self, member: int) -> None:
-        deadline_ns = max(self._deadline_ns[member], self.now_ns)
-        if deadline_ns < self._tick_at_ns[member]:
-            self._tick_at_ns[member] = deadline_ns
-            self._push(deadline_ns, member, _TICK, b"")
+    def _look_at_phases(self, incarnation: Incarnation) -> None:
+        for group in incarnation.views:
+            phase = incarnation.engine.phase(group)
+            before = incarnation.phases.get(group, JOINING)
+            if phase == JOINING and before != JOINING:  # the engine has forgotten a group that is over
+                phase = OUT
+            if phase != before:
+                self.coverage.phase(before, phase)
+                incarnation.phases[group] = phase
 
-    def _push(self, at_ns: int, member: int, kind: int, data: bytes) -> None:
-        self._serial += 1
-        heappush(self._heap, (at_ns, self._serial, member, kind, data))
+    def _observe(self, incarnation: Incarnation, event: Event) -> None:
+        self._last_event_ns = self.now_ns
+        record(incarnation.log, self.now_ns, event, self._script.stack, self._script.policy)
+        if isinstance(event, Delivered):
+            self.delivered[event.level] += len(event.payloads)
+            self._workload.delivered(self, incarnation.host, event)
+        elif isinstance(event, BarrierReached):
+            self.delivered[SAFE] += 1
+            self.coverage.count("event: barrier reached")
+        elif isinstance(event, Installed):
+            incarnation.views[event.group] = event.view
+            self.progress.note_view(event.group, event.view)
+            members = event.view.members
+            incarnation.others[event.group] = [self._hosts[m.name] for m in members if m != incarnation.process]
+            self.coverage.count("event: view installed")
+        elif isinstance(event, Suspected):
+            self.coverage.count("event: suspected")
+        elif isinstance(event, MajorityLost):
+            self.coverage.count("event: stalled without a majority")
+        elif isinstance(event, Ended):
+            self._end_membership(incarnation, event)
+
+    def _end_membership(self, incarnation: Incarnation, event: Ended) -> None:
+        del incarnation.views[event.group]
+        if event.excluded:
+            self.exclusions += 1
+            self.coverage.count("event: excluded")
+            incarnation.log.crash(self.now_ns, "excluded")
+            self._end_incarnation(incarnation)
+            self._push_planned(self.now_ns + _RESTART_DELAY_NS, incarnation.host, _START)
+            return
+        self.progress.note_left(event.group, incarnation.process, event.left_to)
+        self.coverage.count("event: left in good order")
+        if incarnation.views:
+            incarnation.log.note(self.now_ns, LEFT, event.group)
+        else:
+            incarnation.log.stop(self.now_ns, LEFT)
+            self._end_incarnation(incarnation)
+
+
+def _can_send(incarnation: Incarnation, send: Send) -> bool:
+    """Whether the group, and the one member that the message is for, are still there."""
+    if not incarnation.is_in(send.group):
+        return False
+    return send.destination is None or incarnation.views[send.group].rank(send.destination) >= 0
 
 
 def _has_writable(effects: Effects) -> bool:
     return any(isinstance(event, Writable) for event in effects.events)
+
+
+def _member(view: View, name: str) -> ProcessId | None:
+    for member in view.members:
+        if member.name == name:
+            return member
+    return None

@@ -12,7 +12,7 @@ from antiphon.pipeline.campaign.contract import Script
 PartsOf = Callable[[Script], list[Any]]
 WithParts = Callable[[Script, Sequence[Any]], Script | None]
 Atom = tuple[int, int]
-"""A deed by its place in the script and, of a deed that says several messages, one of them."""
+"""An action by its index in the script and, of an action that sends several messages, one of them."""
 
 
 def size_of(script: Script) -> int:
@@ -30,14 +30,14 @@ def with_groups(script: Script, names: Sequence[str]) -> Script | None:
 
 
 def processes_of(script: Script) -> list[str]:
-    return list(script["names"])
+    return list(script["processes"])
 
 
 def with_processes(script: Script, names: Sequence[str]) -> Script | None:
     groups = [
         {
             **group,
-            "places": [name for name in group["places"] if name in names],
+            "members": [name for name in group["members"] if name in names],
             "founders": [name for name in group["founders"] if name in names],
         }
         for group in script["groups"]
@@ -45,74 +45,77 @@ def with_processes(script: Script, names: Sequence[str]) -> Script | None:
     if not all(group["founders"] for group in groups):
         return None
     return _without_strangers(
-        {**script, "names": [name for name in script["names"] if name in names], "groups": groups}
+        {**script, "processes": [name for name in script["processes"] if name in names], "groups": groups}
     )
 
 
 def layers_of(script: Script) -> list[int]:
-    """All but the first, by place: without the delay nothing would take time."""
+    """All but the first, by index: without the delay nothing would take time."""
     return list(range(1, len(script["layers"])))
 
 
-def with_layers(script: Script, places: Sequence[int]) -> Script:
-    return {**script, "layers": script["layers"][:1] + [script["layers"][place] for place in places]}
+def with_layers(script: Script, indexes: Sequence[int]) -> Script:
+    return {**script, "layers": script["layers"][:1] + [script["layers"][index] for index in indexes]}
 
 
 def atoms_of(script: Script) -> list[Atom]:
-    return [(place, number) for place, deed in enumerate(script["deeds"]) for number in range(_messages(deed))]
+    return [(index, number) for index, action in enumerate(script["actions"]) for number in range(_messages(action))]
 
 
 def with_atoms(script: Script, atoms: Sequence[Atom]) -> Script:
     numbers: dict[int, list[int]] = {}
-    for place, number in atoms:
-        numbers.setdefault(place, []).append(number)
-    deeds = []
-    for place, kept in numbers.items():
-        deed = script["deeds"][place]
-        deeds.append({**deed, "sizes": [deed["sizes"][number] for number in kept]} if "sizes" in deed else deed)
-    return {**script, "deeds": deeds}
+    for index, number in atoms:
+        numbers.setdefault(index, []).append(number)
+    actions = []
+    for index, kept in numbers.items():
+        action = script["actions"][index]
+        actions.append(
+            {**action, "sizes": [action["sizes"][number] for number in kept]} if "sizes" in action else action
+        )
+    return {**script, "actions": actions}
 
 
 def long_messages_of(script: Script) -> list[Atom]:
     """The messages that are not empty."""
     return [
-        (place, number)
-        for place, deed in enumerate(script["deeds"])
-        for number, size in enumerate(deed.get("sizes", ()))
+        (index, number)
+        for index, action in enumerate(script["actions"])
+        for number, size in enumerate(action.get("sizes", ()))
         if size
     ]
 
 
 def with_long_messages(script: Script, atoms: Sequence[Atom]) -> Script:
     long = set(atoms)
-    deeds = [
-        {**deed, "sizes": [size if (place, number) in long else 0 for number, size in enumerate(deed["sizes"])]}
-        if "sizes" in deed
-        else deed
-        for place, deed in enumerate(script["deeds"])
+    actions = [
+        {**action, "sizes": [size if (index, number) in long else 0 for number, size in enumerate(action["sizes"])]}
+        if "sizes" in action
+        else action
+        for index, action in enumerate(script["actions"])
     ]
-    return {**script, "deeds": deeds}
+    return {**script, "actions": actions}
 
 
-def _messages(deed: dict[str, Any]) -> int:
-    return len(deed["sizes"]) if "sizes" in deed else 1
+def _messages(action: dict[str, Any]) -> int:
+    return len(action["sizes"]) if "sizes" in action else 1
 
 
 def _without_strangers(script: Script) -> Script:
     """Without what is said of groups and processes that are not there."""
     groups = {group["name"] for group in script["groups"]}
-    names = set(script["names"])
-    deeds = [
-        deed
-        for deed in script["deeds"]
-        if deed.get("group", "") in groups | {""} and {deed.get("who", ""), deed.get("to", "")} <= names | {""}
+    names = set(script["processes"])
+    actions = [
+        action
+        for action in script["actions"]
+        if action.get("group", "") in groups | {""}
+        and {action.get("process", ""), action.get("to", "")} <= names | {""}
     ]
     domain = dict(script["domain"])
     if "overlaps" in domain:
         domain["overlaps"] = [pair for pair in domain["overlaps"] if set(pair) <= groups]
     if "excluded" in domain:
         domain["excluded"] = [name for name in domain["excluded"] if name in groups]
-    return {**script, "deeds": deeds, "domain": domain}
+    return {**script, "actions": actions, "domain": domain}
 
 
 PARTS: Final[tuple[tuple[PartsOf, WithParts], ...]] = (

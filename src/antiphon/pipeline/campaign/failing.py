@@ -59,10 +59,10 @@ class Kept:
     verdict: str
     events: int
     processes: int
-    deeds: int
+    actions: int
     shrunk_events: int | None = None
     shrunk_processes: int | None = None
-    shrunk_deeds: int | None = None
+    shrunk_actions: int | None = None
     shrink_runs: int = 0
     is_minimal: bool = False
     explanation: str = ""
@@ -103,8 +103,8 @@ def keep_failing(simulator: Simulator, directory: Path, failing: FailingSeed, ru
         guarantee=failing.guarantee,
         verdict=failing.verdict,
         events=judgement.events,
-        processes=len(script["names"]),
-        deeds=len(script["deeds"]),
+        processes=len(script["processes"]),
+        actions=len(script["actions"]),
         explanation=failing.explanation,
     )
     if shrunk is not None:
@@ -121,8 +121,8 @@ def _with_shrunk(folder: Path, kept: Kept, shrunk: Shrunk) -> Kept:
         **{
             **asdict(kept),
             "shrunk_events": shrunk.judgement.events,
-            "shrunk_processes": len(shrunk.script["names"]),
-            "shrunk_deeds": len(shrunk.script["deeds"]),
+            "shrunk_processes": len(shrunk.script["processes"]),
+            "shrunk_actions": len(shrunk.script["actions"]),
             "shrink_runs": shrunk.runs,
             "is_minimal": shrunk.is_minimal,
             "explanation": _explanation(shrunk.judgement, kept),

@@ -1,8 +1,9 @@
 """Shrinking: from a script whose run breaks a promise to a smaller one whose run breaks the same promise.
 
 Delta debugging over the parts of the script (cuts.py): whole groups, processes, layers of the network, then single
-deeds and messages. A cut is kept if the run still breaks the promise; halves are tried before quarters, and so on down
-to single parts. All kinds of parts are gone through again until none can be spared, or until so many runs were made.
+actions and messages. A cut is kept if the run still breaks the promise; halves are tried before quarters, and so on
+down to single parts. All kinds of parts are gone through again until none can be spared, or until so many runs were
+made.
 
 Many faults are races: take a process out, and the network's dice fall otherwise for all the others. So when no part can
 be spared, all are tried once more, each cut also with a few other seeds of chance, and then with more of them: it is

@@ -1,4 +1,4 @@
-"""Chatter: every member speaks on its own, one message at a time, at random times."""
+"""Chatter: every member sends on its own, one message at a time, at random times."""
 
 from typing import final
 
@@ -14,9 +14,9 @@ class Chatter(Workload):
         self._plan = plan
 
     def begin(self, world: World) -> None:
-        for member in range(len(world.names)):
+        for host in range(len(world.names)):
             for _ in range(self._plan.messages):
-                world.schedule(int(self._plan.random.random() * self._plan.duration_ns), member)
+                world.schedule(int(self._plan.random.random() * self._plan.duration_ns), host)
 
-    def act(self, world: World, member: int) -> None:
-        world.send(member, [self._plan.payload()], self._plan.level())
+    def act(self, world: World, host: int) -> None:
+        world.send(host, [self._plan.payload()], self._plan.level())

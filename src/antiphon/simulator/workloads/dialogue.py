@@ -1,4 +1,4 @@
-"""Dialogue: members answer what they hear, so that long causal chains run from process to process."""
+"""Dialogue: members answer what they receive, so that long causal chains run from process to process."""
 
 from typing import Final, final
 
@@ -19,22 +19,22 @@ class Dialogue(Workload):
 
     def begin(self, world: World) -> None:
         self._left = [self._plan.messages] * len(world.names)
-        for member in range(len(world.names)):
+        for host in range(len(world.names)):
             for _ in range(1 + self._plan.messages // _OPENINGS):
-                world.schedule(int(self._plan.random.random() * self._plan.duration_ns), member)
-            # What no delivery called for is said at the end.
-            world.schedule(self._plan.duration_ns, member)
+                world.schedule(int(self._plan.random.random() * self._plan.duration_ns), host)
+            # What no delivery has called for is sent at the end.
+            world.schedule(self._plan.duration_ns, host)
 
-    def act(self, world: World, member: int) -> None:
-        count = self._left[member] if world.now_ns >= self._plan.duration_ns else min(1, self._left[member])
-        self._say(world, member, count)
+    def act(self, world: World, host: int) -> None:
+        count = self._left[host] if world.now_ns >= self._plan.duration_ns else min(1, self._left[host])
+        self._send(world, host, count)
 
-    def delivered(self, world: World, member: int, event: Delivered) -> None:
-        own = event.sender.name == world.names[member]
-        if not own and self._left[member] and self._plan.random.random() < 2.0 / len(world.names):
-            self._say(world, member, 1)
+    def delivered(self, world: World, host: int, event: Delivered) -> None:
+        own = event.sender.name == world.names[host]
+        if not own and self._left[host] and self._plan.random.random() < 2.0 / len(world.names):
+            self._send(world, host, 1)
 
-    def _say(self, world: World, member: int, count: int) -> None:
+    def _send(self, world: World, host: int, count: int) -> None:
         if count:
-            self._left[member] -= count
-            world.send(member, [self._plan.payload() for _ in range(count)], self._plan.level())
+            self._left[host] -= count
+            world.send(host, [self._plan.payload() for _ in range(count)], self._plan.level())

@@ -1,0 +1,62 @@
+"""One incarnation of a simulated process: its engine, its log, and what the world knows of it."""
+
+from typing import Final, final
+
+from antiphon.engine import Engine
+from antiphon.history.log import Log
+from antiphon.kernel.effects import NEVER
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.inputs import Send
+
+NO_VIEW: Final = View(0, ())
+"""Stands for the view of a process that has asked to join and is not in yet."""
+
+
+@final
+class Incarnation:
+    """From start to crash, exclusion, leaving the last group, or the end of the run."""
+
+    __slots__ = (
+        "application_pauses",
+        "backlog",
+        "deadline_ns",
+        "ended",
+        "engine",
+        "host",
+        "log",
+        "others",
+        "phases",
+        "process",
+        "tick_at_ns",
+        "ticked_ns",
+        "ticks_now",
+        "views",
+    )
+
+    def __init__(self, host: int, process: ProcessId, engine: Engine, log: Log) -> None:
+        self.host = host
+        self.process = process
+        self.engine = engine
+        self.log = log
+        self.views: dict[str, View] = {}
+        """The view of each group that it is in; NO_VIEW where it has asked to join."""
+        self.others: dict[str, list[int]] = {}
+        """The hosts of the other members, by group."""
+        self.phases: dict[str, int] = {}
+        """The phase that its membership of each group was last seen in."""
+        self.backlog: list[Send] = []
+        """What its application has sent and the engine has not accepted yet; offered again after each step."""
+        self.application_pauses: dict[str, int] = {}
+        """How many pauses of its application are on, by group."""
+        self.ended = False
+        self.deadline_ns = NEVER
+        self.tick_at_ns = NEVER
+        """When the earliest tick that is scheduled comes."""
+        self.ticked_ns = -1
+        self.ticks_now = 0
+        """How many ticks it has taken at `ticked_ns`."""
+
+    def is_in(self, group: str) -> bool:
+        """Whether it is in a view of the group."""
+        view = self.views.get(group)
+        return view is not None and view is not NO_VIEW
