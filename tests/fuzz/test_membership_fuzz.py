@@ -34,7 +34,7 @@ def some_proposal(random: Random) -> Proposal:
     barriers = [(random.choice(ODD), random.choice(ODD), b"barrier") for _ in range(random.choice((0, 0, 1, 2)))]
     left = ranks if random.random() < 0.3 else []
     sources = ranks if random.random() < 0.3 else [0]
-    return Proposal(view, left, [], cut, sources, barriers, random.choice(ODD))
+    return Proposal(view, left, [], cut, sources, barriers, random.randbytes(random.choice((0, 7, 20_000))))
 
 
 def some_message(random: Random) -> list[bytes]:
@@ -49,7 +49,7 @@ def some_message(random: Random) -> list[bytes]:
         holdings=some_ranges(random),
         about=some_process(random) if random.random() < 0.5 else None,
         barriers=[(random.choice(ODD), random.choice(ODD), b"barrier")] if random.random() < 0.3 else None,
-        epoch=random.choice(ODD),
+        annex=random.randbytes(random.choice((0, 0, 1, 7, 8, 20_000))),
     )
     packets = message.encode(1, wire_id(GROUP), random.choice((600, 1400)))
     return packets if random.random() < 0.8 else packets[: random.randrange(len(packets) + 1)]

@@ -16,8 +16,8 @@ from antiphon.stacks.vector.view_end import PacketViewEnd
 from tests.mutants.mutants import Mutant
 
 
-def _cut_of_the_coordinator(self: Round, view: Any, wishes: Any, heard: Any) -> Proposal:
-    proposal = _make_proposal(self, view, wishes, heard)
+def _cut_of_the_coordinator(self: Round, view: Any, end: Any, wishes: Any, heard: Any) -> Proposal:
+    proposal = _make_proposal(self, view, end, wishes, heard)
     first = self.states[min(self.states)]
     proposal.cut = [Ranges(list(held.pairs)) for held in first.holdings]
     return proposal

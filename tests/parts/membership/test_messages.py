@@ -23,9 +23,16 @@ def long_message(members: int = 60) -> MembershipMessage:
         5, tuple(ProcessId(f"process-{n}", n) for n in range(members)), tuple(f"host-{n}:7400" for n in range(members))
     )
     cut = [Ranges([(1, n + 1), (n + 5, n + 9)]) for n in range(members)]
-    proposal = Proposal(view, [1], [2, 3], cut, [0, 4], [(0, 7, b"barrier")], 3)
+    proposal = Proposal(view, [1], [2, 3], cut, [0, 4], [(0, 7, b"barrier")], b"three")
     return MembershipMessage(
-        PROPOSE, ProcessId("process-0"), "host-0:7400", 4, round=65_536, accepted_round=3, accepted=proposal, epoch=2
+        PROPOSE,
+        ProcessId("process-0"),
+        "host-0:7400",
+        4,
+        round=65_536,
+        accepted_round=3,
+        accepted=proposal,
+        annex=b"two",
     )
 
 
@@ -35,7 +42,7 @@ def bodies(message: MembershipMessage) -> tuple[object, ...]:
     held = [part.pairs for part in message.holdings]
     return (
         message.kind, message.sender, message.address, message.view_id, message.round, message.accepted_round, accepted,
-        held, message.about, message.barriers, message.epoch,
+        held, message.about, message.barriers, message.annex,
     )  # fmt: skip
 
 
@@ -47,7 +54,7 @@ def take_all(chunks: Chunks, packets: list[bytes]) -> list[MembershipMessage]:
 def test_a_short_message_is_one_packet() -> None:
     message = MembershipMessage(
         STATE, ProcessId("a", 2), "A", 4, round=9, holdings=[Ranges([(1, 3)])], about=ProcessId("b"),
-        barriers=[(0, 5, b"now")], epoch=1,
+        barriers=[(0, 5, b"now")], annex=b"one",
     )  # fmt: skip
     packets = message.encode(1, 7, PACKET_BYTES_MAX)
     assert len(packets) == 1

@@ -34,7 +34,7 @@ def test_no_more_want_in_than_there_is_room() -> None:
 
 def test_who_left_or_was_given_up_is_gone_but_its_next_life_is_not() -> None:
     wishes = MembershipRequests()
-    wishes.decided(VIEW, Proposal(View(2, (A,)), [1], [2], [], [], [], 0))
+    wishes.decided(VIEW, Proposal(View(2, (A,)), [1], [2], [], [], [], b""))
     assert not wishes.is_gone(A)
     assert wishes.is_gone(B)
     assert wishes.is_gone(C)
@@ -43,7 +43,7 @@ def test_who_left_or_was_given_up_is_gone_but_its_next_life_is_not() -> None:
 
 def test_who_was_never_heard_is_remembered_by_those_who_come_after() -> None:
     newcomer = MembershipRequests()
-    newcomer.remember(Proposal(View(2, (A,)), [], [], [], [], [], 0, [("c", 1)]))
+    newcomer.remember(Proposal(View(2, (A,)), [], [], [], [], [], b"", [("c", 1)]))
     assert newcomer.is_gone(C)
     assert newcomer.unheard_with([B, C]) == [("c", 1), ("b", 1)]
     assert newcomer.unheard_with([ProcessId(f"n{number}") for number in range(100)])[0] == ("n0", 1)
@@ -53,7 +53,7 @@ def test_only_so_many_are_remembered_as_gone() -> None:
     wishes = MembershipRequests()
     for number in range(1_500):
         view = View(1, (ProcessId(f"n{number}"),))
-        wishes.decided(view, Proposal(View(2, ()), [0], [], [], [], [], 0))
+        wishes.decided(view, Proposal(View(2, ()), [0], [], [], [], [], b""))
     assert len(wishes.gone) == 1_000
     assert wishes.is_gone(ProcessId("n1499"))
     assert not wishes.is_gone(ProcessId("n0"))

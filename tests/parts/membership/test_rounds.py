@@ -8,6 +8,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.parts.membership.messages import STATE, MembershipMessage, Proposal
 from antiphon.parts.membership.requests import MembershipRequests
 from antiphon.parts.membership.rounds import Round, is_quorum, round_after
+from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.ranges import Ranges
 
 VIEW = View(4, tuple(ProcessId(name) for name in "abcd"), tuple("ABCD"))
@@ -51,18 +52,18 @@ def test_a_proposal_holds_all_that_anybody_holds() -> None:
     wishes = MembershipRequests()
     wishes.leavers = {ProcessId("d")}
     wishes.joiners = {ProcessId("e"): "E", ProcessId("a"): "A"}
-    proposal = current.make_proposal(VIEW, wishes, {0, 2, 3})
+    proposal = current.make_proposal(VIEW, ViewEnd(), wishes, {0, 2, 3})
     assert [part.pairs for part in proposal.cut] == [[(1, 3)], [(1, 2), (4, 4)], [(1, 9)], [(1, 1)]]
     assert proposal.view.id == 5
     assert proposal.view.members == (ProcessId("a"), ProcessId("c"), ProcessId("e"))
     assert proposal.view.addresses == ("A", "C", "E")
     assert (proposal.left, proposal.failed, proposal.sources) == ([3], [1], [0, 2, 3])
     assert proposal.unheard == [("b", 1)]
-    assert current.make_proposal(VIEW, wishes, {1}).unheard == []
+    assert current.make_proposal(VIEW, ViewEnd(), wishes, {1}).unheard == []
 
 
 def test_the_accepted_proposal_of_the_greatest_round_is_taken_over() -> None:
-    older, newer = (Proposal(View(5, VIEW.members), [], [], [], [4], [], 0) for _ in range(2))
+    older, newer = (Proposal(View(5, VIEW.members), [], [], [], [4], [], b"") for _ in range(2))
     current = Round(9, 0)
     current.states = {0: state(0, []), 1: state(1, [], newer, 7), 2: state(2, [], older, 3)}
     taken = current.accepted()

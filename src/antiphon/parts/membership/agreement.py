@@ -145,7 +145,7 @@ class Agreement:
             accepted=self._accepted,
             holdings=self._end_of_view.holdings(),
             barriers=[] if barrier is None else [(self._me, *barrier)],
-            epoch=max(self._end_of_view.epoch, self._end_of_view.epoch_wish),
+            annex=self._end_of_view.annex(),
         )
 
     def _receive_state(self, message: MembershipMessage, rank: int, effects: Effects, now_ns: int) -> None:
@@ -155,7 +155,7 @@ class Agreement:
         if current is None or current.number != message.round or current.proposal is not None:
             return
         assert self._end_of_view is not None
-        if not self._end_of_view.is_genuine(message.holdings):
+        if not self._end_of_view.is_genuine(message.holdings) or not self._end_of_view.is_annex(message.annex):
             raise MalformedError("membership")
         current.states[rank] = message
         self._try_propose(effects, now_ns)
@@ -177,7 +177,7 @@ class Agreement:
         assert self._end_of_view is not None
         if proposal is None or proposal.view.id != self._view.id + 1 or not self._end_of_view.is_genuine(proposal.cut):
             raise MalformedError("membership")
-        if len(proposal.view.members) > self._members_max:
+        if len(proposal.view.members) > self._members_max or not self._end_of_view.is_annex(proposal.annex):
             raise MalformedError("membership")
         barriers = [rank for rank, _, _ in proposal.barriers]
         for rank in (*proposal.sources, *proposal.left, *proposal.failed, *barriers):
@@ -275,7 +275,9 @@ class Agreement:
                 if rank != self._me:
                     self._post.tell(self._view.members[rank], self._post.message(messages.STALL), effects)
             return
-        current.proposal = current.accepted() or current.make_proposal(self._view, self._requests, self._present)
+        end = self._end_of_view
+        assert end is not None
+        current.proposal = current.accepted() or current.make_proposal(self._view, end, self._requests, self._present)
         self._check(current.proposal)
         self._consider(current.number, current.proposal, now_ns)
         self._ask_round(effects, now_ns)

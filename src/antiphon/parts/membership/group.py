@@ -63,7 +63,7 @@ class GroupMember(Member):
     def _found(self, join: Join, members_max: int) -> None:
         """The end of a stack's own `__init__`: its sessions can be made now."""
         if join.view is not None:
-            self._session = self._make_session(join.view, 0)
+            self._session = self._make_session(join.view, b"")
         if join.policy == PRIMARY:
             self._membership = Membership(
                 self._stack, join.group, self.group_id, self._process, join.address, self._options, members_max
@@ -71,7 +71,7 @@ class GroupMember(Member):
 
     # ---- what a stack adds -----------------------------------------------------------------------------------------
 
-    def _make_session(self, view: View, epoch: int) -> Session:
+    def _make_session(self, view: View, annex: bytes) -> Session:
         raise NotImplementedError
 
     def _check_send(self, level: int, destination: ProcessId | None) -> None:
@@ -269,7 +269,7 @@ class GroupMember(Member):
         assert proposal is not None
         old = self._session
         before: tuple[ProcessId, ...] = ()
-        session = self._make_session(proposal.view, proposal.epoch)
+        session = self._make_session(proposal.view, proposal.annex)
         if old is not None:
             old.collect(effects)
             before = old.view.members

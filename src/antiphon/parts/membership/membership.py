@@ -7,7 +7,7 @@ Without a majority the members stall, say so, and go on asking; when they hear e
 given up meanwhile is told that it is outdated when it speaks up.
 
 A view also ends without a change of members: for barriers, which their senders' STATEs bring into the proposal, and
-which are delivered where the views meet; or for an epoch (stacks/vector/inter_group_order.py). The paper counts
+which are delivered where the views meet; or because the stack asks for it. The paper counts
 these as minor views; here they are views like any other, with the same members.
 
 Deviations from 5.5: members report what they hold instead of sending it, and fetch what they lack from whoever has

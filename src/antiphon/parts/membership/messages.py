@@ -37,10 +37,10 @@ BarrierBody = tuple[int, int, bytes]
 """Rank of the sender, number, payload."""
 Life = tuple[str, int]
 """Name, incarnation."""
-ProposalBody = tuple[int, list[Member], list[int], list[int], Cut, list[int], list[BarrierBody], int, list[Life]]
-Body = tuple[Member, int, int, int, ProposalBody | None, Cut, Member | None, list[BarrierBody], int]
+ProposalBody = tuple[int, list[Member], list[int], list[int], Cut, list[int], list[BarrierBody], bytes, list[Life]]
+Body = tuple[Member, int, int, int, ProposalBody | None, Cut, Member | None, list[BarrierBody], bytes]
 """Sender, view id, round, round of the proposal that the sender accepted, that proposal, holdings, the member it is
-about, the sender's barrier, the epoch that it wants."""
+about, the sender's barrier, what its stack adds."""
 ChunkBody = tuple[int, int, int, int, bytes]
 """Kind of the whole message, its digest, number of this chunk, chunks in all, slice."""
 
@@ -48,6 +48,8 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Body)
 _CHUNK_DECODER: Final = msgspec.msgpack.Decoder(ChunkBody)
 _MEMBERS_MAX: Final = 1000
+ANNEX_BYTES_MAX: Final = 16_384
+"""What a stack may add to a message about membership."""
 _CHUNK_OVERHEAD: Final = HEADER_SIZE + 40
 _CHUNKS_MAX: Final = 4096
 _PARTIAL_BYTES_MAX: Final = 16 * 1024 * 1024
@@ -60,7 +62,7 @@ class Proposal:
     """What may come after a view: the next view, why others are not in it, and the packets that the old view ends
     with."""
 
-    __slots__ = ("barriers", "cut", "epoch", "failed", "left", "sources", "unheard", "view")
+    __slots__ = ("annex", "barriers", "cut", "failed", "left", "sources", "unheard", "view")
 
     def __init__(
         self,
@@ -70,7 +72,7 @@ class Proposal:
         cut: list[Ranges],
         sources: list[int],
         barriers: list[BarrierBody],
-        epoch: int,
+        annex: bytes,
         unheard: list[Life] | None = None,
     ) -> None:
         self.view = view
@@ -83,8 +85,8 @@ class Proposal:
         """Ranks in the old view of those that hold the packets of the cut between them."""
         self.barriers = barriers
         """The barriers with which the old view ends, by rank of the sender."""
-        self.epoch = epoch
-        """The epoch of the next view (crossing.py)."""
+        self.annex = annex
+        """What the stack has made of its members' annexes (session.py)."""
         self.unheard: list[Life] = unheard if unheard is not None else []
         """Those who were let in once and given up before they were heard (wishes.py)."""
 
@@ -102,21 +104,21 @@ class Proposal:
             cut,
             self.sources,
             self.barriers,
-            self.epoch,
+            self.annex,
             self.unheard,
         )
 
 
 def _proposal(body: ProposalBody) -> Proposal:
-    view_id, members, left, failed, cut, sources, barriers, epoch, unheard = body
-    if len(members) > _MEMBERS_MAX or len(unheard) > _MEMBERS_MAX:
+    view_id, members, left, failed, cut, sources, barriers, annex, unheard = body
+    if len(members) > _MEMBERS_MAX or len(unheard) > _MEMBERS_MAX or len(annex) > ANNEX_BYTES_MAX:
         raise MalformedError("membership")
     view = View(
         view_id,
         tuple(ProcessId(name, incarnation) for name, incarnation, _ in members),
         tuple(address for _, _, address in members),
     )
-    return Proposal(view, left, failed, [Ranges(pairs) for pairs in cut], sources, barriers, epoch, unheard)
+    return Proposal(view, left, failed, [Ranges(pairs) for pairs in cut], sources, barriers, annex, unheard)
 
 
 @final
@@ -128,8 +130,8 @@ class MembershipMessage:
         "accepted",
         "accepted_round",
         "address",
+        "annex",
         "barriers",
-        "epoch",
         "holdings",
         "kind",
         "round",
@@ -150,7 +152,7 @@ class MembershipMessage:
         holdings: list[Ranges] | None = None,
         about: ProcessId | None = None,
         barriers: list[BarrierBody] | None = None,
-        epoch: int = 0,
+        annex: bytes = b"",
     ) -> None:
         self.kind = kind
         self.sender = sender
@@ -162,7 +164,7 @@ class MembershipMessage:
         self.holdings: list[Ranges] = holdings if holdings is not None else []
         self.about = about
         self.barriers: list[BarrierBody] = barriers if barriers is not None else []
-        self.epoch = epoch
+        self.annex = annex
 
     def encode(self, stack: int, group: int, packet_bytes_max: int) -> list[bytes]:
         """In one packet, or in as many as it takes."""
@@ -176,7 +178,7 @@ class MembershipMessage:
             [part.pairs for part in self.holdings],
             about,
             self.barriers,
-            self.epoch,
+            self.annex,
         )
         encoded = _ENCODER.encode(body)
         if len(encoded) + HEADER_SIZE <= packet_bytes_max:
@@ -238,9 +240,11 @@ class Chunks:
 def decode(kind: int, encoded: bytes) -> MembershipMessage:
     """Take a message apart. Raises MalformedError."""
     try:
-        sender, view_id, round, accepted_round, accepted, holdings, about, barriers, epoch = _DECODER.decode(encoded)
+        sender, view_id, round, accepted_round, accepted, holdings, about, barriers, annex = _DECODER.decode(encoded)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise MalformedError("membership") from error
+    if len(annex) > ANNEX_BYTES_MAX:
+        raise MalformedError("membership")
     return MembershipMessage(
         kind,
         ProcessId(sender[0], sender[1]),
@@ -252,5 +256,5 @@ def decode(kind: int, encoded: bytes) -> MembershipMessage:
         holdings=[Ranges(pairs) for pairs in holdings],
         about=None if about is None else ProcessId(about[0], about[1]),
         barriers=barriers,
-        epoch=epoch,
+        annex=annex,
     )

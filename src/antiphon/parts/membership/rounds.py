@@ -5,6 +5,7 @@ from typing import Final, final
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.parts.membership.messages import BarrierBody, MembershipMessage, Proposal
 from antiphon.parts.membership.requests import MembershipRequests
+from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.ranges import Ranges
 
 _STEP: Final = 1 << 16
@@ -48,18 +49,18 @@ class Round:
         # Of those that held the cut when it was proposed some may be gone; whoever accepted it has all of it.
         return Proposal(
             proposal.view, proposal.left, proposal.failed, proposal.cut, sorted(self.states), proposal.barriers,
-            proposal.epoch, proposal.unheard,
+            proposal.annex, proposal.unheard,
         )  # fmt: skip
 
-    def make_proposal(self, view: View, wishes: MembershipRequests, heard: set[int]) -> Proposal:
+    def make_proposal(self, view: View, end: ViewEnd, wishes: MembershipRequests, heard: set[int]) -> Proposal:
         """Those that answered, without those that leave, then those that join; and all that anybody holds."""
         cut = [Ranges([]) for _ in view.members]
         barriers: list[BarrierBody] = []
-        epoch = 0
+        annexes: list[bytes] = []
         for sender in sorted(self.states):
             state = self.states[sender]
             barriers.extend((sender, number, payload) for _, number, payload in state.barriers[:1])
-            epoch = max(epoch, state.epoch)
+            annexes.append(state.annex)
             for rank, held in enumerate(state.holdings):
                 cut[rank] = cut[rank].union(held)
         members: list[ProcessId] = []
@@ -82,4 +83,7 @@ class Round:
                 addresses.append(address)
         after = View(view.id + 1, tuple(members), tuple(addresses))
         unheard = [view.members[rank] for rank in failed if rank not in heard]
-        return Proposal(after, left, failed, cut, sorted(self.states), barriers, epoch, wishes.unheard_with(unheard))
+        return Proposal(
+            after, left, failed, cut, sorted(self.states), barriers, end.merge_annexes(annexes),
+            wishes.unheard_with(unheard),
+        )  # fmt: skip

@@ -35,7 +35,7 @@ class MembershipSender:
         holdings: list[Ranges] | None = None,
         about: ProcessId | None = None,
         barriers: list[BarrierBody] | None = None,
-        epoch: int = 0,
+        annex: bytes = b"",
     ) -> MembershipMessage:
         return MembershipMessage(
             kind,
@@ -48,7 +48,7 @@ class MembershipSender:
             holdings=holdings,
             about=about,
             barriers=barriers,
-            epoch=epoch,
+            annex=annex,
         )
 
     def encode(self, message: MembershipMessage) -> list[bytes]:

@@ -15,20 +15,28 @@ from antiphon.parts.ranges import Ranges
 class ViewEnd:
     """How one view ends for one member: which packets still count."""
 
-    __slots__ = ("barrier", "epoch", "epoch_wish", "frozen")
+    __slots__ = ("barrier", "frozen")
 
-    def __init__(self, epoch: int) -> None:
+    def __init__(self) -> None:
         self.frozen = False
         self.barrier: tuple[int, bytes] | None = None
         """The own barrier that this view must end with: number and payload."""
-        self.epoch = epoch
-        """Of the view; see stacks/vector/inter_group_order.py, and 0 where nothing crosses from group to group."""
-        self.epoch_wish = 0
-        """The epoch that a message which waits here wants the group to be in."""
 
     def freeze(self) -> None:
         """Send no more, take in no more."""
         self.frozen = True
+
+    def annex(self) -> bytes:
+        """What the stack adds to this member's word on the end of the view; membership only carries it."""
+        return b""
+
+    def merge_annexes(self, annexes: list[bytes]) -> bytes:
+        """What the next view is given of the members' annexes, by rank."""
+        return b""
+
+    def is_annex(self, annex: bytes) -> bool:
+        """Whether a member, or a proposal, can carry this annex."""
+        return not annex
 
     def holdings(self) -> list[Ranges]:
         """The packets of each member that have come in here, or that I have sent."""

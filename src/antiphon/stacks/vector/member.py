@@ -26,6 +26,7 @@ from antiphon.parts.membership.session import Session
 from antiphon.stacks.vector.inter_group_order import InterGroupOrder
 from antiphon.stacks.vector.offers import NUMBER
 from antiphon.stacks.vector.session import ViewSession, members_max
+from antiphon.stacks.vector.view_end import epoch_of
 
 
 @final
@@ -52,10 +53,10 @@ class VectorMember(GroupMember):
         """The session, by its own name."""
         self._found(join, members_max(options))
 
-    def _make_session(self, view: View, epoch: int) -> Session:
+    def _make_session(self, view: View, annex: bytes) -> Session:
         session = ViewSession(
             self.group, self._process, view, self._pending, self.order, self._letters_seen, self._random,
-            self._options, epoch,
+            self._options, epoch_of(annex),
         )  # fmt: skip
         self._view_session = session
         return session
@@ -83,8 +84,7 @@ class VectorMember(GroupMember):
         self.order.enter(self.group_id, session.time, self._pending, joined)
         if old is not None:
             assert isinstance(old, ViewSession)
-            assert proposal is not None
-            if proposal.epoch > old.time.epoch:
+            if session.time.epoch > old.time.epoch:
                 self.order.raised()
             if self.order.busy_group == self.group_id:
                 self.order.busy_group = 0
@@ -100,7 +100,8 @@ class VectorMember(GroupMember):
         self.order.stall(self.group_id)
 
     def _ask_for_flush(self, session: Session, membership: Membership, now_ns: int) -> None:
-        end = session.end
+        assert self._view_session is not None
+        end = self._view_session.cut
         if self.order.domain.rule == EPOCHS:
             end.epoch_wish = max(end.epoch_wish, self.order.epoch_wanted(self.group_id, False))
         if end.barrier is not None or end.epoch_wish:
@@ -148,7 +149,7 @@ class VectorMember(GroupMember):
 
     def _is_behind(self, session: ViewSession, membership: Membership | None) -> bool:
         """Whether other groups of the domain have gone on, and this one has yet to do something about it."""
-        end = session.end
+        end = session.cut
         if session.has_output() or self.order.epoch_wanted(self.group_id, False) > end.epoch_wish:
             return True
         wants_flush = end.barrier is not None or end.epoch_wish > 0

@@ -5,9 +5,11 @@ cut that is proposed: the packets that somebody in the next view holds. Those of
 from whoever has them and set aside; they count when the cut is decided, in `take_fetched`, and not before. Another
 round may end with another cut, from holdings that were told before these came, and a packet that is not in that one
 must not have been delivered by a member that goes on.
+
+The annex of a member's word on the end of a view is the epoch that it wants the next one to have; the highest counts.
 """
 
-from typing import final
+from typing import Final, final
 
 from antiphon.kernel.errors import MalformedError
 from antiphon.parts.exchange import Exchange
@@ -15,18 +17,45 @@ from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.packet import DataPacket
 from antiphon.parts.ranges import Ranges
 
+_EPOCH_SIZE: Final = 7
+"""So that an epoch stays below 2^62."""
+
+
+def epoch_of(annex: bytes) -> int:
+    """The epoch that an annex names; none: 0."""
+    return int.from_bytes(annex[:_EPOCH_SIZE], "little")
+
+
+def _encode_epoch(epoch: int) -> bytes:
+    return epoch.to_bytes(_EPOCH_SIZE, "little") if epoch else b""
+
 
 @final
 class PacketViewEnd(ViewEnd):
     """The end of one view, at one member."""
 
-    __slots__ = ("_cut", "_exchange", "_members")
+    __slots__ = ("_cut", "_exchange", "_members", "epoch", "epoch_wish")
 
     def __init__(self, exchange: Exchange, members: int, epoch: int) -> None:
-        super().__init__(epoch)
+        super().__init__()
+        self.epoch = epoch
+        """Of the view (inter_group_order.py)."""
+        self.epoch_wish = 0
+        """The epoch that a message which waits here wants the group to be in."""
         self._exchange = exchange
         self._members = members
         self._cut: list[Ranges] | None = None
+
+    def annex(self) -> bytes:
+        """The epoch that this member wants the next view to have."""
+        return _encode_epoch(max(self.epoch, self.epoch_wish))
+
+    def merge_annexes(self, annexes: list[bytes]) -> bytes:
+        """The highest epoch that a member wants."""
+        return _encode_epoch(max([epoch_of(annex) for annex in annexes], default=0))
+
+    def is_annex(self, annex: bytes) -> bool:
+        return len(annex) <= _EPOCH_SIZE
 
     def holdings(self) -> list[Ranges]:
         """The packets of each member that have come in here, or that I have sent."""

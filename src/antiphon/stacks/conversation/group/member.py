@@ -31,7 +31,7 @@ class ConversationMember(GroupMember):
         super().__init__(NUMBER, join, process, last_number, options)
         self._found(join, members_max(options))
 
-    def _make_session(self, view: View, epoch: int) -> Session:
+    def _make_session(self, view: View, annex: bytes) -> Session:
         return ConversationSession(self.group, self._process, view, self._pending, self._options)
 
     def _check_send(self, level: int, destination: ProcessId | None) -> None:

@@ -40,7 +40,7 @@ class GraphViewEnd(ViewEnd):
     )
 
     def __init__(self, graph: MessageGraph, me: int, options: Options) -> None:
-        super().__init__(0)
+        super().__init__()
         self._graph = graph
         self._me = me
         self._options = options
