@@ -130,7 +130,9 @@ class Member:
         assert self._node is not None
         for number in range(job["groups"]):
             domain = CausalityDomain(name=f"d{number}") if job["own_domains"] else CausalityDomain()
-            self._groups.append(await self._node.join(f"g{number}", members=job["members"], domain=domain))
+            self._groups.append(
+                await self._node.join(f"g{number}", members=job["members"], policy="static", domain=domain)
+            )
 
     async def do_close(self, job: Object) -> None:
         assert self._node is not None

@@ -39,7 +39,7 @@ async def cluster(
     for node in nodes:
         await node.start()
     members = {node.process.name: node.address for node in nodes}
-    groups = [await node.join("g", members=members) for node in nodes]
+    groups = [await node.join("g", members=members, policy="static") for node in nodes]
     try:
         yield nodes, groups
     finally:

@@ -286,7 +286,7 @@ def test_groups_and_conversations_share_a_socket() -> None:
     async def test() -> None:
         async with people(("a", "b")) as nodes:
             members = {node.process.name: node.address for node in nodes}
-            groups = [await node.join("g", members=members) for node in nodes]
+            groups = [await node.join("g", members=members, policy="static") for node in nodes]
             one, other = await begin(nodes)
             await groups[0].send(b"in the group")
             await one.send(b"in the conversation")

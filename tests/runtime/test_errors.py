@@ -52,7 +52,7 @@ def test_ipv6_works_where_there_is_any() -> None:
             await node.start()
         except AddressError as error:
             pytest.skip(str(error))
-        group = await node.join("g", members={"a": node.address})
+        group = await node.join("g", members={"a": node.address}, policy="static")
         await group.send(b"x")
         assert (await read(group, 1))[0].payload == b"x"
         await node.close()
@@ -90,13 +90,13 @@ def test_memberships_that_cannot_be(group: str, members: dict[str, str], why: st
     async def test() -> None:
         async with Node("a", address=LOOPBACK) as node:
             with pytest.raises(UsageError, match=why):
-                await node.join(group, members=members)
+                await node.join(group, members=members, policy="static")
             with pytest.raises(UsageError, match="there is no stack 'gossip'"):
-                await node.join("g", members={"a": node.address}, stack="gossip")
+                await node.join("g", members={"a": node.address}, policy="static", stack="gossip")
             # Nothing of it is left behind.
-            await node.join("g", members={"a": node.address})
+            await node.join("g", members={"a": node.address}, policy="static")
             with pytest.raises(UsageError, match="member of group 'g' already"):
-                await node.join("g", members={"a": node.address})
+                await node.join("g", members={"a": node.address}, policy="static")
 
     run(test)
 
@@ -127,16 +127,16 @@ def test_before_the_start_and_after_the_end() -> None:
     async def test() -> None:
         node = Node("a", address=LOOPBACK)
         with pytest.raises(UsageError, match="has not been started"):
-            await node.join("g", members={"a": LOOPBACK})
+            await node.join("g", members={"a": LOOPBACK}, policy="static")
         with pytest.raises(UsageError, match="has not been started"):
             node.statistics()
         assert await node.close()
         async with node:
-            group = await node.join("g", members={"a": node.address})
+            group = await node.join("g", members={"a": node.address}, policy="static")
         with pytest.raises(ClosedError):
             await group.send(b"x")
         with pytest.raises(ClosedError):
-            await node.join("h", members={"a": node.address})
+            await node.join("h", members={"a": node.address}, policy="static")
         with pytest.raises(UsageError, match="higher incarnation"):
             await node.start()
         assert [event async for event in group] == []
@@ -199,7 +199,7 @@ def test_a_mistake_in_the_engine_fails_the_node_and_everyone_hears(
             with pytest.raises(NodeFailedError):
                 await anext(aiter(groups[0]))
             with pytest.raises(NodeFailedError):
-                await nodes[0].join("h", members={"a": nodes[0].address})
+                await nodes[0].join("h", members={"a": nodes[0].address}, policy="static")
             assert not await groups[0].close()
             assert not await nodes[0].close()
 

@@ -240,7 +240,7 @@ def test_two_groups_of_one_node_are_apart() -> None:
     async def test() -> None:
         async with cluster() as (nodes, groups):
             members = {node.process.name: node.address for node in nodes[:2]}
-            pair = [await node.join("pair", members=members) for node in nodes[:2]]
+            pair = [await node.join("pair", members=members, policy="static") for node in nodes[:2]]
             await pair[0].send(b"pair")
             await groups[0].send(b"all")
             assert [message.payload for message in await read(pair[1], 1)] == [b"pair"]

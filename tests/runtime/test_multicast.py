@@ -127,7 +127,7 @@ def test_a_group_over_multicast() -> None:
             for node in nodes:
                 await node.start()
             members = {node.process.name: node.address for node in nodes}
-            groups = [await node.join("g", members=members) for node in nodes]
+            groups = [await node.join("g", members=members, policy="static") for node in nodes]
             await until(lambda: all(node.statistics()["multicast_hearers"] == 3 for node in nodes))
             await asyncio.gather(*(send(group) for group in groups), *(read(group) for group in groups))
             assert all(node.statistics()["multicasts_sent"] > 0 for node in nodes)

@@ -205,7 +205,7 @@ def test_a_static_group_ties_a_process_to_its_life() -> None:
         walls = Walls()
         async with founded("ab", faults=walls.faults, rejoin=True) as places:
             a, b = places
-            await b.node.join("s", members={"b": b.node.address})
+            await b.node.join("s", members={"b": b.node.address}, policy="static")
             walls.between([a], [b])
             await a.view("a/1")
             walls.between()

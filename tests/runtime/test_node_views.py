@@ -288,8 +288,23 @@ def test_ways_in_that_cannot_be(way: dict[str, Any], why: str) -> None:
         async with Node("a", address=LOOPBACK) as node:
             with pytest.raises(UsageError, match=why):
                 await node.join("g", **way)
-            group = await node.join("g", members={"a": node.address})  # nothing of it is left behind
+            group = await node.join("g", members={"a": node.address}, policy="static")  # nothing of it is left behind
             with pytest.raises(UsageError, match="is static"):
                 await group.leave()
+
+    run(test)
+
+
+def test_the_view_changes_unless_it_is_asked_to_stay() -> None:
+    async def test() -> None:
+        nodes = [Node(name, address=LOOPBACK, options=HASTY) for name in "abc"]
+        for node in nodes:
+            await node.start()
+        members = {node.process.name: node.address for node in nodes}
+        places = [Place(node, await node.join("g", members=members)) for node in nodes]
+        assert places[0].group.policy == "primary"
+        places[2].kill()
+        await places[0].view("a/1", "b/1")
+        await asyncio.gather(*(place.node.close() for place in places))
 
     run(test)

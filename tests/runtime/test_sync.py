@@ -16,7 +16,7 @@ LIMIT_S = 20.0
 def test_threads_talk() -> None:
     with Node("a", address="127.0.0.1:0") as alice, Node("b", address="127.0.0.1:0") as bob:
         members = {"a": alice.address, "b": bob.address}
-        groups = [alice.join("g", members=members), bob.join("g", members=members)]
+        groups = [alice.join("g", members=members, policy="static"), bob.join("g", members=members, policy="static")]
 
         def talk(group: Group) -> list[bytes]:
             assert isinstance(group.recv(timeout_s=LIMIT_S), ViewChange)
@@ -63,7 +63,7 @@ def test_threads_send_to_one_flush_and_set_barriers() -> None:
 
 def test_a_timeout_takes_nothing() -> None:
     with Node("a", address="127.0.0.1:0") as node:
-        group = node.join("g", members={"a": node.address})
+        group = node.join("g", members={"a": node.address}, policy="static")
         group.recv(timeout_s=LIMIT_S)
         with pytest.raises(TimeoutError):
             group.recv(timeout_s=0.001)
@@ -75,7 +75,7 @@ def test_a_timeout_takes_nothing() -> None:
 
 def test_iteration_ends_with_the_node() -> None:
     with ThreadPoolExecutor() as threads, Node("a", address="127.0.0.1:0") as node:
-        group = node.join("g", members={"a": node.address})
+        group = node.join("g", members={"a": node.address}, policy="static")
         group.send(b"x")
         reading = threads.submit(list, group)
         while node.statistics()["messages_accepted"] == 0 or node.statistics()["messages_unread"] > 0:
@@ -93,6 +93,6 @@ def test_iteration_ends_with_the_node() -> None:
 def test_errors_come_through() -> None:
     with Node("a", address="127.0.0.1:0") as node:
         with pytest.raises(UsageError, match="do not include"):
-            node.join("g", members={"b": "127.0.0.1:1"})
+            node.join("g", members={"b": "127.0.0.1:1"}, policy="static")
         with pytest.raises(UsageError, match="another program"), Node("b", address=node.address):
             pass

@@ -77,7 +77,7 @@ async def work(parent: Parent) -> None:
     )
     async with node:
         parent.tell("bound", address=node.address)
-        group = await node.join(GROUP, members=(await parent.expect("members"))["members"])
+        group = await node.join(GROUP, members=(await parent.expect("members"))["members"], policy="static")
         parent.tell("joined")
         await parent.expect("go")
         member = DemoMember(group, settings["name"], settings)

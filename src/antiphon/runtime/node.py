@@ -6,7 +6,7 @@
         async for event in group:
             ...
 
-Where the membership may change, join with policy `primary`. A process that comes later names contacts, not members:
+A process that comes later names contacts, not members:
 
         group = await node.join("quotes", contacts=["127.0.0.1:7400"])
 
@@ -224,9 +224,10 @@ class Node:
         """Become a member of `group`: as one of its founders, who name `members`, or later, by asking `contacts`.
 
         `members` maps the name of each founder, this process included, to its address, in the same order at every
-        founder. A name stands for incarnation 1; write "name/2" for the second, and so on. With policy `static`, the
-        default, they are the members for good. With `primary` the view changes as members join, leave or fail; a
-        founder that is silent from the start is soon taken to have failed.
+        founder. A name stands for incarnation 1; write "name/2" for the second, and so on. With policy `primary`, the
+        default, the view changes as members join, leave or fail; a founder that is silent from the start is soon taken
+        to have failed. With `static` they are the members for good: one that crashes is waited for, and nobody can
+        leave.
 
         Groups of one `domain` are in causal order with each other, by its rule; see `antiphon.Domain`.
 
@@ -246,7 +247,7 @@ class Node:
             )
         if members is None:
             return await self._join_later(group, contacts, stack, domain, timeout_s, found_after_s)
-        return await self._found(group, members, policy or STATIC, stack, domain)
+        return await self._found(group, members, policy or PRIMARY, stack, domain)
 
     def _check_way_in(
         self,

@@ -66,7 +66,9 @@ def test_groups_join_by_the_domains_of_a_plan(tmp_path: Path) -> None:
     async def test() -> None:
         async with antiphon.Node("dave", address="127.0.0.1:0") as node:
             for group in ("audit", "orders", "risk"):
-                joined = await node.join(group, members={"dave": node.address}, domain=plan.domain(group))
+                joined = await node.join(
+                    group, members={"dave": node.address}, policy="static", domain=plan.domain(group)
+                )
                 assert joined.domain.overlaps
             await joined.send(b"to myself")
 
