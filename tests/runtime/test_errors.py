@@ -206,3 +206,84 @@ def test_a_mistake_in_the_engine_fails_the_node_and_everyone_hears(
     with caplog.at_level(logging.ERROR, logger="antiphon"):
         run(test)
     assert [record.exc_info is not None for record in caplog.records if record.levelno == logging.ERROR] == [True]
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"incarnation": "2"}, "an incarnation is a whole number"),
+        ({"incarnation": 0}, "an incarnation is a whole number from 1 on"),
+        ({"incarnation": 2**62}, "less than 2"),
+        ({"linger_s": "5"}, "linger_s is a number of seconds"),
+        ({"queue_messages_max": 0}, "queue_messages_max is a whole number from 1 on"),
+        ({"options": {"window_packets": 3}}, "options are an antiphon.Options"),
+        ({"faults": [0.1]}, "faults are layers of antiphon.faults"),
+        ({"faults": 0.1}, "faults are a list"),
+    ],
+)
+def test_settings_that_cannot_be(settings: dict[str, Any], why: str) -> None:
+    with pytest.raises(UsageError, match=why):
+        Node("a", address=LOOPBACK, **settings)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        ({"members": ["a"]}, "members map names to addresses"),
+        ({"members": {"a": 7400}}, "both text"),
+        ({"contacts": [7400]}, "a contact is an address"),
+        ({"contacts": 7400}, "a list of addresses or a discovery"),
+        ({"members": {"a": LOOPBACK}, "stack": []}, "a stack is named by text"),
+        ({"members": {"a": LOOPBACK}, "policy": []}, "a policy is named by text"),
+        ({"members": {"a": LOOPBACK}, "domain": "main"}, "a domain is an antiphon.CausalityDomain"),
+        ({"contacts": [LOOPBACK], "timeout_s": "x"}, "timeout_s is a number of seconds"),
+    ],
+)
+def test_joins_that_cannot_be(arguments: dict[str, Any], why: str) -> None:
+    async def test() -> None:
+        async with Node("a", address=LOOPBACK) as node:
+            with pytest.raises(UsageError, match=why):
+                await node.join("g", **arguments)
+
+    run(test)
+
+
+def test_calls_that_cannot_be() -> None:
+    async def test() -> None:
+        async with Node("a", address=LOOPBACK) as node:
+            group: Any = await node.join("g", members={"a": node.address})
+            for why, call in (
+                ("there is no order", lambda: group.send(b"x", order=[])),
+                ("`to` is a process", lambda: group.send(b"x", to="b")),
+                ("send_many takes a list", lambda: group.send_many(b"xy")),
+                ("send_many takes a list", lambda: group.send_many(iter([b"x"]))),
+                ("a payload is bytes", lambda: group.barrier("x")),
+                ("k is a whole number", lambda: group.flush(k="1")),
+                ("k is a whole number", lambda: node.flush(k=-1)),
+                ("timeout_s is a number of seconds", lambda: group.leave(timeout_s="x")),
+            ):
+                with pytest.raises(UsageError, match=why):
+                    await call()
+            with pytest.raises(UsageError, match="a listener is a function"):
+                group.listen("listener")
+            await group.send(b"x")  # and nothing was closed by any of it
+            assert (await read(group, 1))[0].payload == b"x"
+
+    run(test)
+
+
+def test_a_node_that_cannot_start_leaves_no_socket_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test() -> None:
+        node = Node("a", address=LOOPBACK)
+
+        def fail(*_: object, **__: object) -> None:
+            raise ValueError("no transport")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(node, "_make_transport", fail)
+            with pytest.raises(ValueError, match="no transport"):
+                await node.start()
+        async with Node("b", address=node.address):  # the port is free again
+            pass
+
+    run(test)

@@ -280,7 +280,7 @@ def test_a_stranger_with_an_impossible_address_harms_nobody(address: str) -> Non
         ({"contacts": {"127.0.0.1:7400"}}, "a list of addresses or a discovery, not a set"),
         ({"contacts": ["127.0.0.1"]}, "host:port"),
         ({"contacts": ["127.0.0.1:7400"], "policy": "static"}, "nobody can be let into"),
-        ({"members": {"a": LOOPBACK}, "policy": "dynamic"}, "there is no policy 'dynamic'"),
+        ({"members": {"a": LOOPBACK}, "policy": "dynamic"}, "has no policy 'dynamic'"),
     ],
 )
 def test_ways_in_that_cannot_be(way: dict[str, Any], why: str) -> None:

@@ -85,6 +85,7 @@ def test_a_full_group_holds_up_its_own_domain_alone() -> None:
         domains = (CausalityDomain(name="one"), CausalityDomain(name="two"))
         async with two_groups(domains, options=options, queue_messages_max=4) as (sending, hearing, _):
             heard = listen([hearing[1]])
+            listen(sending)
             sent = 0
             while sending[0].send_now(bytes(1300)):  # nobody reads "a" at q
                 sent += 1

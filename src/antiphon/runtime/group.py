@@ -7,7 +7,7 @@ from typing import Final
 
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Installed
-from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
+from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Send
 from antiphon.kernel.inputs import SendBarrier as BarrierInput
@@ -15,6 +15,7 @@ from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PRIMARY
 from antiphon.parts.membership.group import BARRIER_BYTES_MAX
+from antiphon.runtime.arguments import check_count, check_destination, check_order, check_payloads, check_seconds
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import ExcludedError
 from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
@@ -91,6 +92,7 @@ class Group:
 
     async def send_many(self, payloads: Sequence[bytes], *, order: str = "causal") -> None:
         """`send` for many, in this order; cheaper than one by one. Cancelled, it has sent some from the front."""
+        check_payloads(payloads)
         await self._put(payloads, self._way(order, None))
 
     def send_now(self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None) -> bool:
@@ -108,8 +110,7 @@ class Group:
             raise UsageError(
                 f"the view of group {self.name!r} is static, and a barrier ends a view; join with `primary`"
             )
-        if len(payload) > BARRIER_BYTES_MAX:
-            raise MessageTooLargeError(len(payload), BARRIER_BYTES_MAX)
+        measure((payload,), BARRIER_BYTES_MAX)
         await self._put((payload,), SendMode(SAFE, barrier=True))
 
     async def flush(self, *, k: int = 0) -> None:
@@ -119,6 +120,7 @@ class Group:
         What is sent after a flush, even in another causality domain, is delivered after what was flushed. On the stack
         `conversation` members do not tell what they have delivered: there a flush waits until all have received it.
         """
+        check_count("k", k, 0)
         await self.drain()
         await self._driver.flush([self.name], k)
 
@@ -145,6 +147,8 @@ class Group:
         while it runs; what it raises fails the node. Listeners of several groups are called in the order of delivery,
         which keeps the order between groups.
         """
+        if listener is not None and not callable(listener):
+            raise UsageError(f"a listener is a function that takes an event, not {listener!r}")
         self._streams.read_group(self, listening=True).listen(listener)
         self._driver.guard(self._stream.tell)
 
@@ -167,6 +171,8 @@ class Group:
         """
         if self.policy != PRIMARY:
             raise UsageError(f"the view of group {self.name!r} is static: nobody can leave it; join with `primary`")
+        if timeout_s is not None:
+            check_seconds("timeout_s", timeout_s)
         return await self._leave(self._linger_s if timeout_s is None else timeout_s)
 
     async def _leave(self, linger_s: float) -> bool:
@@ -246,8 +252,7 @@ class Group:
         return self._stream.count(self.name) + self._stream.unread
 
     def _way(self, order: str, to: ProcessId | None) -> SendMode:
-        if order not in LEVELS:
-            raise UsageError(f"there is no order {order!r}; choose one of {', '.join(LEVEL_NAMES)}")
+        check_order(order)
         check_level(self._offered, order)
         if to is None:
             return _TO_ALL[order]
@@ -255,6 +260,7 @@ class Group:
             raise UsageError(f"stack {self.stack!r} sends every message to all members; leave `to` out")
         if LEVELS[order] != CAUSAL:
             raise UsageError(f"what goes to one member alone goes in causal order, not {order!r}")
+        check_destination(to)
         if self.view.rank(to) < 0:
             raise UsageError(f"{to} is not a member of group {self.name!r} now; the members are: {self.view}")
         return SendMode(CAUSAL, to)

@@ -34,6 +34,16 @@ from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PRIMARY, STATIC
 from antiphon.runtime.address import SocketAddress, is_loopback, join_address, reachable, resolve, split_address
 from antiphon.runtime.address_book import CONTACTS
+from antiphon.runtime.arguments import (
+    check_contacts,
+    check_count,
+    check_faults,
+    check_incarnation,
+    check_kind,
+    check_members,
+    check_options,
+    check_seconds,
+)
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.conversations import RECOVER_S, Checkpoint, Conversation, Conversations
 from antiphon.runtime.discovery import LOOK_S, Discovery
@@ -110,10 +120,12 @@ class Node:
         split_address(address)
         if multicast is not None:
             check_multicast(multicast)
-        if incarnation < 1:
-            raise UsageError(f"incarnations count from 1, so {incarnation} cannot be one")
-        if queue_messages_max < 1 or queue_bytes_max < 1:
-            raise UsageError("queue_messages_max and queue_bytes_max must be at least 1")
+        check_incarnation(incarnation)
+        check_options(options)
+        check_seconds("linger_s", linger_s)
+        check_count("queue_messages_max", queue_messages_max, 1)
+        check_count("queue_bytes_max", queue_bytes_max, 1)
+        check_faults(faults)
         self.process = ProcessId(name, incarnation)
         self._address = address
         self._multicast = multicast
@@ -159,10 +171,15 @@ class Node:
         sock = bind(self._family, address)
         self._address = join_address(sock.getsockname())
         try:
-            engine, tap = self._make_life()
+            self._begin(sock)
         except BaseException:
             sock.close()
+            self._driver = None
             raise
+
+    def _begin(self, sock: socket.socket) -> None:
+        """Put a driver on the socket."""
+        engine, tap = self._make_life()
         next_life = self._next_life if self._rejoin else None
         self._driver = Driver(self.process, engine, Clock(), tap, self._family, next_life)
         self._streams = NodeStreams(
@@ -239,6 +256,9 @@ class Node:
         """
         self._running()
         check_name("group", group)
+        check_kind(stack, policy, domain)
+        check_seconds("timeout_s", timeout_s)
+        check_seconds("found_after_s", found_after_s)
         self._check_way_in(group, members, contacts, policy)
         if group in self._groups and self._groups[group].is_over:
             raise UsageError(
@@ -247,7 +267,7 @@ class Node:
             )
         if members is None:
             return await self._join_later(group, contacts, stack, domain, timeout_s, found_after_s)
-        return await self._found(group, members, policy or PRIMARY, stack, domain)
+        return await self._found(group, members, PRIMARY if policy is None else policy, stack, domain)
 
     def _check_way_in(
         self,
@@ -256,10 +276,8 @@ class Node:
         contacts: Sequence[str] | Discovery,
         policy: str | None,
     ) -> None:
-        if isinstance(contacts, str):
-            raise UsageError(f"contacts are a list of addresses, as in contacts=[{contacts!r}]")
-        if not isinstance(contacts, Sequence) and not hasattr(contacts, "addresses"):
-            raise UsageError(f"contacts are a list of addresses or a discovery, not a {type(contacts).__name__}")
+        check_members(members)
+        check_contacts(contacts)
         if (members is None) == (not contacts):
             raise UsageError(f"to join group {group!r}, name either its founding members, or contacts to be let in by")
         if contacts and policy not in (None, PRIMARY):
@@ -430,6 +448,7 @@ class Node:
         delivered after all that came before the flush (isis-1991, section 7.3).
         """
         driver = self._running()
+        check_count("k", k, 0)
         groups = [group for group in self._groups.values() if group.domain.name == domain and not group.is_over]
         for group in groups:
             await group.drain()
