@@ -2,49 +2,64 @@
 # A C compiler and Java are used where they are found and done without where they are not.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup compile demo test check format clean campaign churn churn-conversation conversations graphs twin mutants fuzz networks views measure bench peers latency paper psync graph-growth stall recording scaling commuting streams cluster planted audit-scale needle seeds
+.PHONY: help setup compile demo quick test hunt check format docs wheel clean
+.PHONY: campaign churn churn-conversation conversations graphs twin mutants fuzz networks streams cluster planted seeds
+.PHONY: views measure bench side-by-side peers latency paper psync graph-growth stall recording scaling commuting audit-scale needle
 
 VENV := .venv
 BIN := $(VENV)/bin
 PYTHON_CHOICES := $(PYTHON) python3 python3.13 python3.12 python3.11
 
 help:
-	@echo 'make setup    virtual environment in .venv, dependencies, compiled core; then .venv/bin/antiphon is ready'
-	@echo 'make demo     five real processes, a bad network, a Spark audit of what they did, an HTML report'
-	@echo 'make test     all tests'
-	@echo 'make check    ruff, mypy, and the tests of style'
-	@echo 'make compile  compile the core anew if a source changed (make setup, demo and test do so too)'
-	@echo 'make format   let ruff put imports and layout in order'
-	@echo 'make campaign 2,000 simulated seeds with all faults, audited in-process'
-	@echo 'make churn   20,000 simulated seeds: overlapping groups, whose members come, go, crash and come back'
-	@echo 'make churn-conversation the same on the stack conversation: 20,000 seeds, a group each'
-	@echo 'make conversations 20,000 simulated conversations: crashes, restarts by checkpoint and from the beginning, removals'
-	@echo 'make graphs   10,000 random conversations, their graphs beside a slow twin made by the definition'
-	@echo 'make twin     50 seeds through Spark and the reference auditor, which must agree'
-	@echo 'make cluster  an audit on a Spark cluster of its own, and kill -9 of a worker in the middle'
-	@echo 'make mutants  protocols broken on purpose, each let loose until it is caught'
-	@echo 'make fuzz     a million spoiled datagrams into a working group'
-	@echo 'make networks seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
-	@echo 'make streams  a live group through Spark and back, queries and feeder killed on the way'
-	@echo 'make views    how long it takes from kill -9 to the next view; as root'
-	@echo 'make measure  messages and bytes beside the paper, growth with members and groups, 200 of each'
-	@echo 'make bench    messages per second, compiled and as plain Python'
-	@echo 'make peers    Antiphon beside ZeroMQ, Corosync, JGroups and the bare wire, with targets; as root'
-	@echo 'make latency  round trips beside a raw echo, one way idle and at half load: p50, p99, p99.9'
-	@echo 'make paper    the tables of isis-1991, ours beside the paper'\''s'
-	@echo 'make psync    the tables of psync-1989, also with as many packets lost as there; as root'
-	@echo 'make graph-growth what a message costs in the context graph, up to a million messages'
-	@echo 'make stall    memory while a receiver does not read for 30 s'
-	@echo 'make recording what it costs to record a history'
-	@echo 'make scaling  throughput and processor time by members, sizes, orders and groups'
-	@echo 'make commuting a replicated set whose additions commute, beside the same in full agreed order'
-	@echo 'make seeds    antiphon campaign over 2,000 seeds on Spark, with a page'
-	@echo 'make planted  10,000 histories with planted violations, through both auditors'
-	@echo 'make audit-scale 1, 10 and 100 million events through the audit'
-	@echo 'make needle   one violation among 10 million events, found and explained'
-	@echo 'make clean    remove what was built, but not .venv'
+	@echo 'Use it'
+	@echo '  make setup         virtual environment in .venv, dependencies, compiled core; then .venv/bin/antiphon is ready'
+	@echo '  make demo          five real processes, a bad network, a Spark audit of what they did, an HTML report'
+	@echo '  make compile       compile the core anew if a source changed (make setup, demo and test do so too)'
+	@echo '  make wheel         a wheel in dist/, installed into an empty environment and tried there'
+	@echo '  make docs          the pages and the reference of the interface, in build/site'
+	@echo '  make clean         remove what was built, but not .venv'
 	@echo
-	@echo 'PYTHON=python3.12 chooses the Python that .venv is made with; ANTIPHON_PURE=1 does without compiled files.'
+	@echo 'Check it'
+	@echo '  make quick         the tests that need neither Spark nor other processes'
+	@echo '  make test          all tests but the hunts, on all cores'
+	@echo '  make hunt          the tests that look for rare mistakes at length'
+	@echo '  make check         ruff, mypy, and the tests of style'
+	@echo '  make format        let ruff put imports and layout in order'
+	@echo
+	@echo 'Campaigns: many runs, each held to its promises'
+	@echo '  make campaign      2,000 simulated seeds with all faults, audited in-process'
+	@echo '  make seeds         2,000 seeds by antiphon campaign, on Spark, with a page'
+	@echo '  make churn         20,000 simulated seeds: overlapping groups, whose members come, go, crash and come back'
+	@echo '  make churn-conversation  the same on the stack conversation: 20,000 seeds, a group each'
+	@echo '  make conversations 20,000 simulated conversations: crashes, restarts by checkpoint and from the beginning, removals'
+	@echo '  make graphs        10,000 random conversations, their graphs beside a slow twin made by the definition'
+	@echo '  make twin          50 seeds through Spark and the reference auditor, which must agree'
+	@echo '  make planted       10,000 histories with planted violations, through both auditors'
+	@echo '  make mutants       protocols broken on purpose, each let loose until it is caught'
+	@echo '  make fuzz          a million spoiled datagrams into a working group'
+	@echo '  make networks      seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
+	@echo '  make streams       a live group through Spark and back, queries and feeder killed on the way'
+	@echo '  make cluster       an audit on a Spark cluster of its own, and kill -9 of a worker in the middle'
+	@echo
+	@echo 'Measure'
+	@echo '  make bench         messages per second, compiled and as plain Python'
+	@echo '  make side-by-side OLD=DIR  another compiled checkout and this one, in turns: rates, steps, allocations'
+	@echo '  make peers         Antiphon beside ZeroMQ, Corosync, JGroups and the bare wire, with targets; as root'
+	@echo '  make latency       round trips beside a raw echo, one way idle and at half load: p50, p99, p99.9'
+	@echo '  make scaling       throughput and processor time by members, sizes, orders and groups'
+	@echo '  make measure       messages and bytes beside the paper, growth with members and groups, 200 of each'
+	@echo '  make paper         the tables of isis-1991, ours beside the paper'\''s'
+	@echo '  make psync         the tables of psync-1989, also with as many packets lost as there; as root'
+	@echo '  make graph-growth  what a message costs in the context graph, up to a million messages'
+	@echo '  make commuting     a replicated set whose additions commute, beside the same in full agreed order'
+	@echo '  make stall         memory while a receiver does not read for 30 s'
+	@echo '  make recording     what it costs to record a history'
+	@echo '  make views         how long it takes from kill -9 to the next view; as root'
+	@echo '  make audit-scale   1, 10 and 100 million events through the audit'
+	@echo '  make needle        one violation among 10 million events, found and explained'
+	@echo
+	@echo 'PYTHON=python3.12 chooses the Python that .venv is made with; ANTIPHON_PURE=1 does without compiled files;'
+	@echo 'TESTS=tests/runtime narrows quick, test and hunt.'
 
 setup: compile
 
@@ -64,8 +79,8 @@ $(VENV)/made:
 
 # Compiling is a step of its own below, so that it is done once and in place.
 $(VENV)/installed: $(VENV)/made pyproject.toml
-	@echo 'installing dependencies into $(VENV)'
-	@ANTIPHON_PURE=1 $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark,speed,dev]'
+	@echo 'installing dependencies into $(VENV); Spark alone is 450 MB'
+	@ANTIPHON_PURE=1 $(BIN)/python -m pip install --disable-pip-version-check --editable '.[spark,speed,dev]'
 	@touch $@
 
 compile: $(VENV)/installed
@@ -74,8 +89,18 @@ compile: $(VENV)/installed
 demo: setup
 	@$(BIN)/antiphon demo
 
+# One worker a core; tests that share a Spark session, or disturb each other, share a worker (tests/conftest.py).
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
+TESTS := tests
+
+quick: setup
+	$(PYTEST) -m 'not spark and not processes and not networks and not hunt' $(TESTS)
+
 test: setup
-	$(BIN)/python -m pytest
+	$(PYTEST) -m 'not hunt' $(TESTS)
+
+hunt: setup
+	$(PYTEST) -m hunt $(TESTS)
 
 check: setup
 	$(BIN)/ruff check .
@@ -152,6 +177,21 @@ needle: setup
 
 seeds: setup
 	$(BIN)/antiphon campaign --seeds 0:2000
+
+side-by-side: setup
+	$(BIN)/python -m bench.side_by_side --old $(OLD) --new .
+
+$(VENV)/documented: $(VENV)/installed
+	@echo 'installing what the pages are built with'
+	@ANTIPHON_PURE=1 $(BIN)/python -m pip install --disable-pip-version-check --editable '.[docs]'
+	@touch $@
+
+docs: $(VENV)/documented
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo 'the pages are in build/site/index.html'
+
+wheel: setup
+	$(BIN)/python -m tests.wheel
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -2,6 +2,10 @@
 
 Everything else about the package stands in pyproject.toml. What is compiled, and how a build is told from a stale one,
 stands in src/antiphon/_build.py. With a working C compiler a compile that fails is an error, never a silent fallback.
+
+mypyc writes one C file per module, all of one library. Compiling them one by one keeps the compiler small (one file of
+everything took more than 1 GB), lets the cores share the work, and lets the next build skip what did not change. Calls
+between modules stay direct; what is lost is inlining across modules (CONTRIBUTING.md has the figures).
 """
 
 import importlib.util
@@ -12,13 +16,19 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
-from setuptools import Distribution, setup
+from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).resolve().parent
 BUILD = runpy.run_path(str(ROOT / "src" / "antiphon" / "_build.py"))
+LOG_EVERY_S = 5.0
 
 
 def why_pure() -> str | None:
@@ -41,11 +51,37 @@ def why_pure() -> str | None:
     return None if works else f"{compiler[0]} cannot compile against Python.h; are Python's headers installed?"
 
 
+def core_count() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class CompiledDistribution(Distribution):
     """A distribution that has extension modules exactly if they can be compiled here."""
 
     def has_ext_modules(self) -> bool:
         return why_pure() is None
+
+
+class Progress:
+    """Says which of how many files is being compiled: on a terminal in one line, in a log every few seconds."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._said_s = 0.0
+        self._lock = threading.Lock()
+
+    def step(self, source: str) -> None:
+        with self._lock:
+            self._done += 1
+            last = self._done == self._total
+            text = f"antiphon: compiling file {self._done} of {self._total}: {Path(source).name}"
+            if sys.stderr.isatty():
+                print(f"\r{text[:79]:79}", end="\n" if last else "", file=sys.stderr, flush=True)
+            elif last or time.monotonic() - self._said_s > LOG_EVERY_S:
+                self._said_s = time.monotonic()
+                print(text, file=sys.stderr, flush=True)
 
 
 class CompileCore(build_ext):
@@ -60,6 +96,7 @@ class CompileCore(build_ext):
         if self.pure_reason is None and not self.fresh:
             self.distribution.ext_modules = compile_to_c()
         super().finalize_options()
+        self.parallel = int(self.parallel or core_count())
 
     def run(self) -> None:
         if self.fresh:
@@ -77,6 +114,34 @@ class CompileCore(build_ext):
         if directory.is_dir():
             BUILD["write_stamp"](directory, digests if self.pure_reason is None else {}, self.pure_reason)
 
+    def build_extensions(self) -> None:
+        """Compile as many C files at a time as there are cores, whatever extension they belong to."""
+        self.compiler.compile = self._compile_apart(self.compiler.compile)
+        super().build_extensions()
+
+    def _compile_apart(self, compile: Callable[..., list[str]]) -> Callable[..., list[str]]:
+        """The compiler's `compile`, but for each source by itself, the largest first, and only if something changed."""
+        cores = threading.Semaphore(int(self.parallel))
+        progress = Progress(sum(len(extension.sources) for extension in self.extensions))
+        headers = Path("build").glob("*.h")
+        common_s = max(path.stat().st_mtime for path in [Path(__file__), *headers])
+
+        def compile_one(source: str, output_dir: str | None, options: dict[str, Any]) -> str:
+            with cores:
+                progress.step(source)
+                target = Path(self.compiler.object_filenames([source], output_dir=output_dir)[0])
+                if target.is_file() and target.stat().st_mtime > max(common_s, Path(source).stat().st_mtime):
+                    return str(target)
+                return compile([source], output_dir=output_dir, **options)[0]
+
+        def compile_all(sources: list[str], output_dir: str | None = None, **options: Any) -> list[str]:
+            largest_first = sorted(sources, key=lambda source: -Path(source).stat().st_size)
+            with ThreadPoolExecutor(int(self.parallel)) as pool:
+                objects = pool.map(lambda source: compile_one(source, output_dir, options), largest_first)
+                return list(objects)
+
+        return compile_all
+
     def _in_place(self) -> bool:
         return bool(self.inplace or getattr(self, "editable_mode", False))
 
@@ -84,13 +149,23 @@ class CompileCore(build_ext):
         return bool(BUILD["extension_files"]()) and not BUILD["stale_sources"]()
 
 
-def compile_to_c() -> list[object]:
+def compile_to_c() -> list[Extension]:
     """The core as C extension modules, all in one library so that calls between its modules stay direct."""
     from mypyc.build import mypycify
 
     sources = [str(source.relative_to(ROOT)) for source in BUILD["compiled_sources"]()]
+    print(f"antiphon: translating {len(sources)} modules to C", file=sys.stderr, flush=True)
     # A build may see fewer installed packages than a developer does: an ignore that is not needed here is no error.
-    return mypycify(["--no-warn-unused-ignores", *sources], opt_level="3", group_name=BUILD["GROUP"])
+    options = ["--no-warn-unused-ignores", *sources]
+    extensions: list[Extension] = mypycify(
+        options, opt_level="3", debug_level="0", multi_file=True, group_name=BUILD["GROUP"]
+    )
+    for extension in extensions:
+        if os.name == "posix":
+            # Within the library a call is a call, not a jump through a table that could be pointed elsewhere.
+            extension.extra_compile_args = [*extension.extra_compile_args, "-fvisibility=hidden"]
+    # The library has nearly all of the work in it: it is begun first.
+    return sorted(extensions, key=lambda extension: -len(extension.sources))
 
 
 os.chdir(ROOT)

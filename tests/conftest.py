@@ -1,20 +1,69 @@
-"""Refuses to test compiled files that no longer match their sources: the results would be about some other program."""
+"""What holds for all tests: no stale build, true marks, and one worker for tests that must not run at the same time.
+
+A test that starts other processes says so by a mark: `processes`, `spark` or `networks`. `make quick` leaves those out.
+An audit hook sees every start of a process and fails the test that has no such mark.
+
+With several workers (pytest-xdist, `--dist loadgroup`) tests of one group run in one worker, one after the other. All
+tests that share a Spark session are one group, so that Java is started once; so are those that build networks.
+"""
 
 import signal
+import sys
+from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
 from antiphon import _build
+
+STARTING_MARKS: Final = ("processes", "spark", "networks")
+STARTING_EVENTS: Final = frozenset(("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"))
+GROUPED: Final = ("alone", "networks", "spark", "chromium")
+"""Marks and fixtures whose tests share a worker. Where a test has several, the first of these counts."""
+
+
+class Running:
+    """The test that runs now, if it may not start processes."""
+
+    test: str | None = None
+
+
+def refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
+    """Fail the running test if it starts a process without saying so."""
+    if Running.test is not None and event in STARTING_EVENTS:
+        raise AssertionError(f"{Running.test} starts a process ({arguments[:1]}): mark it `processes`")
 
 
 def pytest_configure() -> None:
     stale = [] if _build.pure_forced() else _build.stale_sources()
     if stale:
         pytest.exit(f"the compiled core does not match its sources ({', '.join(stale)}); run `make compile`", 4)
+    sys.addaudithook(refuse_processes)
 
 
 def pytest_report_header() -> str:
     return f"antiphon: {_build.describe()}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put tests into the groups that their marks ask for, unless they name another themselves."""
+    for item in items:
+        needs = {mark.name for mark in item.iter_markers()} | set(getattr(item, "fixturenames", ()))
+        groups = [group for group in GROUPED if group in needs]
+        if groups and "xdist_group" not in needs:
+            item.add_marker(pytest.mark.xdist_group(groups[0]))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """Note which test runs, for the audit hook."""
+    may_start = any(item.get_closest_marker(mark) for mark in STARTING_MARKS)
+    Running.test = None if may_start else item.nodeid
+    try:
+        return (yield)
+    finally:
+        Running.test = None
 
 
 @pytest.fixture(autouse=True)

@@ -44,6 +44,7 @@ def run_python(package: Path, code: str, **environment: str) -> subprocess.Compl
     return subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.processes
 def test_compiled_files_are_preferred_unless_pure_python_is_asked_for(package: Path) -> None:
     compiled = run_python(package, IMPORT_A)
     assert "ImportError" in compiled.stderr

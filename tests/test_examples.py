@@ -16,6 +16,8 @@ import pytest
 
 from tests.test_readme import free_ports
 
+pytestmark = pytest.mark.processes
+
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "docs" / "examples"
 LIMIT_S = 60.0

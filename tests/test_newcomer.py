@@ -17,6 +17,8 @@ from antiphon.pipeline.reference import audit
 from tests.test_examples import EXAMPLES, LIMIT_S, ROOT, Program
 from tests.test_readme import free_ports, readme_program
 
+pytestmark = pytest.mark.processes
+
 COMMAND = [sys.executable, "-c", "from antiphon.cli.main import main; main()"]
 
 

@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from antiphon.pipeline.reference import audit
+
+pytestmark = pytest.mark.processes
 
 README = Path(__file__).resolve().parent.parent / "README.md"
 

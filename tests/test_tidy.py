@@ -8,6 +8,7 @@ import ast
 import re
 import subprocess
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Final
 
@@ -51,14 +52,22 @@ MACHINE_PATH: Final = re.compile(r"(?<![\w.~$}/-])/(?:home|root|Users|work|tmp)/
 LEFT_UNDONE: Final = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
 
 
-def project_files(pattern: str) -> list[Path]:
-    """The project's own files: what git tracks or would track, or everything where there is no git."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", pattern]
+def list_files() -> list[str]:
+    """What git tracks or would track, or everything where there is no git."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
     except (OSError, subprocess.CalledProcessError):
-        listed = [str(p.relative_to(ROOT)) for top in ("src", "tests", "bench") for p in (ROOT / top).rglob(pattern)]
-    return sorted(ROOT / name for name in set(listed) if (ROOT / name).is_file())
+        listed = [str(p.relative_to(ROOT)) for top in ("src", "tests", "bench") for p in (ROOT / top).rglob("*.*")]
+    return sorted(set(listed))
+
+
+FILES: Final = list_files()
+
+
+def project_files(pattern: str) -> list[Path]:
+    """The project's own files whose path matches; `*` matches across folders."""
+    return [ROOT / name for name in FILES if fnmatch(name, pattern) and (ROOT / name).is_file()]
 
 
 def module_name(path: Path) -> str:

@@ -10,6 +10,7 @@ from bench.figures import IncompleteError
 from bench.set_member import ADD, AGREED, CLEAR, COMMUTING, ELEMENT, SetCopy
 
 
+@pytest.mark.processes
 def test_a_short_run_has_all_rows_and_copies_that_are_equal() -> None:
     arguments = commuting.parse(["--repeats", "1", "--seconds", "0.2", "--members", "2", "--clients", "1,4"])
     report = asyncio.run(commuting.measure(arguments))

@@ -11,6 +11,8 @@ from bench import crew
 from bench.crew import ECHO, Crew, Members
 from bench.figures import IncompleteError
 
+pytestmark = pytest.mark.processes
+
 
 def finish(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
     async def limited() -> None:

@@ -63,16 +63,19 @@ def result_of(name: str, size: int, *rates: float) -> Result:
 # ---- one run -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_a_complete_run_counts() -> None:
     run = run_once(fake(), LOAD)
     assert run.rate == 600 / 0.5
     assert run.cpu_us == pytest.approx(0.25 * 3 * 1e6 / 1800)
 
 
+@pytest.mark.processes
 def test_lines_that_are_none_of_the_protocol_are_passed_over() -> None:
     assert run_once(fake(before="print('GMS: address is x')"), LOAD).seconds == 0.5
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("report", "complaint"),
     [
@@ -87,11 +90,13 @@ def test_a_run_that_is_not_complete_is_refused(report: dict[str, Any], complaint
         run_once(fake(report), LOAD)
 
 
+@pytest.mark.processes
 def test_a_member_that_dies_is_named_with_its_last_words() -> None:
     with pytest.raises(PeerError, match=r"member \d, ended with status 1 \(no such thing\)"):
         run_once(fake(before="sys.exit('no such thing')"), LOAD)
 
 
+@pytest.mark.processes
 def test_a_member_that_says_nothing_ends_the_run_and_is_killed(tmp_path: Path) -> None:
     note_pid = f"open(os.path.join({str(tmp_path)!r}, str(os.getpid())), 'w').close()"
     silent = fake(before=f"{note_pid}\nprint('ready', flush=True)\nprint('ready', flush=True)\ntime.sleep(600)")
@@ -109,6 +114,7 @@ def is_running(pid: int) -> bool:
     return False
 
 
+@pytest.mark.processes
 def test_a_program_that_is_not_there_is_no_result() -> None:
     missing = System(
         name="x", order="fifo", version=lambda: "1", prepare=nothing, command=lambda: ["no-such-program-here"]
@@ -125,6 +131,7 @@ def test_ports_are_free_and_different() -> None:
 # ---- real members --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "system",
     [*(antiphon(order) for order in ("fifo", "causal", "agreed", "safe")), antiphon("causal", MESSAGES)],
@@ -135,6 +142,7 @@ def test_antiphon_gets_every_message_through(system: System) -> None:
     assert [report["received"] for report in run.reports] == [600, 600, 600]
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="UDP_SEGMENT and UDP_GRO are Linux's")
 @pytest.mark.parametrize("size", [64, 16_384])
 @pytest.mark.parametrize("system", [RAW_UDP_GSO, RAW_UDP, RAW_TCP], ids=lambda system: system.name)
@@ -143,6 +151,7 @@ def test_the_raw_limits_move_every_byte(system: System, size: int) -> None:
     assert [report["received"] for report in run.reports] == [600, 600, 600]
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(sys.platform != "linux", reason="UDP_SEGMENT and UDP_GRO are Linux's")
 @pytest.mark.parametrize("size", [2, 64, 1000])
 def test_the_bare_loop_moves_every_message_uncompiled_too(size: int) -> None:
@@ -332,6 +341,7 @@ def test_what_cannot_be_measured_is_said_in_a_sentence(
     assert complaint in printed.err
 
 
+@pytest.mark.processes
 def test_json_is_one_document(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     plot, saved = tmp_path / "peers.svg", tmp_path / "peers.json"
     files = ["--plot", str(plot), "--save", str(saved)]
@@ -343,6 +353,7 @@ def test_json_is_one_document(capsys: pytest.CaptureFixture[str], tmp_path: Path
     assert plot.read_text().startswith("<svg")
 
 
+@pytest.mark.processes
 def test_what_cannot_be_installed_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(PeerError, match="apt-get install corosync"):

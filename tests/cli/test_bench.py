@@ -10,6 +10,8 @@ from antiphon import _build
 from antiphon.cli.main import app
 from antiphon.kernel.errors import UsageError
 
+pytestmark = pytest.mark.processes
+
 
 def test_a_benchmark_gets_its_arguments_and_its_exit_code_is_passed_on(capfd: pytest.CaptureFixture[str]) -> None:
     result = CliRunner().invoke(app, ["bench", "peers", "--systems", "isis"])

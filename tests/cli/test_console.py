@@ -9,6 +9,7 @@ import pytest
 from antiphon.cli.console import counting, quiet_standard_output, show_json
 
 
+@pytest.mark.processes
 def test_stray_output_goes_to_standard_error(capfd: pytest.CaptureFixture[str]) -> None:
     with quiet_standard_output():
         print("from a library")

@@ -15,6 +15,8 @@ from tests.history.test_spool import staged
 from tests.runtime.cluster import run
 from tests.runtime.places import founded
 
+pytestmark = pytest.mark.processes
+
 RUN = "from antiphon.cli.main import main; main()"
 
 

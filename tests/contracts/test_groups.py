@@ -151,27 +151,30 @@ def play(random: Random, table: Table, barriers: bool) -> None:
     table.play(400)
 
 
+@pytest.mark.capable("crosses_groups")
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("seed", range(8))
-def test_causal_order_holds_over_all_groups(seed: int, rule: str) -> None:
+def test_causal_order_holds_over_all_groups(stack: str, seed: int, rule: str) -> None:
     random = Random(f"{seed}/{rule}")
     groups = draw_groups(random)
     domain = RULES[rule]
     if rule == "structure":
         domain = structured(domain, groups)
     policy = "primary" if domain.rule == "epochs" or random.random() < 0.5 else "static"
-    table = Table(PLACES, None, policy, groups, dict.fromkeys(groups, domain))
+    table = Table(PLACES, None, policy, groups, dict.fromkeys(groups, domain), stack)
     play(random, table, policy == "primary")
     assert violations(table) == []
 
 
-def test_without_a_common_domain_it_does_not() -> None:
+@pytest.mark.capable("crosses_groups")
+def test_without_a_common_domain_it_does_not(stack: str) -> None:
     """The oracle sees what it should: with a domain for each group, order between groups is lost somewhere."""
     found = 0
     for seed in range(6):
         random = Random(f"{seed}/apart")
         groups = draw_groups(random)
-        table = Table(PLACES, None, "static", groups, {name: CausalityDomain(name=name) for name in groups})
+        domains = {name: CausalityDomain(name=name) for name in groups}
+        table = Table(PLACES, None, "static", groups, domains, stack)
         play(random, table, False)
         found += len(violations(table))
     assert found
@@ -184,8 +187,8 @@ def ends(table: Table, member: int) -> list[tuple[str, bool]]:
     return [(event.group, event.excluded) for event in table.events[member] if isinstance(event, Ended)]
 
 
-def test_who_leaves_one_group_lives_on_in_the_others() -> None:
-    table = Table(3, policy="primary", groups=TWINS)
+def test_who_leaves_one_group_lives_on_in_the_others(stack: str) -> None:
+    table = Table(3, policy="primary", groups=TWINS, stack=stack)
     table.step(1, Leave("a"))
     table.play(300)
     assert ends(table, 1) == [("a", False)]
@@ -199,9 +202,10 @@ def test_who_leaves_one_group_lives_on_in_the_others() -> None:
     assert sorted(table.log[2]) == ["a:p1#1", "b:p2#1"]
 
 
-def test_who_is_excluded_from_one_group_is_out_of_the_whole_domain() -> None:
+@pytest.mark.capable("crosses_groups")
+def test_who_is_excluded_from_one_group_is_out_of_the_whole_domain(stack: str) -> None:
     """p3 is cut off in a alone, and given up there. When it hears of that, its life is over in b too."""
-    table = Table(3, policy="primary", groups=TWINS)
+    table = Table(3, policy="primary", groups=TWINS, stack=stack)
     for other in (0, 1):
         table.cut(2, other, "a")
         table.cut(other, 2, "a")
@@ -213,9 +217,10 @@ def test_who_is_excluded_from_one_group_is_out_of_the_whole_domain() -> None:
     assert sorted(ends(table, 2)) == [("a", True), ("b", True)]
 
 
-def test_groups_of_another_domain_are_not_touched_by_an_exclusion() -> None:
+@pytest.mark.capable("crosses_groups")
+def test_groups_of_another_domain_are_not_touched_by_an_exclusion(stack: str) -> None:
     domains = {"a": CausalityDomain(name="one"), "b": CausalityDomain(name="two")}
-    table = Table(3, policy="primary", groups=TWINS, domains=domains)
+    table = Table(3, policy="primary", groups=TWINS, domains=domains, stack=stack)
     for other in (0, 1):
         table.cut(2, other, "a")
         table.cut(other, 2, "a")

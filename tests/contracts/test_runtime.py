@@ -13,12 +13,6 @@ from tests.runtime.cluster import bad_network, run
 from tests.runtime.places import Place, everyone, founded, talk
 
 
-@pytest.fixture(params=list(OFFERS))
-def stack(request: pytest.FixtureRequest) -> str:
-    """Each stack in turn."""
-    return str(request.param)
-
-
 async def say_in_all_orders(places: Sequence[Place]) -> list[list[bytes]]:
     """Each says something at each level; what each hears, in its order."""
     for order in LEVEL_NAMES:
@@ -27,6 +21,7 @@ async def say_in_all_orders(places: Sequence[Place]) -> list[list[bytes]]:
     return [[await place.message() for _ in range(len(places) * len(LEVEL_NAMES))] for place in places]
 
 
+@pytest.mark.levels(*LEVEL_NAMES)
 def test_everybody_hears_everything_at_all_levels_through_a_bad_network(stack: str) -> None:
     async def test() -> None:
         async with founded(stack=stack, faults=bad_network()) as places:
@@ -73,10 +68,11 @@ def test_a_barrier_comes_at_the_same_place_everywhere(stack: str) -> None:
     run(test)
 
 
-def test_conversations_have_no_private_messages() -> None:
+@pytest.mark.parametrize("lacking", [name for name, offer in OFFERS.items() if not offer.private])
+def test_a_stack_without_private_messages_says_so(lacking: str) -> None:
     async def test() -> None:
-        async with founded(stack="conversation") as places:
-            with pytest.raises(UsageError, match="'conversation' sends every message to all members"):
+        async with founded(stack=lacking) as places:
+            with pytest.raises(UsageError, match=f"'{lacking}' sends every message to all members"):
                 await places[0].group.send(b"psst", to=places[1].process)
 
     run(test)

@@ -30,6 +30,8 @@ def catches() -> dict[str, dict[str, object]]:
     return {catch["mutant"]: catch for catch in map(json.loads, done.stdout.splitlines())}
 
 
+@pytest.mark.processes
+@pytest.mark.xdist_group("mutants")
 @pytest.mark.parametrize("name", [mutant.name for mutant in ALL_MUTANTS])
 def test_the_mutant_is_caught(name: str, catches: dict[str, dict[str, object]]) -> None:
     assert catches[name]["caught"], f"{name} survived {catches[name]['seeds']} seeds"

@@ -10,7 +10,7 @@ from bench.loss import losing
 from tests.networks.network import missing
 
 REASON = missing()
-pytestmark = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+pytestmark = [pytest.mark.networks, pytest.mark.skipif(REASON is not None, reason=str(REASON))]
 
 DATAGRAMS = 3000
 

@@ -18,6 +18,7 @@ from tests.networks.scenario import BOUNDED, play
 
 REASON = missing()
 needs_namespaces = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+pytestmark = pytest.mark.networks
 
 RECEIVE = """
 import socket

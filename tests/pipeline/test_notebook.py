@@ -110,6 +110,7 @@ def test_counts_and_checks_agree_with_the_audit(history: History, spark: SparkSe
     assert own._repr_html_().count("<tr>") == 1 + len(own.findings)
 
 
+@pytest.mark.spark
 def test_looking_at_a_history_tells_its_size_and_its_frames(history: History, rows: list[Row]) -> None:
     assert repr(history).endswith(f"run1': {len(rows):,} rows in 4 files)")
     shown = history._repr_html_()
@@ -119,6 +120,7 @@ def test_looking_at_a_history_tells_its_size_and_its_frames(history: History, ro
         assert getattr(History, name).__doc__
 
 
+@pytest.mark.spark
 def test_what_a_notebook_shows_is_escaped(spark: SparkSession, tmp_path: Path) -> None:
     place = tmp_path / "<b>run</b>"
     with Recorder(place, run="r", process="p") as log:
@@ -130,11 +132,13 @@ def test_what_a_notebook_shows_is_escaped(spark: SparkSession, tmp_path: Path) -
     assert "cut short" in repr(history)
 
 
+@pytest.mark.spark
 def test_what_is_no_history_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(UnusableHistoryError, match="there is no such file"):
         History(tmp_path / "none", spark)
 
 
+@pytest.mark.processes
 def test_the_name_is_loaded_when_it_is_asked_for() -> None:
     code = "import sys, antiphon.pipeline; assert 'pyspark' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

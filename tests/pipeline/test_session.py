@@ -13,6 +13,8 @@ import pytest
 from antiphon.pipeline import java, session
 from antiphon.pipeline.java import PID_FILE, NoJavaError, find_java, write_java_home
 
+pytestmark = pytest.mark.processes
+
 
 def fake_java(file: Path, version: str) -> Path:
     file.parent.mkdir(parents=True)

@@ -11,7 +11,10 @@ from antiphon.report.html import report
 from tests.report.browser import CHROMIUM, Browser
 from tests.report.sample import Sample, kept
 
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine (Debian: apt-get install chromium)")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine (Debian: apt-get install chromium)"),
+]
 
 
 def random_sample(random: Random) -> Sample:

@@ -12,7 +12,10 @@ from tests.report.sample import causal_violation, kept
 
 PNG_MAGIC: Final = b"\x89PNG\r\n\x1a\n"
 
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine (Debian: apt-get install chromium)")
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine (Debian: apt-get install chromium)"),
+]
 
 
 @pytest.fixture

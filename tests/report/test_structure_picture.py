@@ -76,6 +76,7 @@ def test_long_tables_and_large_pictures_say_what_they_leave_out() -> None:
     assert f"{2 * len(many) - PROCESSES_MAX} more processes are not drawn" in picture
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine (Debian: apt-get install chromium)")
 def test_a_browser_shows_the_picture(tmp_path: Path) -> None:
     file = tmp_path / "picture.svg"

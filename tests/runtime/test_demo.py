@@ -12,6 +12,8 @@ from antiphon.runtime import demo, workers
 from antiphon.runtime.demo import run_demo
 from antiphon.runtime.workers import Worker, WorkerError
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> list[Worker]:

@@ -9,6 +9,8 @@ import pytest
 
 from antiphon.runtime import memory
 
+pytestmark = pytest.mark.processes
+
 HEAP = """
 import ctypes, sys
 from antiphon.runtime.memory import keep_memory

@@ -9,6 +9,8 @@ import pytest
 
 from antiphon import _build
 
+pytestmark = pytest.mark.processes
+
 SCRIPT = """
 import sys
 from pathlib import Path

@@ -1,0 +1,35 @@
+"""Each contract over each stack of the registry that offers what the contract is about.
+
+A test that takes `stack` runs once for each stack; one that takes `level` too, once for each level of the stack.
+`@pytest.mark.levels("agreed", "safe")` says which levels a test is about: where it takes `level`, these alone; where
+not, it runs over the stacks that offer all of them. `@pytest.mark.capable("private")` leaves out stacks that are not.
+"""
+
+import pytest
+
+from antiphon.kernel.levels import LEVELS
+from antiphon.stacks.registry import OFFERS
+
+
+def named_by(metafunc: pytest.Metafunc, mark: str) -> list[str]:
+    """What the test's marks of this kind name."""
+    return [str(name) for found in metafunc.definition.iter_markers(mark) for name in found.args]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "stack" not in metafunc.fixturenames:
+        return
+    wanted, capabilities = named_by(metafunc, "levels"), named_by(metafunc, "capable")
+    offers = [offer for offer in OFFERS.values() if all(getattr(offer, capability) for capability in capabilities)]
+    if "level" not in metafunc.fixturenames:
+        stacks = [offer.name for offer in offers if set(wanted) <= set(offer.levels)]
+        assert stacks, f"{metafunc.function.__name__}: no stack offers {wanted} and is {capabilities}"
+        metafunc.parametrize("stack", stacks)
+        return
+    cases = [
+        pytest.param(offer.name, LEVELS[level], id=f"{offer.name}-{level}")
+        for offer in offers
+        for level in offer.levels
+        if level in (wanted or LEVELS)
+    ]
+    metafunc.parametrize(("stack", "level"), cases)
