@@ -1,5 +1,6 @@
 """The facade for plain threads."""
 
+import inspect
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -7,7 +8,8 @@ import pytest
 
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import ClosedError, UsageError
-from antiphon.runtime import Barrier, Message, ViewChange
+from antiphon.runtime import Barrier, Message, ReaderError, ViewChange
+from antiphon.runtime import node as asynchronous_node
 from antiphon.runtime.sync import Group, Node
 
 LIMIT_S = 20.0
@@ -96,3 +98,55 @@ def test_errors_come_through() -> None:
             node.join("g", members={"b": "127.0.0.1:1"}, policy="static")
         with pytest.raises(UsageError, match="another program"), Node("b", address=node.address):
             pass
+
+
+def test_to_close_beside_other_threads_ends_them_all() -> None:
+    for turn in range(20):
+        node = Node("a", address="127.0.0.1:0", linger_s=0.1)
+        node.start()
+        group = node.join("g", members={"a": node.address}, policy="static")
+
+        def talk(reads: bool, group: Group = group) -> str:
+            try:
+                while True:
+                    group.send(b"x")
+                    if reads:
+                        group.recv()
+            except ClosedError as error:
+                return str(error)
+
+        with ThreadPoolExecutor(8) as threads:
+            talking = [threads.submit(talk, reads) for reads in (True, False, False)]
+            time.sleep(0.001 * (turn % 5))
+            closing = [threads.submit(node.close) for _ in range(3)]
+            results = {future.result(LIMIT_S) for future in closing}
+            assert len(results) == 1
+            assert all(future.result(LIMIT_S) for future in talking)
+
+
+def test_all_groups_are_read_as_one() -> None:
+    with Node("a", address="127.0.0.1:0") as node:
+        groups = [node.join(name, members={"a": node.address}, policy="static") for name in "gh"]
+        for number in range(6):
+            groups[number % 2].send(b"%d" % number)
+        events = [node.recv(timeout_s=LIMIT_S) for _ in range(8)]
+        assert [event.group for event in events[:2]] == ["g", "h"]
+        assert [event.payload for event in events if isinstance(event, Message)] == [b"%d" % n for n in range(6)]
+        with pytest.raises(ReaderError):
+            groups[0].recv(timeout_s=LIMIT_S)
+
+
+def test_a_call_from_the_nodes_own_thread_is_refused() -> None:
+    with Node("a", address="127.0.0.1:0") as node:
+        group = node.join("g", members={"a": node.address}, policy="static")
+
+        async def call() -> None:
+            group.send(b"x")
+
+        with pytest.raises(UsageError, match="own thread"):
+            node.call(call())
+
+
+def test_a_node_for_threads_takes_what_a_node_takes() -> None:
+    taken = set(inspect.signature(asynchronous_node.Node).parameters) - {"name"}
+    assert asynchronous_node.NodeSettings.__annotations__.keys() == taken

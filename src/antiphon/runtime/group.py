@@ -76,6 +76,10 @@ class Group:
         self._streams = streams
         self._stream = streams.add(self)
 
+    def __repr__(self) -> str:
+        state = ", over" if self.is_over else ", closed" if self._closed else ""
+        return f"<Group {self.name!r} on stack {self.stack!r}, policy {self.policy!r}, {self.view}{state}>"
+
     @property
     def process(self) -> ProcessId:
         """Who this process is in the group."""

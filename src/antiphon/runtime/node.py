@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Required, Self, TypedDict
 
 from antiphon.engine import Engine
 from antiphon.faults import Fault
@@ -70,6 +70,25 @@ MIB: Final = 1024 * 1024
 FAREWELL_HEARTBEATS: Final = 2
 """Whoever sent what was delivered here last may still be asking whether it arrived: a closing node stays to answer
 until so many heartbeats after it."""
+
+
+class NodeSettings(TypedDict, total=False):
+    """The keyword arguments of `Node`, for those who pass them on."""
+
+    address: Required[str]
+    incarnation: int
+    multicast: str | None
+    options: Options | None
+    linger_s: float
+    queue_messages_max: int
+    queue_bytes_max: int
+    history: str | Path | None
+    run: str
+    rejoin: bool
+    faults: Sequence[Fault]
+    seed: int | None
+    storage: str | Path | None
+    conversation_limits: ConversationLimits | None
 
 
 class Node:
@@ -152,6 +171,10 @@ class Node:
         self._closing = False
         self._closed = asyncio.Event()
         self._settled = False
+
+    def __repr__(self) -> str:
+        state = "not started" if self._driver is None else "closed" if self._closing else "running"
+        return f"<Node {self.process} at {self._address}, {state}, groups: {', '.join(self._groups) or 'none'}>"
 
     async def start(self) -> None:
         """Bind the socket and begin; `async with` does this."""

@@ -1,18 +1,23 @@
 """Node and Group for plain threads: the asyncio ones, run in a background thread that belongs to the node.
 
-Every call may come from any thread and blocks until done; `timeout_s` bounds it, and TimeoutError means that nothing
-has happened: no message was sent, none was taken.
+Every call may come from any thread but the node's own, and blocks until done; `timeout_s` bounds it, and TimeoutError
+means that nothing has happened: no message was sent, none was taken.
+
+The end. `close` may be called beside other calls, and by several threads at once. From then on new calls are refused;
+those under way end with what the node's end means for them, at the latest with ClosedError when its thread ends. All
+calls of `close` return when that is done.
 """
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
-from threading import Thread
+from concurrent.futures import CancelledError
+from threading import Event, Lock, Thread, current_thread
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, Unpack
 
 from antiphon.kernel.causality_domain import CausalityDomain
-from antiphon.kernel.errors import ClosedError
-from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.errors import ClosedError, UsageError
+from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN
 from antiphon.runtime import group as asynchronous_group
 from antiphon.runtime import node as asynchronous_node
@@ -27,19 +32,46 @@ T = TypeVar("T")
 class Node:
     """A node with a thread of its own. Takes what `antiphon.Node` takes."""
 
-    def __init__(self, name: str, **settings: Any) -> None:
+    def __init__(self, name: str, **settings: Unpack[asynchronous_node.NodeSettings]) -> None:
         self._node = asynchronous_node.Node(name, **settings)
+        self._reader: MessageReader | None = None
         self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._loop.run_forever, name=f"node {name}", daemon=True)
+        self._thread = Thread(target=self._run, name=f"node {name}", daemon=True)
+        self._lock = Lock()
+        """Held while a call is handed to the node's thread, so that none is once it is closing."""
+        self._running = False
+        self._closing = False
+        self._closed = Event()
+        self._settled = True
+
+    def __repr__(self) -> str:
+        return f"sync.{self._node!r}"
 
     def start(self) -> None:
         """Bind the socket and begin; `with` does this."""
+        with self._lock:
+            if self._running or self._closing:
+                raise UsageError(f"node {self._node.process.name!r} was started before; make a new one")
+            self._running = True
         self._thread.start()
         try:
             self.call(self._node.start())
         except BaseException:
             self._end()
             raise
+
+    def _run(self) -> None:
+        """The node's thread: whatever is still under way when it is told to stop is cancelled."""
+        try:
+            self._loop.run_forever()
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            self._loop.run_until_complete(_finish(list(left)))
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+        finally:
+            self._loop.close()
 
     def join(
         self,
@@ -67,6 +99,11 @@ class Node:
         return Group(self, self.call(joining))
 
     @property
+    def process(self) -> ProcessId:
+        """Who this node is."""
+        return self._node.process
+
+    @property
     def address(self) -> str:
         """Where this node receives."""
         return self._node.address
@@ -79,31 +116,70 @@ class Node:
         """See `antiphon.Node.statistics`."""
         return self._node.statistics()
 
-    def close(self, *, quiet: bool = False) -> bool:
-        """See `antiphon.Node.close`. A second call does nothing."""
-        if not self._thread.is_alive():
-            return True
+    def recv(self, *, timeout_s: float | None = None) -> StreamEvent:
+        """The next event of all groups, in the order of delivery; see `antiphon.Node.__aiter__`. ClosedError when there
+        will be no more."""
         try:
-            return self.call(self._node.close(quiet=quiet))
-        finally:
-            self._end()
+            return self.call(self._next(), timeout_s)
+        except StopAsyncIteration:
+            raise ClosedError(f"node {self._node.process.name!r} was closed; there is nothing more to read") from None
+
+    async def _next(self) -> StreamEvent:
+        if self._reader is None:
+            self._reader = aiter(self._node)
+        return await anext(self._reader)
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        while True:
+            try:
+                event = self.recv()
+            except ClosedError:
+                return
+            yield event
+
+    def close(self, *, quiet: bool = False) -> bool:
+        """See `antiphon.Node.close`. A second call waits for the first, and returns the same."""
+        with self._lock:
+            first = self._running and not self._closing
+            if first:
+                closing = asyncio.run_coroutine_threadsafe(self._node.close(quiet=quiet), self._loop)
+                self._closing = True
+        if first:
+            try:
+                self._settled = closing.result()
+            finally:
+                self._end()
+        elif self._closing:
+            self._closed.wait()
+        return self._settled
 
     def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
         """Have `work` done in the node's thread and wait for it."""
-        if not self._thread.is_alive():
+        if current_thread() is self._thread:
             work.close()
-            raise ClosedError(f"node {self._node.process.name!r} is not running")
-        future = asyncio.run_coroutine_threadsafe(_within(work, timeout_s), self._loop)
+            raise UsageError("this call would wait for itself: it came from the node's own thread, a listener perhaps")
+        with self._lock:
+            if not self._running or self._closing:
+                work.close()
+                raise self._closed_error()
+            future = asyncio.run_coroutine_threadsafe(_within(work, timeout_s), self._loop)
         try:
             return future.result()
+        except CancelledError:
+            raise self._closed_error() from None
         except BaseException:
             future.cancel()  # Ctrl-C in the waiting thread must not leave the work behind
             raise
 
+    def _closed_error(self) -> ClosedError:
+        return ClosedError(f"node {self._node.process.name!r} is not running")
+
     def _end(self) -> None:
+        with self._lock:
+            self._closing = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
+        self._closed.set()
 
     def __enter__(self) -> Self:
         self.start()
@@ -122,6 +198,19 @@ class Group:
         self._node = node
         self._group = group
         self._reader: MessageReader | None = None
+
+    def __repr__(self) -> str:
+        return f"sync.{self._group!r}"
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self._group.name
+
+    @property
+    def view(self) -> View:
+        """The view that the engine is in."""
+        return self._group.view
 
     def send(
         self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None, timeout_s: float | None = None
@@ -174,3 +263,7 @@ async def _within(work: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
     # The timeout runs in the loop's own thread, where nothing can happen between its end and the cancelling.
     async with asyncio.timeout(timeout_s):
         return await work
+
+
+async def _finish(tasks: list[asyncio.Task[Any]]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
