@@ -175,7 +175,7 @@ def test_a_gateway_first_delivers_what_its_new_client_has_seen_elsewhere() -> No
             await opened[0].ledger.until(b"mine", b"seen", b"still alone")
             assert not welcome.done()
             hub.members[ProcessId("b")].release()
-            assert wire.from_gateway.decode(await welcome) == wire.Welcome(False, [(("a", 1), 2)])
+            assert wire.from_gateway.decode(await welcome) == wire.Welcome(False, [(("a", 1), 2)], [("a", 1), ("b", 1)])
             await opened[0].ledger.until(b"mine", b"seen", b"still alone", b"next")
             writer.close()
 

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from antiphon import Message, Node, UsageError
+from antiphon import ClosedError, Message, Node, UsageError
 from antiphon.toolkit import Everywhere, Hierarchy
 from antiphon.toolkit.hierarchy import Passing
 from antiphon.toolkit.messages import OWN
@@ -22,6 +22,7 @@ class Place:
         self.node = node
         self.hierarchy = hierarchy
         self.near: list[bytes] = []
+        self.both: list[bytes] = []
         self.far: list[tuple[str, int, bytes]] = []
         self._task = asyncio.create_task(self._read())
 
@@ -29,8 +30,10 @@ class Place:
         async for event in self.hierarchy:
             if isinstance(event, Message):
                 self.near.append(event.payload)
+                self.both.append(event.payload)
             elif isinstance(event, Everywhere):
                 self.far.append((event.origin.name, event.number, event.payload))
+                self.both.append(event.payload)
 
     def kill(self) -> None:
         driver = self.node._driver
@@ -136,5 +139,36 @@ def test_a_full_leaf_takes_no_more() -> None:
             with pytest.raises(UsageError, match="join another"):
                 async with Hierarchy(node, group, leaders="leaders", size_max=0):
                     pass
+
+    run(test)
+
+
+def test_send_and_send_all_of_one_sender_keep_the_order_of_the_calls() -> None:
+    async def test() -> None:
+        async with leaves("abc", "de") as (first, second):
+            sender = first[2]
+            for turn in range(10):
+                await sender.hierarchy.send_all(b"far %d" % turn)
+                await sender.hierarchy.send(b"near %d" % turn, order=("fifo", "causal", "agreed")[turn % 3])
+            expected = [b"%s %d" % (word, turn) for turn in range(10) for word in (b"far", b"near")]
+            await until(lambda: all(place.both == expected for place in first))
+            await until(lambda: all(len(place.far) == 10 for place in second))
+
+    run(test)
+
+
+def test_a_send_that_waits_for_what_cannot_come_down_ends_with_the_hierarchy() -> None:
+    async def test() -> None:
+        async with Node("a", address=LOOPBACK, options=HASTY, linger_s=0.1, incarnation=1) as node:
+            group = await node.join("leaf", members={"a": node.address}, policy="primary")
+            hierarchy = Hierarchy(node, group, leaders="leaders", contacts=["127.0.0.1:1"])
+            async with hierarchy:
+                await hierarchy.send_all(b"never")  # the leaders cannot be reached
+                waiting = asyncio.create_task(hierarchy.send(b"after it"))
+                await asyncio.sleep(0.05)
+                assert not waiting.done()
+                await hierarchy.send(b"now", order="reliable")
+            with pytest.raises(ClosedError, match="no longer a member of leaf"):
+                await waiting
 
     run(test)

@@ -1,11 +1,20 @@
-"""Tools for programs on groups and conversations, built on the public API: requests with replies, state transfer,
-clients, hierarchies, rows of feeds, replicated objects."""
+"""Tools for programs on groups and conversations, built on the public API alone: requests with replies, state
+transfer, clients, hierarchies, rows of feeds, replicated objects, and lines from standard input."""
 
-from antiphon.toolkit.clients import Client, Diffusion, Missed
-from antiphon.toolkit.errors import GatewayError, StateError, TransferError, UnansweredError
+from antiphon.toolkit.client_domain import ClientDomain
+from antiphon.toolkit.clients import Client, ClientReply, Diffusion, Missed
+from antiphon.toolkit.errors import (
+    GatewayError,
+    NoLeafError,
+    ServerGoneError,
+    StateError,
+    TransferError,
+    UnansweredError,
+)
 from antiphon.toolkit.feeds import Feeds
 from antiphon.toolkit.gateway import Gateway
 from antiphon.toolkit.hierarchy import Everywhere, Hierarchy
+from antiphon.toolkit.hierarchy_root import HierarchyRoot, LeafPlace, find_leaf
 from antiphon.toolkit.replicated import ReplicatedObject, commuting, ordered
 from antiphon.toolkit.requests import Reply, Request
 from antiphon.toolkit.service import ClientMessage, Service
@@ -13,22 +22,29 @@ from antiphon.toolkit.terminal import input_lines
 
 __all__ = [
     "Client",
+    "ClientDomain",
     "ClientMessage",
+    "ClientReply",
     "Diffusion",
     "Everywhere",
     "Feeds",
     "Gateway",
     "GatewayError",
     "Hierarchy",
+    "HierarchyRoot",
+    "LeafPlace",
     "Missed",
+    "NoLeafError",
     "ReplicatedObject",
     "Reply",
     "Request",
+    "ServerGoneError",
     "Service",
     "StateError",
     "TransferError",
     "UnansweredError",
     "commuting",
+    "find_leaf",
     "input_lines",
     "ordered",
 ]

@@ -1,15 +1,15 @@
-"""What can go wrong in the toolkit, beyond what can go wrong in a group."""
+"""Errors of the toolkit, beyond those that a group raises."""
 
 from typing import TYPE_CHECKING
 
-from antiphon import AntiphonError
+from antiphon import AntiphonError, ProcessId
 
 if TYPE_CHECKING:
     from antiphon.toolkit.requests import Reply
 
 
 class UnansweredError(AntiphonError):
-    """A request did not get the replies that it wanted; those that came are in `replies`, in view order."""
+    """A request did not get the replies that it wanted. `replies` holds those that came, in view order."""
 
     def __init__(self, want: str, why: str, replies: "list[Reply]") -> None:
         given = sum(reply.is_good for reply in replies)
@@ -22,15 +22,15 @@ class UnansweredError(AntiphonError):
 
 
 class StateError(AntiphonError):
-    """The state of a group could not be had: it is lost, or every try to fetch it failed."""
+    """The state of the group could not be fetched: no member has it, or every attempt failed."""
 
 
 class TransferError(AntiphonError):
-    """One try to fetch the state failed; the next provider, or the same, is asked again."""
+    """One attempt to fetch the state failed; the joiner tries again."""
 
 
 class GatewayError(AntiphonError):
-    """No gateway serves this client."""
+    """No gateway has served this client for as long as it was told to try."""
 
     def __init__(self, group: str, patience_s: float, why: str) -> None:
         super().__init__(
@@ -38,3 +38,24 @@ class GatewayError(AntiphonError):
             "see that one is running and reachable, then make a new client"
         )
         self.group = group
+
+
+class ServerGoneError(AntiphonError):
+    """The server that a client chose is no longer a member; whether it acted on the request is unknown."""
+
+    def __init__(self, group: str, server: ProcessId) -> None:
+        super().__init__(
+            f"{server} is no member of group {group!r} any more, and may or may not have acted on the request; "
+            "choose one of `Client.servers`"
+        )
+        self.group = group
+        self.server = server
+
+
+class NoLeafError(AntiphonError):
+    """None of the roots could name a leaf of the hierarchy."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"no root of the hierarchy named a leaf; the last one asked: {why}; see that a root is running"
+        )

@@ -1,32 +1,35 @@
-"""Clients of a group, seen from a member (isis-1991 7.1: client/server and diffusion groups).
+"""The server side of client/server and diffusion groups (isis-1991 3 and 7.1): a member that serves clients.
 
-Clients are not members. Each holds one TCP connection to a *gateway*, a member that serves clients; hundreds fit on
-one. A client's message goes through its gateway to all members; what a member diffuses goes to the clients of all
-gateways. So the group's vector times have one entry per server, whatever the number of clients: s, where Table I has
-up to s + c for client/server groups and b for diffusion. The deviation: in the paper a client multicasts by itself, and
-takes part in ordering; here its gateway does both for it. It costs the client one more hop, and spares the group a
-view change, a vector entry and a failure detector for every client that comes or goes.
+Clients are not members. Each holds one TCP connection to a *gateway*, a member that serves clients; one gateway serves
+hundreds. A client's message is multicast by its gateway to all members, or is for one server that the client chose.
+What a member diffuses goes to the clients of all gateways; what it replies goes to one client. So vector times have one
+entry per server, whatever the number of clients: s, where Table I has up to s + c for client/server groups and b for
+diffusion. Deviation: in the paper a client multicasts by itself and takes part in the ordering; here its gateway does
+both for it. That costs the client one more hop, and saves the group a view change, a vector entry and a failure
+detector for each client.
 
-Exactly once. A client numbers its messages 1, 2, 3…; every member remembers the last one delivered (`tables.py`) and
-drops copies. A message is `Accepted` when it is at all members (`flush`); until then its client keeps it, and sends it
-again through another gateway if this one fails.
+A chosen server, and a reply to one client, are multicast all the same and ignored by those that they are not for, as
+7.1 does with subsets. So all members know which messages of which clients were delivered, and any gateway can go on
+where another failed.
 
-In order. A client that turns to another gateway says what it knows to be accepted, and what it has seen. The gateway
-goes on only when it has itself delivered all that; so what the client sends next comes after it in causal order.
-Diffused messages are kept in a log of bounded size. A client gets from there what it has not seen, each message once
-and in the gateway's own order, which is causal; or it is told that it has missed some.
+Exactly once. A client numbers its messages 1, 2, 3…; every member remembers the number of the last one delivered
+(`tables.py`) and drops copies. A client keeps each message until its gateway has told it that the message is at all
+members (`flush`), and sends it again through another gateway if the first one fails.
 
-Limits: `clients_max` clients, and GREETINGS_MAX connections that are not yet one; LOG_MESSAGES_MAX and LOG_BYTES_MAX of
-log; per client BUFFER_BYTES_MAX of what it has not read. A client that is too slow, or speaks nonsense, is sent away
-with the reason. A gateway that is excluded, or stalls for want of a majority, sends all its clients away: others may
-serve them.
+In order. A client that changes gateways says which of its messages are at all members and what it has received. The
+new gateway serves it when it has itself delivered all of that; so the client's next message follows it in causal order.
+Messages for clients are kept in a log of bounded size, in the gateway's own order, which is causal. A client gets what
+it has not received from there, each message once, or is told that it has missed some.
+
+Limits: `clients_max` clients and GREETINGS_MAX connections before Hello is accepted; LOG_MESSAGES_MAX and LOG_BYTES_MAX
+of log; BUFFER_BYTES_MAX of unread data per client. A client that reads too slowly or breaks the protocol is refused
+with the reason. A gateway that is excluded or stalled refuses all its clients, since others may serve them.
 """
 
 import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
@@ -36,7 +39,7 @@ from antiphon import AntiphonError, ProcessId, UsageError
 from antiphon.toolkit.frames import FrameError, join_host, put_frame, read_frame, split_host
 from antiphon.toolkit.messages import Relayed, from_wire, to_wire
 from antiphon.toolkit.messages import encode as encode_own
-from antiphon.toolkit.service import GatewayListener, Service
+from antiphon.toolkit.service import ForClients, GatewayListener, Service
 from antiphon.toolkit.tables import DIFFUSERS_MAX
 from antiphon.toolkit.wire import (
     DiffusionFrame,
@@ -45,7 +48,11 @@ from antiphon.toolkit.wire import (
     Hello,
     Multicast,
     Refused,
+    ReplyFrame,
+    Servers,
     StableUpTo,
+    Sync,
+    Synced,
     Welcome,
     encode,
     from_client,
@@ -56,32 +63,22 @@ LOG_MESSAGES_MAX: Final = 16_384
 LOG_BYTES_MAX: Final = 16 * 1024 * 1024
 BUFFER_BYTES_MAX: Final = 4 * 1024 * 1024
 CATCH_UP_S: Final = 10.0
-"""How long a gateway waits for what a client has seen elsewhere."""
+"""How long a gateway may take to deliver what its new client has received elsewhere."""
 HEARTBEAT_S: Final = 2.0
-"""How often each client hears from its gateway at least."""
+"""A client hears from its gateway at least this often."""
 FAREWELL_S: Final = 5.0
-"""How long a client that is sent away has to read the reason."""
+"""How long a refused client has to read the reason."""
 CLIENT_ID_MAX: Final = 64
-"""Every member remembers the ids of clients, so they are short."""
+"""Characters in the id of a client; every member remembers it."""
 GREETINGS_MAX: Final = 100
-"""Connections that have not said, or not shown, who they are."""
+"""Connections whose Hello has not come or not been accepted yet."""
 ORDERS: Final = ("causal", "agreed", "safe")
 
 log: Final = logging.getLogger("antiphon")
 
 
-@dataclass(frozen=True, slots=True)
-class Logged:
-    """A diffused message, and the number of the one that its sender diffused before it."""
-
-    sender: ProcessId
-    number: int
-    before: int
-    payload: bytes
-
-
 class RefusalError(Exception):
-    """A client cannot be served; the text goes to it."""
+    """The client cannot be served; the text is sent to it."""
 
 
 class ClientSession:
@@ -92,30 +89,45 @@ class ClientSession:
         self.reader = reader
         self.position = {from_wire(process): number for process, number in hello.position}
         self.sent = hello.accepted
-        """The last message of this client that is in the group's hands."""
+        """The number of the last message of this client that was multicast."""
         self.accepted = hello.accepted
         self._writer = writer
+        self._skipped: dict[ProcessId, int] = {}
+        """Where `position` is ahead of what the client knows: the messages were for other clients."""
 
     def put(self, message: FromGateway) -> bool:
-        """Have a message sent; false if too much waits for this client to read it."""
+        """Send a frame; false if the client has too much unread data."""
         if self._writer.transport.get_write_buffer_size() > BUFFER_BYTES_MAX:
             return False
         put_frame(self._writer, encode(message))
         return True
 
-    def pass_on(self, entry: Logged) -> bool:
-        """A diffused message, unless the client has it."""
-        if entry.number <= self.position.get(entry.sender, 0):
+    def pass_on(self, message: ForClients) -> bool:
+        """Send a message for clients, unless the client has it or it is for another; false as for `put`."""
+        sender = message.sender
+        if message.number <= self.position.get(sender, 0):
             return True
-        self.position[entry.sender] = entry.number
-        return self.put(DiffusionFrame(to_wire(entry.sender), entry.number, entry.payload))
+        self.position[sender] = message.number
+        if message.client and message.client != self.client:
+            self._skipped[sender] = message.number
+            return True
+        self._skipped.pop(sender, None)
+        if message.client:
+            return self.put(ReplyFrame(to_wire(sender), message.number, message.request, message.payload))
+        return self.put(DiffusionFrame(to_wire(sender), message.number, message.payload))
 
-    def send_away(self, why: str) -> None:
-        dismiss(self._writer, why)
+    def beat(self) -> None:
+        """Send a heartbeat, with the position as far as the client does not know it."""
+        skipped = [(to_wire(process), number) for process, number in self._skipped.items()]
+        if self.put(StableUpTo(self.accepted, skipped)):
+            self._skipped.clear()
+
+    def refuse(self, why: str) -> None:
+        refuse_connection(self._writer, why)
 
 
-def dismiss(writer: asyncio.StreamWriter, why: str) -> None:
-    """Tell why, and close; without ado if the client does not listen."""
+def refuse_connection(writer: asyncio.StreamWriter, why: str) -> None:
+    """Send the reason and close the connection, after FAREWELL_S even if the reason has not been read."""
     if not writer.is_closing():
         put_frame(writer, encode(Refused(why)))
         writer.close()
@@ -123,7 +135,7 @@ def dismiss(writer: asyncio.StreamWriter, why: str) -> None:
 
 
 class Gateway(GatewayListener):
-    """Serves clients of `service` at `address`; `async with` opens and closes it."""
+    """Serves the clients of `service` at `address`; `async with` opens and closes it."""
 
     def __init__(self, service: Service, *, address: str = "127.0.0.1:0", clients_max: int = CLIENTS_MAX) -> None:
         if not service.has_state:
@@ -138,13 +150,14 @@ class Gateway(GatewayListener):
         self._sessions: dict[str, ClientSession] = {}
         self._connections: set[asyncio.Task[None]] = set()
         self._tasks: list[asyncio.Task[None]] = []
-        self._log: deque[Logged] = deque()
+        self._log: deque[ForClients] = deque()
         self._log_bytes = 0
         self._progress = asyncio.Event()
-        """Something was delivered that a client may be waiting for."""
+        """Set when something was delivered that a new client may have received elsewhere."""
         self._unaccepted = asyncio.Event()
-        self._away = ""
-        """Why nobody is served just now."""
+        self._unavailable = ""
+        """Why no client is served at present; empty: clients are served."""
+        self._servers: tuple[ProcessId, ...] = ()
 
     async def __aenter__(self) -> Self:
         host, port = split_host(self._address)
@@ -163,7 +176,7 @@ class Gateway(GatewayListener):
         assert self._server is not None
         self._server.close()
         self._service.unlisten(self)
-        self._send_all_away("the gateway closes")
+        self._refuse_all("the gateway closes")
         tasks = [*self._tasks, *self._connections]
         for task in tasks:
             task.cancel()
@@ -171,50 +184,53 @@ class Gateway(GatewayListener):
 
     @property
     def address(self) -> str:
-        """Where clients find this gateway."""
+        """The address for clients of this gateway."""
         return self._address
 
     @property
     def clients(self) -> int:
-        """How many are connected."""
+        """The number of clients that are served."""
         return len(self._sessions)
 
-    # ---- what the service tells --------------------------------------------------------------------------------------
+    # ---- calls of the service ----------------------------------------------------------------------------------------
 
     def relayed(self, relayed: Relayed) -> None:
         self._progress.set()
 
-    def diffused(self, sender: ProcessId, number: int, before: int, payload: bytes) -> None:
-        entry = Logged(sender, number, before, payload)
-        self._log.append(entry)
-        self._log_bytes += len(payload)
+    def diffused(self, message: ForClients) -> None:
+        self._log.append(message)
+        self._log_bytes += len(message.payload)
         while len(self._log) > LOG_MESSAGES_MAX or self._log_bytes > LOG_BYTES_MAX:
             self._log_bytes -= len(self._log.popleft().payload)
         for session in list(self._sessions.values()):
-            if not session.pass_on(entry):
+            if not session.pass_on(message):
                 self._drop(session, f"more than {BUFFER_BYTES_MAX} bytes wait for you; read faster")
         self._progress.set()
 
     def available(self) -> None:
-        self._away = ""
+        self._unavailable = ""
+        if self._service.view.members != self._servers:
+            self._servers = self._service.view.members
+            for session in self._sessions.values():
+                session.put(Servers(list(map(to_wire, self._servers))))
         self._progress.set()
 
-    def unavailable(self, why: str, lapsed: bool) -> None:
-        self._away = why
-        self._send_all_away(why)
-        if lapsed:
+    def unavailable(self, why: str, excluded: bool) -> None:
+        self._unavailable = why
+        self._refuse_all(why)
+        if excluded:
             self._log.clear()
             self._log_bytes = 0
         self._progress.set()
 
-    def _send_all_away(self, why: str) -> None:
+    def _refuse_all(self, why: str) -> None:
         for session in list(self._sessions.values()):
             self._drop(session, why)
 
     def _drop(self, session: ClientSession, why: str) -> None:
         if self._sessions.get(session.client) is session:
             del self._sessions[session.client]
-        session.send_away(why)
+        session.refuse(why)
 
     # ---- one connection ----------------------------------------------------------------------------------------------
 
@@ -222,7 +238,7 @@ class Gateway(GatewayListener):
         task = asyncio.current_task()
         assert task is not None
         if len(self._connections) - len(self._sessions) >= GREETINGS_MAX:
-            dismiss(writer, "too many clients come at once; try again")
+            refuse_connection(writer, "too many clients come at once; try again")
             return
         self._connections.add(task)
         session: ClientSession | None = None
@@ -231,13 +247,15 @@ class Gateway(GatewayListener):
                 session = await self._greet(reader, writer)
             await self._serve(session)
         except RefusalError as refusal:
-            dismiss(writer, str(refusal))
+            refuse_connection(writer, str(refusal))
         except TimeoutError:
-            dismiss(writer, f"after {CATCH_UP_S:g} s this gateway has not delivered what you have seen; try another")
-        except AntiphonError as error:  # the group has come to its end here
-            dismiss(writer, str(error))
+            refuse_connection(
+                writer, f"after {CATCH_UP_S:g} s this gateway has not delivered what you have received; try another"
+            )
+        except AntiphonError as error:  # this process is no longer a member
+            refuse_connection(writer, str(error))
         except (FrameError, asyncio.CancelledError):
-            pass  # the client hung up, or the gateway closes; nobody awaits this task but `__aexit__`
+            pass  # the client hung up, or the gateway closes: only `__aexit__` awaits this task
         finally:
             if session is not None and self._sessions.get(session.client) is session:
                 del self._sessions[session.client]
@@ -255,31 +273,32 @@ class Gateway(GatewayListener):
             raise RefusalError(f"the id of a client has {limits}")
         session = ClientSession(hello, reader, writer)
         await self._wait(lambda: self._is_caught_up(session))
-        if self._away:
-            raise RefusalError(self._away)
+        if self._unavailable:
+            raise RefusalError(self._unavailable)
         former = self._sessions.get(hello.client)
         if former is not None:
             self._drop(former, "you are connected anew")
         if len(self._sessions) >= self._clients_max:
             raise RefusalError(f"this gateway serves {self._clients_max} clients already; try another")
-        # From here on without a pause, so that nothing is diffused in between.
+        # No `await` from here on, so that nothing is diffused in between.
         missed = False
         if hello.is_new:
             session.position = dict(self._service.tables.diffused)
         else:
             missed = self._advance(session)
-        session.put(Welcome(missed, [(to_wire(process), number) for process, number in session.position.items()]))
-        if not all(session.pass_on(entry) for entry in self._log):
+        position = [(to_wire(process), number) for process, number in session.position.items()]
+        session.put(Welcome(missed, position, list(map(to_wire, self._service.view.members))))
+        if not all(session.pass_on(message) for message in self._log):
             raise RefusalError("you have missed more than can be sent to you at once; read faster")
         self._sessions[session.client] = session
         return session
 
     def _is_caught_up(self, session: ClientSession) -> bool:
-        """Whether all that the client has seen and said through others has been delivered here. What came from servers
-        that are gone may be lost for good."""
+        """Whether all that the client has sent and received through other gateways is delivered here. Messages of
+        servers that are no longer members are not waited for: they may be lost."""
         tables = self._service.tables
         members = self._service.view.members
-        return bool(self._away) or (
+        return bool(self._unavailable) or (
             tables.clients.get(session.client, 0) >= session.accepted
             and all(
                 tables.diffused.get(process, 0) >= number
@@ -289,19 +308,24 @@ class Gateway(GatewayListener):
         )
 
     def _advance(self, session: ClientSession) -> bool:
-        """Move the client's position to where the log begins, if it is not there yet; whether it has to be moved."""
+        """Move the client's position forward to the beginning of the log; return whether it had to be moved."""
         begins = dict(self._service.tables.diffused)
-        for entry in reversed(self._log):
-            begins[entry.sender] = entry.before
+        for message in reversed(self._log):
+            begins[message.sender] = message.before
         behind = {process: number for process, number in begins.items() if number > session.position.get(process, 0)}
         session.position.update(behind)
         return bool(behind)
 
     async def _serve(self, session: ClientSession) -> None:
-        """Take the client's messages into the group, as fast as the group does."""
+        """Multicast the client's messages, as fast as the group accepts them."""
         group, tables = self._service.group, self._service.tables
         while True:
             message = _read(await read_frame(session.reader))
+            if isinstance(message, Sync):
+                await group.flush()
+                if not session.put(Synced(message.number)):
+                    raise RefusalError("you do not read what is sent to you")
+                continue
             if not isinstance(message, Multicast) or message.order not in ORDERS:
                 raise RefusalError(f"after Hello, a client sends messages in order {', '.join(ORDERS)}, nothing else")
             if message.number <= session.sent:
@@ -309,7 +333,7 @@ class Gateway(GatewayListener):
             if message.number != session.sent + 1:
                 raise RefusalError(f"your message {session.sent + 1} is missing before {message.number}")
             if message.number > tables.clients.get(session.client, 0):
-                relayed = Relayed(session.client, message.number, message.payload)
+                relayed = Relayed(session.client, message.number, message.payload, message.to)
                 await group.send(encode_own(relayed), order=message.order)
             session.sent = message.number
             self._unaccepted.set()
@@ -322,7 +346,7 @@ class Gateway(GatewayListener):
     # ---- in the background -------------------------------------------------------------------------------------------
 
     async def _accept(self) -> None:
-        """Whenever something of clients is in the group's hands, wait until it is at all members, and tell them."""
+        """Tell clients which of their messages are at all members, whenever some were multicast."""
         while True:
             await self._unaccepted.wait()
             self._unaccepted.clear()
@@ -330,7 +354,7 @@ class Gateway(GatewayListener):
             try:
                 await self._service.group.flush()
             except AntiphonError as error:
-                log.info("clients are not told what was accepted: %s", error)
+                log.info("clients are not told which of their messages are at all members: %s", error)
                 continue
             for session, number in sent:
                 session.accepted = number
@@ -342,12 +366,12 @@ class Gateway(GatewayListener):
         while True:
             await asyncio.sleep(HEARTBEAT_S)
             for session in list(self._sessions.values()):
-                session.put(StableUpTo(session.accepted))
+                session.beat()
 
 
 def _read(frame: bytes) -> FromClient:
     try:
         message: FromClient = from_client.decode(frame)
     except msgspec.DecodeError as error:
-        raise RefusalError(f"a message that cannot be read: {error}") from error
+        raise RefusalError(f"the frame cannot be decoded: {error}") from error
     return message

@@ -1,31 +1,36 @@
-"""A hierarchical group (isis-1991 7.1): many members in small groups, the *leaves*, and a group of their leaders.
+"""A hierarchical group (isis-1991 3 and 7.1): many members in small groups, the *leaves*, and a group of their leaders.
 
     async with Hierarchy(node, leaf, leaders="fleet.leaders", contacts=contacts) as hierarchy:
         await hierarchy.send(b"…")              # to this leaf
         await hierarchy.send_all(b"…")          # to all leaves
-        async for event in hierarchy: ...       # Message and ViewChange of this leaf, Everywhere of all
+        async for event in hierarchy: ...       # Message and ViewChange of this leaf, Everywhere for all leaves
 
-The oldest REPRESENTATIVES members of each leaf are in the leaders' group; the oldest of all is the leaf's leader and
-acts, the others watch, so that the next can take over. A message to all goes three steps:
+The oldest REPRESENTATIVES members of each leaf are in the leaders' group, which is also the root that maps newcomers to
+leaves (`hierarchy_root.py`). The oldest member of a leaf is its leader and acts; the other representatives keep what is
+needed to take over. A message to all leaves takes three steps:
 
-    Up      by its origin, to its own leaf
-    Across  by that leaf's leader, to the leaders' group, at level `safe`: one order for all, whoever fails
-    Down    by each leaf's leader, to its leaf, in that order; there it is delivered
+    Up      its origin multicasts it in its own leaf
+    Across  that leaf's leader multicasts it in the leaders' group at level `safe`: one order, whoever fails
+    Down    each leaf's leader multicasts it in its leaf, in that order; there it is delivered
 
-So all leaves deliver messages to all in the same order. Every member keeps an Up until it sees the Down, and every
-representative an Across. A new leader repeats what is still open; copies are known by origin and number, and dropped.
+So all leaves deliver messages to all in the same order. Every member keeps an Up until it has the Down, and every
+representative an Across. A new leader repeats what is still open; copies have the same origin and number, and are
+dropped.
 
-Vector times have as many entries as the leaf has members, or the leaders' group: Table I, k <= n. To keep it so, the
-leaders' group is a causality domain of its own: a leaf's messages do not carry the leaders' times. What is lost with
-that is causal order between a message to one leaf and one to all that was sent because of it.
+The order of one sender. Its `send` waits until its own earlier messages to all have come down in its leaf; so they, and
+what it sends to the leaf, are delivered in the order of its calls (`reliable` messages do not wait). In the other
+direction nothing waits: the Up follows the leaf's message in causal order, and the Down follows the Up.
 
-Limits: OPEN_MAX messages to all per origin that have not come down, then `send_all` waits. So no more than that times
-the members of the leaf wait to go across, and reading the leaf never waits for the leaders. ACROSS_MAX messages that
-have come across and not down, then the leaders wait for the leaf. EVENTS_MAX events that the application has not read,
-then the leaf's stream waits. ORIGINS_MAX origins remembered. `size_max` members to a leaf: more are refused here.
+Vector times have as many entries as the leaf, or the leaders' group, has members: Table I, k <= n. To keep it so, the
+leaders' group is a causality domain of its own, and the messages of a leaf do not carry the leaders' times.
+
+Limits: OPEN_MAX messages to all per origin that have not come down, then `send_all` waits; so at most that many times
+the size of the leaf wait to go across, and reading the leaf never waits for the leaders. ACROSS_MAX messages that came
+across and have not come down, then the leaders wait for the leaf. EVENTS_MAX events that the application has not read,
+then the leaf's stream waits. ORIGINS_MAX origins remembered. `size_max` members per leaf; further ones are refused.
 
 What it survives: in each leaf, the failure of all representatives but one at a time; in the leaders' group, that of a
-minority. A leaf whose representatives all fail before others could take their places may miss messages.
+minority. A leaf whose representatives all fail before others have replaced them may miss messages.
 """
 
 import asyncio
@@ -37,8 +42,19 @@ from typing import Final, Self
 
 import msgspec
 
-from antiphon import AntiphonError, CausalityDomain, Group, Message, Node, ProcessId, UsageError, ViewChange
+from antiphon import (
+    AntiphonError,
+    CausalityDomain,
+    ClosedError,
+    Group,
+    Message,
+    Node,
+    ProcessId,
+    UsageError,
+    ViewChange,
+)
 from antiphon.toolkit.channel import GroupEvent
+from antiphon.toolkit.hierarchy_root import Directed, LeafDirectory, LeafPlace, LeafState
 from antiphon.toolkit.messages import APPLICATION, OWN, WireProcess, from_wire, to_wire
 
 REPRESENTATIVES: Final = 2
@@ -54,14 +70,14 @@ log: Final = logging.getLogger("antiphon")
 
 
 class Up(msgspec.Struct, tag="up", array_like=True, frozen=True):
-    """To my leaf: my message `number` to all."""
+    """In a leaf: the sender's message `number` to all leaves."""
 
     number: int
     payload: bytes
 
 
 class Passing(msgspec.Struct, tag="passing", array_like=True, frozen=True):
-    """Across, in the leaders' group; Down, in a leaf."""
+    """The same message as Across, in the leaders' group, or as Down, in a leaf."""
 
     origin: WireProcess
     number: int
@@ -69,18 +85,19 @@ class Passing(msgspec.Struct, tag="passing", array_like=True, frozen=True):
 
 
 class Known(msgspec.Struct, tag="known", array_like=True, frozen=True):
-    """To my leaf: where the leaders are, for those who come after me."""
+    """In a leaf: the addresses of the leaders, for members that have to join them later."""
 
     addresses: list[str]
 
 
+HierarchyMessage = Up | Passing | Known | LeafState
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(Up | Passing | Known)
+_DECODER: Final = msgspec.msgpack.Decoder(HierarchyMessage)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Everywhere:
-    """A message to all leaves; `number` counts those of its origin."""
+    """A message to all leaves. `number` counts the messages to all of its origin."""
 
     payload: bytes
     origin: ProcessId
@@ -91,36 +108,45 @@ HierarchyEvent = GroupEvent | Everywhere
 Key = tuple[ProcessId, int]
 
 
-class Hierarchy:
-    """One member of a leaf; it owns the stream of `leaf`, and that of the leaders' group if it is in it."""
+class Hierarchy(Directed):
+    """One member of a leaf. It reads the stream of `leaf`, and that of the leaders' group if it is in it."""
 
     def __init__(
         self, node: Node, leaf: Group, *, leaders: str, contacts: Sequence[str] = (), size_max: int = SIZE_MAX
     ) -> None:
-        """`contacts`: addresses of members of other leaves, of which one that leads is enough; none: this is the first
-        leaf, whose founder founds the leaders' group."""
+        """
+        leaders   the name of the leaders' group
+        contacts  addresses of members of other leaves, at least one of them a representative. Without contacts this is
+                  the first leaf, and its founder founds the leaders' group
+        size_max  how many members a leaf may have
+        """
         self._node = node
         self._leaf = leaf
         self._leaders_name = leaders
         self._contacts = tuple(contacts)
         self._size_max = size_max
         self._leaders: Group | None = None
+        self._directory = LeafDirectory()
+        self._leaf_changed = asyncio.Event()
         self._known: list[str] = []
         self._view = leaf.view
         self._number = 0
+        self._own_down = 0
+        """The number of the last own message to all that has come down."""
         self._open = asyncio.Semaphore(OPEN_MAX)
         self._ups: dict[Key, bytes] = {}
         self._to_cross: asyncio.Queue[Key] = asyncio.Queue()
-        """Keys of `_ups`, in the order in which this process, as leader, is to send them across."""
+        """Keys of `_ups`, in the order in which this process, as leader, sends them across."""
         self._acrosses: dict[Key, bytes] = {}
         self._to_descend: asyncio.Queue[Key] = asyncio.Queue()
-        """Keys of `_acrosses`, in the order in which this process, as leader, is to send them down."""
+        """Keys of `_acrosses`, in the order in which this process, as leader, sends them down."""
         self._came_down = asyncio.Event()
         self._crossed: dict[ProcessId, int] = {}
         self._delivered: dict[ProcessId, int] = {}
         self._events: asyncio.Queue[HierarchyEvent | None] = asyncio.Queue(EVENTS_MAX)
         self._tasks: list[asyncio.Task[None]] = []
         self._is_joining = False
+        self._is_over = False
 
     async def __aenter__(self) -> Self:
         if self._leaf.view.rank(self._leaf.process) >= self._size_max:
@@ -131,12 +157,19 @@ class Hierarchy:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._end()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def send(self, payload: bytes, *, order: str = "causal") -> None:
-        """Multicast to the members of this leaf."""
+        """Multicast to the members of this leaf, after the own messages to all that were sent before."""
+        number = self._number
+        while self._own_down < number and order != "reliable":
+            if self._is_over:
+                raise ClosedError(f"this process is no longer a member of leaf {self._leaf.name!r}")
+            self._came_down.clear()
+            await self._came_down.wait()
         await self._leaf.send(APPLICATION + payload, order=order)
 
     async def send_all(self, payload: bytes) -> None:
@@ -144,6 +177,15 @@ class Hierarchy:
         await self._open.acquire()  # released when it comes down
         self._number += 1
         await self._leaf.send(_encode(Up(self._number, payload)))
+
+    def find_leaf(self, key: bytes | None = None) -> LeafPlace | None:
+        """Return the leaf for `key`, or without a key the smallest. Only representatives know; None: this is none."""
+        return self._directory.find(key)
+
+    @property
+    def leaves(self) -> dict[str, list[str]]:
+        """All leaves with the addresses of their members, at a representative; elsewhere empty."""
+        return self._directory.leaves
 
     def __aiter__(self) -> Self:
         return self
@@ -158,6 +200,10 @@ class Hierarchy:
     def is_leader(self) -> bool:
         """Whether this process acts for its leaf."""
         return self._view.rank(self._leaf.process) == 0
+
+    def _end(self) -> None:
+        self._is_over = True
+        self._came_down.set()
 
     # ---- the leaf ----------------------------------------------------------------------------------------------------
 
@@ -174,16 +220,18 @@ class Hierarchy:
                     await self._events.put(event)
         except AntiphonError as error:
             log.error("leaf %r: %s", self._leaf.name, error)
+        self._end()
         await self._events.put(None)
 
     def _change(self, change: ViewChange) -> None:
         was_leader = self.is_leader
         self._view = change.view
+        self._leaf_changed.set()
         if change.view.rank(self._leaf.process) < REPRESENTATIVES and not self._is_joining:
             self._is_joining = True
             self._tasks.append(asyncio.create_task(self._represent()))
         if self.is_leader and not was_leader:
-            # What a leader before this one may have left undone, oldest first.
+            # The former leader may not have done these; the oldest come first.
             for key in self._ups:
                 self._to_cross.put_nowait(key)
             for key in self._acrosses:
@@ -203,13 +251,13 @@ class Hierarchy:
     async def _deliver(self, origin: ProcessId, number: int, payload: bytes) -> None:
         self._ups.pop((origin, number), None)
         self._acrosses.pop((origin, number), None)
+        if number > self._delivered.get(origin, 0):
+            _remember(self._delivered, origin, number)
+            if origin == self._leaf.process:
+                self._open.release()
+                self._own_down = number
+            await self._events.put(Everywhere(payload=payload, origin=origin, number=number))
         self._came_down.set()
-        if number <= self._delivered.get(origin, 0):
-            return
-        _remember(self._delivered, origin, number)
-        if origin == self._leaf.process:
-            self._open.release()
-        await self._events.put(Everywhere(payload=payload, origin=origin, number=number))
 
     # ---- the leaders -------------------------------------------------------------------------------------------------
 
@@ -222,13 +270,19 @@ class Hierarchy:
             return
         self._leaders = leaders
         self._tasks.append(asyncio.create_task(self._send_across(leaders)))
+        self._tasks.append(asyncio.create_task(self._tell_leaf(leaders)))
         async for event in leaders:
-            if isinstance(event, ViewChange) and self.is_leader:
-                await self._leaf.send(_encode(Known(list(event.view.addresses))))
+            if isinstance(event, ViewChange):
+                self._directory.keep(event.view.members)
+                self._leaf_changed.set()  # newcomers do not know this leaf
+                if self.is_leader:
+                    await self._leaf.send(_encode(Known(list(event.view.addresses))))
             elif isinstance(event, Message):
                 message = _decode(event.payload)
                 if isinstance(message, Passing):
                     await self._take_across(from_wire(message.origin), message.number, message.payload)
+                elif isinstance(message, LeafState):
+                    self._directory.learn(message)
 
     async def _join_leaders(self) -> Group:
         domain = CausalityDomain(name=self._leaders_name)
@@ -239,6 +293,16 @@ class Hierarchy:
         others = [address for address in self._view.addresses if address != self._node.address]
         contacts = tuple(dict.fromkeys((*self._known, *others, *self._contacts)))
         return await self._node.join(self._leaders_name, contacts=contacts, domain=domain, timeout_s=JOIN_S)
+
+    async def _tell_leaf(self, leaders: Group) -> None:
+        """As leader, tell the other representatives the members of this leaf whenever those or these have changed."""
+        while True:
+            await self._leaf_changed.wait()
+            self._leaf_changed.clear()
+            if self.is_leader:
+                representatives = [to_wire(member) for member in self._view.members[:REPRESENTATIVES]]
+                state = LeafState(self._leaf.name, list(self._view.addresses), representatives)
+                await leaders.send(_encode(state))
 
     async def _take_across(self, origin: ProcessId, number: int, payload: bytes) -> None:
         if number <= self._crossed.get(origin, 0):
@@ -269,20 +333,20 @@ class Hierarchy:
 
 
 def _remember(table: dict[ProcessId, int], origin: ProcessId, number: int) -> None:
-    """Those that have been quiet for longest are forgotten first."""
+    """Set an entry; beyond ORIGINS_MAX the entry that was set least recently is dropped."""
     table.pop(origin, None)
     table[origin] = number
     if len(table) > ORIGINS_MAX:
         del table[next(iter(table))]
 
 
-def _encode(message: Up | Passing | Known) -> bytes:
+def _encode(message: HierarchyMessage) -> bytes:
     return OWN + _ENCODER.encode(message)
 
 
-def _decode(payload: bytes) -> Up | Passing | Known | None:
+def _decode(payload: bytes) -> HierarchyMessage | None:
     try:
-        message: Up | Passing | Known = _DECODER.decode(memoryview(payload)[1:])
+        message: HierarchyMessage = _DECODER.decode(memoryview(payload)[1:])
     except msgspec.DecodeError:
         return None
     return message

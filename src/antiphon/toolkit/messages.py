@@ -1,6 +1,8 @@
-"""What services tell each other inside a group, under the first byte OWN; the application's messages go under
-APPLICATION. The body is msgpack. Bytes that follow none of this come from a program that speaks to the group without
-the toolkit: they are counted and dropped.
+"""Messages that the services of one group exchange inside the group.
+
+The first byte of a payload tells whose it is: APPLICATION, then the application's bytes; or OWN, then one of the
+structures below in MessagePack. A payload with any other first byte, or that cannot be decoded, was sent by a program
+that does not use the toolkit: it is counted and dropped.
 """
 
 from typing import Final
@@ -13,11 +15,11 @@ APPLICATION: Final = b"\0"
 OWN: Final = b"\1"
 
 WireProcess = tuple[str, int]
-"""Name and incarnation."""
+"""Name and incarnation of a process."""
 
 
 class Ask(msgspec.Struct, tag="ask", array_like=True, frozen=True):
-    """A request to all members; `number` tells the asker's requests apart."""
+    """A request to all members. `number` identifies it among the requests of its sender."""
 
     number: int
     wants_reply: bool
@@ -25,7 +27,7 @@ class Ask(msgspec.Struct, tag="ask", array_like=True, frozen=True):
 
 
 class Answer(msgspec.Struct, tag="answer", array_like=True, frozen=True):
-    """To the asker alone: what the handler gave, or in `error` why there is nothing."""
+    """One member's reply, to the sender of the request alone: the handler's result, or the reason why there is none."""
 
     number: int
     payload: bytes
@@ -33,52 +35,62 @@ class Answer(msgspec.Struct, tag="answer", array_like=True, frozen=True):
 
 
 class SnapshotOffer(msgspec.Struct, tag="offer", array_like=True, frozen=True):
-    """To a member without state: a snapshot waits for it at `address`, for whoever knows `token`."""
+    """To a member that lacks the state: a snapshot can be fetched at `address` by presenting `token`."""
 
     address: str
     token: bytes
 
 
 class Again(msgspec.Struct, tag="again", array_like=True, frozen=True):
-    """To the provider: the offer came to nothing; make another."""
+    """To the provider: the transfer failed, offer another snapshot."""
 
 
 class Lacking(msgspec.Struct, tag="lacking", array_like=True, frozen=True):
-    """To all: in this view, I still have no state."""
+    """To all members: the sender has no state in this view."""
 
     view_id: int
 
 
 class Complete(msgspec.Struct, tag="complete", array_like=True, frozen=True):
-    """To all: I have the state now, and can provide it."""
+    """To all members: the sender has the state now and can provide it."""
 
 
 class Relayed(msgspec.Struct, tag="relayed", array_like=True, frozen=True):
-    """A client's message number `number`, passed on by its gateway."""
+    """Message `number` of a client, multicast by its gateway. `to`: the one server that acts on it; None: all do."""
 
     client: str
     number: int
     payload: bytes
+    to: WireProcess | None = None
 
 
 class Diffused(msgspec.Struct, tag="diffused", array_like=True, frozen=True):
-    """For all members, and for the clients of all gateways."""
+    """To all members, and to the clients of all gateways."""
 
     payload: bytes
 
 
-Own = Ask | Answer | SnapshotOffer | Again | Lacking | Complete | Relayed | Diffused
+class ToClient(msgspec.Struct, tag="to_client", array_like=True, frozen=True):
+    """To one client, through whichever gateway serves it; `request` is the number of the client's message."""
+
+    client: str
+    request: int
+    payload: bytes
+
+
+Own = Ask | Answer | SnapshotOffer | Again | Lacking | Complete | Relayed | Diffused | ToClient
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Own)
 
 
 def encode(message: Own) -> bytes:
+    """Return `message` as the payload of a group message."""
     return OWN + _ENCODER.encode(message)
 
 
 def decode(payload: bytes) -> Own | bytes | None:
-    """A message of the toolkit, the payload of one of the application, or None: neither."""
+    """Return the toolkit's message in `payload`, or the application's bytes, or None if it holds neither."""
     first = payload[:1]
     if first == APPLICATION:
         return payload[1:]
@@ -92,8 +104,10 @@ def decode(payload: bytes) -> Own | bytes | None:
 
 
 def to_wire(process: ProcessId) -> WireProcess:
+    """Return `process` as it is encoded."""
     return (process.name, process.incarnation)
 
 
 def from_wire(process: WireProcess) -> ProcessId:
+    """Return the process that `to_wire` encoded."""
     return ProcessId(process[0], process[1])

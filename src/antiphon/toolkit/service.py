@@ -1,21 +1,20 @@
-"""A group with requests, state transfer and clients: one object that owns the group's stream.
+"""A group with requests, state transfer and clients: one object that reads the group's stream.
 
     async with Service(group, snapshot=snapshot, restore=restore) as service:
         service.answer(handler)
         await service.send(b"…")
         replies = await service.ask(b"…", want="majority")
-        async for event in service:             # everything that is not the toolkit's own business
+        async for event in service:             # messages, views and messages of clients
             ...
 
-Two places in the stream. The *pump*, a task, reads the group and puts events into the inbox. It deals with what cannot
-wait for the application: replies, offers of state, and who is gone. The
-*application's place* is where `async for` is. All that touches the application's state happens there, between two
-events, one thing at a time: handlers of requests, and snapshots. An event must have been dealt with when the next is
-asked for: then a snapshot contains it.
+The stream is handled at two points. The *pump*, a task, reads the group, deals at once with what cannot wait for the
+application (replies, offers of state, failures) and puts the rest into the inbox. The *application's point* is where
+`async for` stands: handlers of requests and snapshots run there, one at a time, between two events. The application
+has to be done with an event when it asks for the next one; then a snapshot taken in between contains that event.
 
-Limits: the inbox (`events_max`, `bytes_max`). When it is full the pump stops, then the group's queue fills, then the
-senders wait; replies wait too, and `ask` may run out of time: read on, or ask from another task.
-All members of a group have to use the toolkit, and all with state or all without.
+Limits: the inbox (`events_max`, `bytes_max`). When it is full the pump stops, the group's queue fills, and in the end
+senders wait. Replies wait as well, so `ask` may time out: keep reading, or ask from another task. All members of a
+group must use the toolkit, and either all or none of them with state.
 """
 
 import asyncio
@@ -54,8 +53,10 @@ from antiphon.toolkit.messages import (
     Own,
     Relayed,
     SnapshotOffer,
+    ToClient,
     decode,
     encode,
+    from_wire,
 )
 from antiphon.toolkit.requests import Asks, Handler, Reply, Request, check_want
 from antiphon.toolkit.state import Joiner, Provider, Restore, Snapshot
@@ -63,7 +64,7 @@ from antiphon.toolkit.tables import Tables
 from antiphon.toolkit.transfer import SnapshotServer
 
 REPLY_BYTES_MAX: Final = 16 * 1024 * 1024
-NO_HANDLER: Final = "this member answers no requests"
+NO_HANDLER: Final = "this member has no handler for requests"
 CONTAINED: Final = "this member was joining, and its state contains what the request did"
 
 log: Final = logging.getLogger("antiphon")
@@ -71,37 +72,51 @@ log: Final = logging.getLogger("antiphon")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientMessage:
-    """A message of a client that is not a member; all members get it, once."""
+    """A message of a client. All members deliver it, once; if the client chose a server (`to`), only that one."""
 
     payload: bytes
     client: str
     number: int
     order: str
     gateway: ProcessId
+    to: ProcessId | None = None
 
 
 ServiceEvent = GroupEvent | ClientMessage
-"""What is read from a service."""
+"""An event of a service."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForClients:
+    """A delivered message for clients: for all of them, or for `client` in reply to its message `request`."""
+
+    sender: ProcessId
+    number: int
+    before: int
+    """The number of the message for clients that the same sender sent before this one; 0: there is none."""
+    payload: bytes
+    client: str = ""
+    request: int = 0
 
 
 class GatewayListener:
-    """A gateway, as its service sees it: told of what is delivered, at the application's place."""
+    """What a gateway is told by its service, at the application's point."""
 
     def relayed(self, relayed: Relayed) -> None:
         """A client's message was delivered, for the first time or again."""
 
-    def diffused(self, sender: ProcessId, number: int, before: int, payload: bytes) -> None:
-        """A message for all clients was delivered; the one that its sender diffused before it was `before`."""
+    def diffused(self, message: ForClients) -> None:
+        """A message for clients was delivered."""
 
     def available(self) -> None:
-        """The group has a view, and goes on."""
+        """The group has a new view."""
 
-    def unavailable(self, why: str, lapsed: bool) -> None:
-        """The group stands still here, or, `lapsed`, this process is no longer in it."""
+    def unavailable(self, why: str, excluded: bool) -> None:
+        """The group is stalled here, or this process was excluded from it."""
 
 
 class Service:
-    """One member's end of a group that uses the toolkit; it owns the stream of `group`."""
+    """One member of a group that uses the toolkit. It reads the stream of `group`, which nobody else may read."""
 
     def __init__(
         self,
@@ -116,11 +131,11 @@ class Service:
             raise UsageError("state transfer needs both `snapshot` and `restore`; give both or none")
         self.group = group
         self.view = View(0, ())
-        """The view at the application's place."""
+        """The view at the application's point."""
         self.has_state = snapshot is not None
         self.tables = Tables()
         self.strays = 0
-        """Messages in the group that did not come from the toolkit; they are dropped."""
+        """How many messages were dropped because they did not come from the toolkit."""
         self._listeners: list[GatewayListener] = []
         self._handler: Handler | None = None
         self._asks = Asks()
@@ -129,7 +144,7 @@ class Service:
         self._provider = Provider(group, self.tables, snapshot, self.tell, self._server, self._background)
         self._joiner = Joiner(restore, self.tell)
         self._must_obtain = self.has_state
-        """Before the next event the state has to be here."""
+        """The state has to be fetched before the next event."""
         self._pumped_view = self.view
         self._pump_task: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[Any] | None = None
@@ -145,7 +160,7 @@ class Service:
         await self.close()
 
     async def close(self) -> None:
-        """Stop reading and serving. The group itself stays as it is."""
+        """Stop reading and serving. The process stays a member of the group."""
         tasks = [*self._tasks, *([self._pump_task] if self._pump_task is not None else [])]
         for task in tasks:
             task.cancel()
@@ -155,30 +170,40 @@ class Service:
     # ---- what the application calls ----------------------------------------------------------------------------------
 
     async def send(self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None) -> None:
-        """Multicast, or with `to` send to that member alone; see `antiphon.Group.send`."""
+        """Multicast, or send to the member `to` alone; see `antiphon.Group.send`."""
         self._check_order(order)
         await self.group.send(_application(payload), order=order, to=to)
 
     async def barrier(self, payload: bytes) -> None:
-        """See `antiphon.Group.barrier`."""
+        """Multicast an event that has the same position among all deliveries; see `antiphon.Group.barrier`."""
         await self.group.barrier(_application(payload))
 
     async def diffuse(self, payload: bytes, *, order: str = "causal") -> None:
         """Multicast to all members and to the clients of all gateways."""
         self._check_order(order)
-        if len(payload) > DIFFUSION_BYTES_MAX:
-            raise MessageTooLargeError(len(payload), DIFFUSION_BYTES_MAX)
+        _check_for_clients(payload)
         await self.group.send(encode(Diffused(payload)), order=order)
+
+    async def reply(self, message: ClientMessage, payload: bytes, *, order: str = "causal") -> None:
+        """Reply to the client that sent `message`, and to no other client.
+
+        The reply is multicast, so that it reaches the client through whichever gateway serves it then, after all that
+        this member had delivered before; the other members remember that it was sent (isis-1991 3: servers multicast
+        their replies to the client and to one another). A client that is gone for good does not get it.
+        """
+        self._check_order(order)
+        _check_for_clients(payload)
+        await self.group.send(encode(ToClient(message.client, message.number, payload)), order=order)
 
     async def ask(
         self, payload: bytes, *, want: str = "all", order: str = "causal", timeout_s: float = 10.0
     ) -> list[Reply]:
-        """Ask all members, this one included; their replies, in view order.
+        """Send a request to all members, this one included, and return their replies in view order.
 
-        `all` waits for every member and tells who failed or gave an error; `first` and `majority` return as soon as
-        so many have given a good reply, with all that came until then; `none` returns at once with none.
-        UnansweredError: they cannot be had any more, or not within `timeout_s`. The task that reads this service cannot
-        ask for all: one of the replies would be its own.
+        `all` waits for every member; the reply of one that failed says so. `first` and `majority` return as soon as so
+        many members have given a good reply, with all replies up to then. `none` returns no replies, at once.
+        Raises UnansweredError when the replies cannot come any more, or have not come within `timeout_s`. The task that
+        reads this service cannot ask for `all`, since it has to give one of the replies itself.
         """
         check_want(want)
         if want == "all" and asyncio.current_task() is self._reader:
@@ -201,22 +226,20 @@ class Service:
                 self._asks.close(number)
 
     def answer(self, handler: Handler) -> None:
-        """Have requests answered by `handler`, from now on. It runs at the application's place: one request at a time,
-        between two events."""
+        """Answer requests by calling `handler`, from now on: one request at a time, between two events."""
         self._handler = handler
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> ServiceEvent:
-        """The next event, after all that comes before it. Cancelled, it has taken none, but may have broken off a
-        handler."""
+        """Return the next event. Cancelling loses no event, but may interrupt a handler."""
         if self._pump_task is None:
             raise UsageError("the service has not been started; use it as `async with`")
         self._reader = asyncio.current_task()
         if self._must_obtain:
             if not await self._joiner.obtain(self._provider.adopt):
-                self._inbox.drop()  # without the state nothing but views can be made sense of
+                self._inbox.drop()  # without the state only views have a meaning
             self._must_obtain = False
         while True:
             entry = await self._inbox.take()
@@ -243,12 +266,12 @@ class Service:
         self._listeners.remove(listener)
 
     async def tell(self, message: Own, to: ProcessId | None) -> None:
-        """Send a message of the toolkit's own, to one member or to all. Who is gone need not be told, nor need anybody
-        when this process is."""
+        """Send one of the toolkit's messages, to one member or to all. If `to` or this process is no member any more,
+        the message is not needed, so errors are only logged."""
         try:
             await self.group.send(encode(message), order="causal", to=to)
         except AntiphonError as error:
-            log.debug("%s could not be told: %s", to or "the group", error)
+            log.debug("a message to %s was not sent: %s", to or "the group", error)
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -270,13 +293,13 @@ class Service:
         except Exception as failure:
             error = failure
         finally:
-            ended = error or ClosedError(f"group {self.group.name!r} has come to its end here")
+            ended = error or ClosedError(f"this process is no longer a member of group {self.group.name!r}")
             self._asks.end(ended)
             self._joiner.end()
             self._inbox.finish(error)
 
     def _sort(self, event: GroupEvent) -> Entry | None:
-        """Deal with what cannot wait for the application; the rest goes into the inbox."""
+        """Handle `event` if it cannot wait for the application, else return its entry for the inbox."""
         if isinstance(event, ViewChange):
             self._pumped_view = event.view
             self._asks.lose((*event.left, *event.failed))
@@ -304,14 +327,14 @@ class Service:
         return None
 
     def _overflow(self) -> None:
-        """A joiner holds back more than it may: what it drops will be in a newer snapshot."""
+        """Drop the messages that this joiner holds back: the inbox is full, and a newer snapshot will contain them."""
         dropped = self._inbox.drop()
         for event, content in dropped:
             if isinstance(content, Ask):
                 self._background(self._reply(event.sender, content, b"", CONTAINED))
         self._joiner.overflow(event for event, _ in dropped)
 
-    # ---- the application's place -------------------------------------------------------------------------------------
+    # ---- the application's point -------------------------------------------------------------------------------------
 
     async def _take(self, entry: Entry) -> ServiceEvent | None:
         event, content = entry
@@ -322,14 +345,14 @@ class Service:
                 listener.available()
             return event
         if isinstance(event, Excluded) and self._provider.is_past(event.view.id):
-            return None  # from a life that ended before it had the state; this one has it
+            return None  # of an earlier incarnation, which ended before it had the state that this one has
         if isinstance(event, Stalled | Excluded):
-            lapsed = isinstance(event, Excluded)
-            if lapsed:
+            excluded = isinstance(event, Excluded)
+            if excluded:
                 self._provider.lapse()
                 self._must_obtain = self.has_state
             for listener in self._listeners:
-                listener.unavailable("this gateway is cut off from the group; try another", lapsed)
+                listener.unavailable("this gateway is cut off from the group; try another", excluded)
             return event
         if not isinstance(event, Message | Barrier):
             return event
@@ -356,17 +379,23 @@ class Service:
             case Relayed():
                 return self._take_relayed(event, content)
             case Diffused():
-                before = self.tables.diffuse(event.sender, event.number)
-                for listener in self._listeners:
-                    listener.diffused(event.sender, event.number, before, content.payload)
+                self._pass_on(event, content.payload)
                 return event.with_payload(content.payload)
+            case ToClient():
+                self._pass_on(event, content.payload, content.client, content.request)
         return None
+
+    def _pass_on(self, event: Message, payload: bytes, client: str = "", request: int = 0) -> None:
+        before = self.tables.diffuse(event.sender, event.number)
+        for listener in self._listeners:
+            listener.diffused(ForClients(event.sender, event.number, before, payload, client, request))
 
     def _take_relayed(self, event: Message, relayed: Relayed) -> ClientMessage | None:
         is_news = self.tables.relay(relayed.client, relayed.number)
         for listener in self._listeners:
             listener.relayed(relayed)
-        if not is_news:
+        to = None if relayed.to is None else from_wire(relayed.to)
+        if not is_news or to not in (None, self.process):
             return None
         return ClientMessage(
             payload=relayed.payload,
@@ -374,6 +403,7 @@ class Service:
             number=relayed.number,
             order=event.order,
             gateway=event.sender,
+            to=to,
         )
 
     async def _handle(self, event: Message, ask: Ask) -> None:
@@ -386,7 +416,7 @@ class Service:
                     raise TypeError(f"the handler gave {type(payload).__name__}, and a reply is bytes")
                 if len(payload) > REPLY_BYTES_MAX:
                     raise ValueError(f"the reply has {len(payload)} bytes, and may have {REPLY_BYTES_MAX}")
-            except Exception as failure:  # the asker is told; here it is logged, and the stream goes on
+            except Exception as failure:  # goes to the sender of the request; the stream goes on
                 log.exception("the handler of requests in group %r raised", self.group.name)
                 payload, error = b"", f"{type(failure).__name__}: {failure}"[:500]
         await self._reply(event.sender, ask, payload, error)
@@ -394,6 +424,11 @@ class Service:
     async def _reply(self, asker: ProcessId, ask: Ask, payload: bytes, error: str) -> None:
         if ask.wants_reply:
             await self.tell(Answer(ask.number, payload, error), asker)
+
+
+def _check_for_clients(payload: bytes) -> None:
+    if len(payload) > DIFFUSION_BYTES_MAX:
+        raise MessageTooLargeError(len(payload), DIFFUSION_BYTES_MAX)
 
 
 def _application(payload: bytes) -> bytes:

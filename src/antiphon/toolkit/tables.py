@@ -1,11 +1,11 @@
-"""What every member remembers of clients and diffusion: a function of what was delivered, so the same at all members,
-and part of the state that a joiner is given.
+"""Tables about clients that every member keeps: they depend only on what was delivered, so they are the same at all
+members, and they are part of the state that a joiner fetches.
 
-`clients`   of each client, the number of its last message that was delivered; a message that is not newer is a copy
-`diffused`  of each member, the number of its last message that was diffused to clients
+`clients`   client → number of its last message that was delivered; a message with that number or a lower one is a copy
+`diffused`  member → number of its last message for clients
 
-Limits: CLIENTS_MAX clients, where the one that has been quiet for longest is forgotten (a copy of its last message
-would then count as new), and DIFFUSERS_MAX members, those gone for longest first.
+Limits: CLIENTS_MAX clients, of which the one that has been quiet for longest is forgotten first (a copy of its last
+message would then count as new), and DIFFUSERS_MAX members, likewise.
 """
 
 from typing import Final
@@ -19,24 +19,24 @@ DIFFUSERS_MAX: Final = 1024
 
 
 class Tables:
-    """The two tables of one member."""
+    """The two tables, at one member."""
 
     def __init__(self) -> None:
         self.clients: dict[str, int] = {}
         self.diffused: dict[ProcessId, int] = {}
 
     def relay(self, client: str, number: int) -> bool:
-        """A client's message is delivered; whether it is news, not a copy."""
+        """Note the delivery of a client's message; return whether it is new, not a copy."""
         if number <= self.clients.get(client, 0):
             return False
-        self.clients.pop(client, None)  # to the end: it has been quiet for the shortest time
+        self.clients.pop(client, None)  # moves to the end, as the most recent one
         self.clients[client] = number
         if len(self.clients) > CLIENTS_MAX:
             del self.clients[next(iter(self.clients))]
         return True
 
     def diffuse(self, sender: ProcessId, number: int) -> int:
-        """A message is diffused; the number of the one that its sender diffused before it, or 0."""
+        """Note a message for clients; return the number of its sender's previous one, or 0."""
         before = self.diffused.pop(sender, 0)
         self.diffused[sender] = number
         if len(self.diffused) > DIFFUSERS_MAX:
@@ -44,10 +44,12 @@ class Tables:
         return before
 
     def restore(self, header: Header) -> None:
+        """Take over the tables of a snapshot."""
         self.clients = dict(header.clients)
         self.diffused = {from_wire(process): number for process, number in header.diffused}
 
     def export(self, view_id: int, position: dict[ProcessId, int], lacking: set[ProcessId]) -> Header:
+        """Return the header of a snapshot that is taken here."""
         return Header(
             view_id=view_id,
             position=[(to_wire(process), number) for process, number in position.items()],
