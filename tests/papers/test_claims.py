@@ -1,4 +1,5 @@
-"""The map from claims to tests is true: every test of a claim stands in docs/papers, and all that stands there is."""
+"""The tables of docs/papers are true: they name every test of a claim, and every test, file and function they name is
+there."""
 
 import ast
 import re
@@ -15,6 +16,33 @@ def names_of(paths: list[Path]) -> set[str]:
     trees = [ast.parse(path.read_text()) for path in paths]
     functions = [node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)]
     return {name for name in functions if name.startswith("test_")}
+
+
+def code_complaints(stack: str, document: str) -> list[str]:
+    """What the column "code" names and the sources do not have. A name in brackets has to occur in the file before it;
+    files without a folder are the stack's own."""
+    sources = TESTS.parent / "src" / "antiphon"
+    complaints = []
+    for line in document.splitlines():
+        cells = line.split(" | ")
+        if not line.startswith("| ") or len(cells) < 4:
+            continue
+        for file, names in re.findall(r"`([\w/]+\.py)`(?: \(([^)]*)\))?", cells[2]):
+            found = [sources / file] if "/" in file else list((sources / "stacks" / stack).rglob(file))
+            if not any(each.exists() for each in found):
+                complaints.append(f"there is no {file}: {line[:60]}")
+                continue
+            text = "".join(each.read_text() for each in found)
+            missing = [name for name in re.findall(r"`(\w+)`", names) if not re.search(rf"\b{name}\b", text)]
+            complaints += [f"{file} has no {name}: {line[:60]}" for name in missing]
+    return complaints
+
+
+@pytest.mark.parametrize("stack", ["vector"])
+def test_the_files_and_functions_that_the_document_names_are_there(stack: str) -> None:
+    assert code_complaints(stack, (TESTS.parent / "docs" / "papers" / f"{stack}.md").read_text()) == []
+    planted = "| 5.1 | a claim | `nowhere.py`, `causal.py` (`is_ready`, `is_nothing`) | `test_x` |"
+    assert len(code_complaints(stack, planted)) == 2
 
 
 @pytest.mark.parametrize(
