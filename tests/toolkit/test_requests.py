@@ -250,7 +250,7 @@ def test_the_end_of_the_group_ends_requests() -> None:
             asking = asyncio.create_task(made[0].service.ask(b"hi"))
             await until(lambda: made[1].heard == [b"hi"])
             hub.members[ProcessId("a")].end()
-            with pytest.raises(ClosedError, match="come to its end"):
+            with pytest.raises(ClosedError, match="no longer a member of group"):
                 await asking
             with pytest.raises(ClosedError):
                 await made[0].service.ask(b"hi")

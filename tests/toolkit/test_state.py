@@ -428,7 +428,7 @@ def test_a_snapshot_that_cannot_be_made_is_an_error_at_last() -> None:
             (late,) = await enter(opened, *hub.join("b"))
             error = await late.until_error()
             assert isinstance(error, StateError)
-            assert "10 tries" in str(error)
+            assert "10 attempts" in str(error)
             assert "no paper" in str(error)
             assert opened[0].snapshots == 10
 
@@ -444,7 +444,7 @@ def test_the_token_is_asked_for_and_good_for_once() -> None:
             wrong = SnapshotOffer(offer.address, b"?" * 32)
             for attempt in (wrong, offer, offer):
                 async with transfer.Fetch(attempt) as fetch:
-                    if attempt is offer and server._waiting:
+                    if attempt is offer and server._offered:
                         assert await fetch.header() == header
                         assert await anext(fetch.chunks()) == b"secret"
                     else:

@@ -1,4 +1,4 @@
-"""What the toolkit needs of a group; `antiphon.Group` has it all."""
+"""The part of `antiphon.Group` that the toolkit uses, as a protocol, so that tests can supply a group of their own."""
 
 from collections.abc import AsyncIterator
 from typing import Protocol
@@ -6,11 +6,11 @@ from typing import Protocol
 from antiphon import Barrier, Excluded, Message, ProcessId, Stalled, ViewChange
 
 GroupEvent = Message | ViewChange | Barrier | Stalled | Excluded
-"""What is read from a group."""
+"""An event of a group."""
 
 
 class Channel(Protocol):
-    """One member's end of a group."""
+    """One member of a group."""
 
     @property
     def name(self) -> str:
@@ -18,13 +18,13 @@ class Channel(Protocol):
 
     @property
     def process(self) -> ProcessId:
-        """Who this member is."""
+        """The process that is the member."""
 
     async def send(self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None) -> None:
         """Multicast, or send to one member; waits only for flow control."""
 
     async def barrier(self, payload: bytes) -> None:
-        """An event at the same place among all deliveries, at all members."""
+        """Multicast an event that has the same position among all deliveries, at all members."""
 
     async def flush(self) -> None:
         """Wait until all that was sent or delivered here is at every member."""

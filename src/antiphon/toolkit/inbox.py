@@ -1,4 +1,5 @@
-"""Events that were read from the group and that the application has not taken yet, up to a limit of either kind."""
+"""The inbox of a service: events that were read from the group and that the application has not taken yet, up to two
+limits."""
 
 import asyncio
 import logging
@@ -15,11 +16,11 @@ BYTES_MAX: Final = 64 * 1024 * 1024
 log: Final = logging.getLogger("antiphon")
 
 Entry = tuple[GroupEvent, Own | bytes | None]
-"""An event, and what its payload holds if it has one."""
+"""An event and the decoded payload; None if the event has no payload."""
 
 
 class Inbox:
-    """First in, first out; one puts, one takes."""
+    """A first-in-first-out queue with one producer and one consumer."""
 
     def __init__(self, events_max: int, bytes_max: int) -> None:
         self._events_max = events_max
@@ -33,21 +34,24 @@ class Inbox:
 
     @property
     def is_full(self) -> bool:
+        """Whether either limit is reached."""
         return len(self._entries) >= self._events_max or self._bytes >= self._bytes_max
 
     def put(self, entry: Entry) -> None:
+        """Append an entry; wait for `room` before."""
         self._entries.append(entry)
         self._bytes += _size(entry)
         self._arrived.set()
 
     async def room(self) -> None:
-        """Until it is not full."""
+        """Wait until the inbox is not full."""
         while self.is_full:
             self._room.clear()
             await self._room.wait()
 
     async def take(self) -> Entry:
-        """The first entry. At the end StopAsyncIteration, or what `finish` was given. Cancelled, it has taken none."""
+        """Remove and return the first entry. After the last one raises StopAsyncIteration, or the error that `finish`
+        was given. A cancelled call has removed nothing."""
         while not self._entries:
             if self._error is not None:
                 raise self._error
@@ -61,8 +65,8 @@ class Inbox:
         return entry
 
     def drop(self) -> list[tuple[Message | Barrier, Own | bytes | None]]:
-        """Drop and return the messages to all; what tells of views stays, and what went to this member alone, unless
-        that alone fills the inbox."""
+        """Remove and return the multicast messages. Events about views stay, and so do messages to this member alone
+        unless these alone fill the inbox."""
         dropped: list[tuple[Message | Barrier, Own | bytes | None]] = []
         kept: deque[Entry] = deque()
         for event, content in self._entries:
@@ -73,13 +77,16 @@ class Inbox:
         self._entries = kept
         self._bytes = sum(map(_size, kept))
         if self.is_full:
-            log.warning("%d messages to this member alone are dropped: it has no state yet, and no room", len(kept))
+            log.warning(
+                "%d messages to this member alone are dropped: its state is not there yet and its inbox is full",
+                len(kept),
+            )
             self._entries = deque(entry for entry in kept if not isinstance(entry[0], Message))
             self._bytes = 0
         return dropped
 
     def finish(self, error: Exception | None) -> None:
-        """Nothing more will come."""
+        """End the inbox after its last entry, with `error` if there is one."""
         self._finished = True
         self._error = error
         self._arrived.set()

@@ -1,4 +1,4 @@
-"""Objects of which every participant of a conversation has a copy (psync-1989, 4.3).
+"""Replicated objects: every participant of a conversation has a copy (psync-1989, 4.3).
 
     class Bank(ReplicatedObject):
         def __init__(self, conversation: antiphon.Conversation) -> None:
@@ -16,18 +16,18 @@
     async with Bank(conversation) as bank:
         await bank.deposit("alice", 5)
 
-To call an operation sends it to all, and waits until it was executed here: what it returns or raises here is what the
-caller gets. Each copy executes every operation, once. Those marked `commuting` are executed at each copy in whatever
-order they come, mostly at once; those marked `ordered` in one order at all copies, and each in the same state. Then all
-copies become equal, if what is said of the operations is true:
+Calling an operation sends it to all participants and waits until it is executed here; the caller gets what it returns
+or raises here. Each copy executes every operation once. Operations marked `commuting` are executed at each copy in the
+order in which they arrive, mostly at once; those marked `ordered` are executed in one order at all copies, each in the
+same state. All copies become equal if the following holds:
 
-  - of two commuting operations it does not matter which is executed first, whatever their arguments: neither what they
-    return nor what they leave behind may depend on it. An operation and an ordered one need not commute.
-  - what an operation does depends on its arguments and on the object alone: not on the time, on chance or on the copy.
-  - nothing but operations changes the object.
+  - Two commuting operations have the same results and the same effect in either order, whatever their arguments. A
+    commuting operation and an ordered one need not commute.
+  - An operation depends on its arguments and on the object alone: not on time, on randomness or on the copy.
+  - Only operations change the object.
 
 Arguments travel as MessagePack and are checked against the annotations before anything is sent. An exception in an
-operation is part of what it does: it is raised to the caller, and logged at the others.
+operation is part of its effect: it is raised to the caller, and logged at the other copies.
 """
 
 import asyncio
@@ -52,11 +52,13 @@ _CALL: Final = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw])
 
 
 class OperationMethod(Generic[S, P, R]):
-    """A method that is executed at all copies."""
+    """A method of a replicated object: calling it executes it at all copies."""
 
     def __init__(self, function: Callable[Concatenate[S, P], R], commutes: bool) -> None:
         if inspect.iscoroutinefunction(function):
-            raise UsageError(f"{function.__name__} is executed at once at every copy: make it a plain function")
+            raise UsageError(
+                f"an operation runs without waiting: make {function.__name__} a plain function, not a coroutine"
+            )
         self.function = function
         self.commutes = commutes
         self.name = function.__name__
@@ -78,7 +80,7 @@ class OperationMethod(Generic[S, P, R]):
         return call
 
     def encode(self, instance: S, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bytes:
-        """The call as it travels. Raises TypeError or msgspec.ValidationError if it cannot be made so."""
+        """Return the encoded call. Raises TypeError or msgspec.ValidationError if the arguments do not fit."""
         bound = self._signature.bind(instance, *args, **kwargs)
         bound.apply_defaults()
         values = _ENCODER.encode(list(bound.arguments.values())[1:])
@@ -86,7 +88,7 @@ class OperationMethod(Generic[S, P, R]):
         return _ENCODER.encode((self.name, msgspec.Raw(values)))
 
     def decode(self, values: bytes | msgspec.Raw) -> tuple[Any, ...]:
-        """The arguments of a call."""
+        """Return the arguments of an encoded call."""
         if self._decoder is None:
             self._decoder = msgspec.msgpack.Decoder(self._arguments_type())
         return self._decoder.decode(values)
@@ -102,7 +104,7 @@ class OperationMethod(Generic[S, P, R]):
 
 
 def commuting(function: Callable[Concatenate[S, P], R]) -> OperationMethod[S, P, R]:
-    """Mark an operation that commutes with every other commuting one."""
+    """Mark an operation that commutes with every other operation so marked."""
     return OperationMethod(function, True)
 
 
@@ -112,10 +114,10 @@ def ordered(function: Callable[Concatenate[S, P], R]) -> OperationMethod[S, P, R
 
 
 class ReplicatedObject:
-    """One copy of an object. It owns the conversation; all participants run the same class."""
+    """One copy of an object. Nobody else may use its conversation; all participants run the same class."""
 
     operations: ClassVar[dict[str, OperationMethod[Any, Any, Any]]] = {}
-    """By name, those of this class and its bases."""
+    """The operations of this class and its bases, by name."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -125,11 +127,11 @@ class ReplicatedObject:
     def __init__(self, conversation: Conversation, manner: FilterOptions | None = None) -> None:
         self.conversation = conversation
         self.strays = 0
-        """Messages that were no operations of this class; they are dropped."""
+        """How many messages were dropped because they were no operations of this class."""
         self._filter = replicated_operations(conversation, self._execute, manner)
         self._me = conversation.core.me
         self._calls: tuple[deque[asyncio.Future[Any]], deque[asyncio.Future[Any]]] = (deque(), deque())
-        """Our own that were not executed yet, the ordered and the commuting: each in the order of issue."""
+        """Own calls that were not executed yet, ordered ones and commuting ones, each in the order of the calls."""
 
     async def __aenter__(self) -> Self:
         await self._filter.__aenter__()
@@ -143,18 +145,18 @@ class ReplicatedObject:
             call.cancel()
 
     async def settled(self, timeout_s: float | None = None) -> None:
-        """Wait until everybody has all operations that were issued here. Raises ConversationTimeoutError."""
+        """Wait until all copies have all operations that were called here. Raises ConversationTimeoutError."""
         await self._filter.settled(timeout_s)
 
     def laggards(self) -> list[str]:
-        """Who has been silent for so long that the others may have to go on without: see `Conversation.remove`."""
+        """Return the participants that have been silent for too long; see `Conversation.remove`."""
         return self._filter.laggards()
 
     async def _issue(self, method: OperationMethod[Any, Any, R], payload: bytes) -> R:
         await self._filter.room()
         if self._filter.machine.offer(payload, method.commutes):
             self._filter.soon()
-            result: R = self._apply(payload)  # before anything else is received
+            result: R = self._apply(payload)  # before another message is received
             await self._filter.give_way()
             return result
         call: asyncio.Future[R] = asyncio.get_running_loop().create_future()

@@ -1,13 +1,12 @@
-"""Group requests: one asks, all members answer (isis-1991 7.2).
+"""Group requests: one member asks, all members reply (isis-1991 7.2).
 
-A request is a multicast, so all members get it in the promised place; each reply is a point-to-point message inside the
-causal order. The members that are to answer are those of the view in which the request is delivered. Each of them ends
-up as one reply, in view order: what its handler gave, what its handler raised, or that it failed, which the change of
-view tells. So a request for all replies ends as soon as the last member has answered or is gone.
+A request is a multicast, so all members deliver it at the promised position; each reply is a point-to-point message in
+causal order. The members that have to reply are those of the view in which the request is delivered. For each of them
+there is in the end one reply, in view order: the result of its handler, the exception of its handler, or the statement
+that it failed, which follows from a view change. So a request for all replies ends when the last member has replied or
+is no longer a member. Second replies, late ones, and replies of processes that were not asked are ignored.
 
-What comes twice, too late, or from somebody who was not asked is ignored.
-
-Limits: OUTSTANDING_MAX requests of one member at a time; further ones wait for their turn within their own time.
+Limits: OUTSTANDING_MAX requests of one member at a time; further ones wait, within their own time-out.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ LATE: Final = "no answer yet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What a handler is given."""
+    """A request, as a handler gets it."""
 
     payload: bytes
     sender: ProcessId
@@ -36,47 +35,50 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What one member gave."""
+    """The reply of one member."""
 
     process: ProcessId
     payload: bytes
     error: str = ""
-    """Why there is no payload; empty: there is one."""
+    """Why there is no payload; empty if there is one."""
 
     @property
     def is_good(self) -> bool:
+        """Whether the handler returned a payload."""
         return not self.error
 
 
 Handler = Callable[[Request], Awaitable[bytes]]
-"""Answers one request. What it raises goes to the asker as the reply's error."""
+"""Answers one request. An exception becomes the `error` of the reply."""
 
 
 def check_want(want: str) -> None:
+    """Raise UsageError unless `want` is one of WANTS."""
     if want not in WANTS:
-        raise UsageError(f"there is no way to want {want!r} of the replies; choose one of {', '.join(WANTS)}")
+        raise UsageError(f"want={want!r} is unknown; choose one of {', '.join(WANTS)}")
 
 
 class Outstanding:
-    """One request on its way."""
+    """A request that has not got all its replies."""
 
     def __init__(self, want: str) -> None:
         self._want = want
         self._asked: tuple[ProcessId, ...] = ()
         self._answers: dict[ProcessId, Reply] = {}
         self._early: dict[ProcessId, Reply] = {}
-        """Answers that came before the request: at the levels `agreed` and `safe` others may deliver it first."""
+        """Replies that came before the request was delivered here: at `agreed` and `safe` others may deliver it
+        first."""
         self.done: asyncio.Future[list[Reply]] = asyncio.get_running_loop().create_future()
 
     def delivered(self, view: View) -> None:
-        """The request has its place in the order, in this view: its members are asked."""
+        """Note that the request was delivered in `view`: its members are to reply."""
         self._asked = view.members
         for reply in self._early.values():
             self.take(reply)
         self._early.clear()
 
     def take(self, reply: Reply) -> None:
-        """The first answer of each member counts."""
+        """Note a reply; only the first one of each member counts."""
         if not self._asked:
             self._early.setdefault(reply.process, reply)
             return
@@ -88,25 +90,27 @@ class Outstanding:
         if complete if self._want == "all" else good >= self.needed():
             self.done.set_result([reply for reply in self.replies() if reply.process in self._answers])
         elif complete:
-            self.done.set_exception(UnansweredError(self._want, "all others failed or gave errors", self.replies()))
+            self.done.set_exception(
+                UnansweredError(self._want, "the other members failed or returned errors", self.replies())
+            )
 
     def needed(self) -> int:
-        """How many good replies `first` or `majority` is content with."""
+        """The number of good replies that `first` or `majority` needs."""
         return 1 if self._want == "first" else len(self._asked) // 2 + 1
 
     def replies(self) -> list[Reply]:
-        """One for each that was asked, in view order."""
+        """Return one reply for each member that was asked, in view order; the error of missing ones says so."""
         late = {process: Reply(process=process, payload=b"", error=LATE) for process in self._asked}
         return list((late | self._answers).values())
 
     def lose(self, gone: tuple[ProcessId, ...]) -> None:
-        """These are no longer members."""
+        """Count these processes, which are no longer members, as having failed to reply."""
         for process in gone:
             self.take(Reply(process=process, payload=b"", error=FAILED))
 
 
 class Asks:
-    """The requests of this member that are not yet answered."""
+    """All requests of this member that have not got all their replies."""
 
     def __init__(self) -> None:
         self.turn = asyncio.Semaphore(OUTSTANDING_MAX)
@@ -115,6 +119,7 @@ class Asks:
         self._ended: Exception | None = None
 
     def open(self, want: str) -> tuple[int, Outstanding]:
+        """Begin a request; return its number and itself."""
         if self._ended is not None:
             raise self._ended
         self._number += 1
@@ -122,30 +127,34 @@ class Asks:
         return self._number, self._outstanding[self._number]
 
     def close(self, number: int) -> None:
+        """Forget a request."""
         done = self._outstanding.pop(number).done
         if not done.cancel() and not done.cancelled():
-            done.exception()  # looked at, so that nobody calls it forgotten
+            done.exception()  # marks it as retrieved, or asyncio would log it
 
     def delivered(self, number: int, view: View) -> None:
+        """Note that an own request was delivered in `view`."""
         if number in self._outstanding:
             self._outstanding[number].delivered(view)
 
     def answered(self, process: ProcessId, answer: Answer) -> None:
+        """Note the reply of a member."""
         if answer.number in self._outstanding:
             reply = Reply(process=process, payload=answer.payload, error=answer.error)
             self._outstanding[answer.number].take(reply)
 
     def lose(self, gone: tuple[ProcessId, ...]) -> None:
+        """Note that these processes are no longer members."""
         for outstanding in self._outstanding.values():
             outstanding.lose(gone)
 
     def end(self, error: Exception) -> None:
-        """There will be no more replies, ever."""
+        """Fail all requests, those to come included: this process is no longer a member."""
         self._ended = error
         self.fail(error)
 
     def fail(self, error: Exception) -> None:
-        """There will be no more replies to what has been asked."""
+        """Fail the requests there are."""
         for outstanding in self._outstanding.values():
             if not outstanding.done.done():
                 outstanding.done.set_exception(error)

@@ -306,7 +306,7 @@ class Service:
             if self._joiner.install(event.view):
                 self._background(self.tell(Lacking(event.view.id), None))
         elif isinstance(event, Excluded):
-            self._joiner.lapse()
+            self._joiner.reset()
             self._asks.fail(ExcludedError(self.group.name, self.process))
         if not isinstance(event, Message | Barrier):
             return (event, None)
@@ -349,7 +349,7 @@ class Service:
         if isinstance(event, Stalled | Excluded):
             excluded = isinstance(event, Excluded)
             if excluded:
-                self._provider.lapse()
+                self._provider.reset()
                 self._must_obtain = self.has_state
             for listener in self._listeners:
                 listener.unavailable("this gateway is cut off from the group; try another", excluded)

@@ -1,27 +1,27 @@
-"""State transfer: whoever joins gets the state that the others have, at one exact place in the order.
+"""State transfer: a process that joins gets the state of the others, at one exact point in the order of messages.
 
-The rule. A snapshot belongs to a *position*: of each member, the number of the last message that it contains. It is
-taken between two events of the provider's own stream, when the application has dealt with the first and not yet seen
-the second. The joiner deals with nothing before it has the state; then it drops what the state contains (numbers up to
-the position) and goes on with the rest. So every message is in the state or comes after it, and none is both.
-The condition: messages of one sender come in the order of their numbers, so `reliable` is refused here.
+The rule. A snapshot has a *position*: for each member, the number of that member's last message that it contains. The
+provider takes it between two events of its own stream, when its application is done with the first and has not seen the
+second. The joiner's application gets no event before the state is restored; then the joiner drops the messages that the
+snapshot contains (numbers up to the position) and goes on with the rest. So every message is either in the snapshot or
+delivered after it. This needs each sender's messages in the order of their numbers, so `reliable` is refused.
 
-Who provides. Members are ranked by age. The oldest that has the state provides, by making each member that lacks it an
-offer in the view in which it joins. All know who lacks it: whoever joins does, until it says `Complete`; those who
-join learn the rest of this with their state. A provider that fails or leaves is followed by the next one, which makes
-new offers, of new snapshots. An offer that comes to nothing is answered by `Again`, at most TRIES_MAX times.
+Who provides. Members are ranked by age, and the oldest one that has the state makes an offer to each member that lacks
+it, in the view in which that one joins. All members know who lacks the state: a joiner does until it multicasts
+`Complete`, and joiners learn the current set with their snapshot. If the provider fails or leaves, the next one makes
+new offers of new snapshots. A joiner whose transfer failed sends `Again`, at most TRIES_MAX times.
 
-Why a snapshot may be used at its end only. A process may deliver a message that is then lost with it (its own, say),
-or deliver agreed messages in an order that the others, who go on without it, never saw. Were that in a snapshot, the
-joiner would differ from everybody. So the provider first sees to it that all it has delivered is at all members
-(`flush`), and only then says `end`; if it fails before, the joiner has got nothing.
+Why a snapshot may be used only at its end. A process may deliver a message that is then lost with it (its own, say), or
+deliver agreed messages in an order that the others, who go on without it, never saw. If a snapshot contained that, the
+joiner would differ from everybody else. So the provider first waits until all it has delivered is at all members
+(`flush`), and only then sends `end`. If it fails before, the joiner discards the snapshot.
 
-Limits. What the joiner holds back is bounded by its inbox. At the limit it drops everything and asks again, for what it
-dropped is in a newer snapshot; an older one is not used any more. If the state takes longer to fetch than that, time
-and again, it raises StateError.
-If all members of a view lack the state, it is lost: each says so (`Lacking`), and StateError is raised at all of them.
+Limits. The joiner holds back at most as many messages as its inbox takes. At the limit it drops them all and asks for a
+newer snapshot, which contains them; older ones are not used any more. If that happens again and again, because the
+state takes longer to fetch, it raises StateError. If all members of a view lack the state it is lost: each of them
+multicasts `Lacking`, and all raise StateError.
 
-The founders, who are in view 1, have nothing to fetch.
+Founders, who are in view 1, have the state from the start.
 """
 
 import asyncio
@@ -43,17 +43,17 @@ TRIES_MAX: Final = 10
 log: Final = logging.getLogger("antiphon")
 
 Snapshot = Callable[[], Chunks]
-"""Called between two events; it returns at once with an iterator over a state that no longer changes. The chunks are
-taken from it later, while the application goes on: so it iterates over a copy, or a copy-on-write view."""
+"""Called between two events. Returns at once, with an iterator over the state as it is now: the chunks are taken from
+it later, while the application goes on, so it must iterate over a copy or a copy-on-write view."""
 Restore = Callable[[Any], Awaitable[None]]
-"""Given the chunks of a snapshot as an async iterator. If that raises, the snapshot is void, and `restore` is called
-again with another: build the new state apart, and put it in place at the end."""
+"""Called with the chunks of a snapshot as an async iterator. If that iterator raises, the snapshot is void and
+`restore` is called again with another one: build the new state apart, and replace the old one at the end."""
 Tell = Callable[[Own, ProcessId | None], Coroutine[Any, Any, None]]
-"""Sends to one member, or to all."""
+"""Sends one of the toolkit's messages, to one member or to all."""
 
 
 class Provider:
-    """The side that has the state. Everything here happens in the stream, between two events of the application."""
+    """The side that has the state. All of it runs at the application's point, between two events."""
 
     def __init__(
         self,
@@ -72,43 +72,43 @@ class Provider:
         self._background = background
         self._view: View | None = None
         self._adopted_view_id = 0
-        """The view in which the state was taken that this process was given; 0 for a founder."""
+        """The view in which the snapshot was taken that this process started from; 0 for a founder."""
         self._position: dict[ProcessId, int] = {}
-        """Of each member, the last message that the application was given."""
+        """For each member, the number of its last message that the application was given."""
         self._lacking: set[ProcessId] = set()
         self._offered: set[ProcessId] = set()
-        """Those that this process has made an offer to."""
+        """The joiners that this process has made an offer to."""
 
-    def lapse(self) -> None:
-        """This life of the process is over; the next one begins without state."""
+    def reset(self) -> None:
+        """Forget the state: this incarnation was excluded, and the next one begins without it."""
         self._view = None
         self.adopt(Header(0, [], [], [], []))
         self._offered.clear()
 
     def adopt(self, header: Header) -> None:
-        """The state is here: go on from where it was taken."""
+        """Go on from the position of the snapshot that was restored here."""
         self._adopted_view_id = header.view_id
         self._position = {from_wire(process): number for process, number in header.position}
         self._lacking = {from_wire(process) for process in header.lacking}
         self._tables.restore(header)
 
     def is_past(self, view_id: int) -> bool:
-        """Whether this view was over when the state was taken that this process was given."""
+        """Whether the view had ended when the snapshot was taken that this process started from."""
         return view_id < self._adopted_view_id
 
     def admit(self, sender: ProcessId, number: int, view_id: int) -> bool:
-        """A message comes to the application; false if its state contains it."""
+        """Note that a message reaches the application; false if the application's state contains it already."""
         if self.is_past(view_id) or number <= self._position.get(sender, 0):
-            return False  # of a view that was over when the snapshot was taken, everything is in it
+            return False  # a snapshot contains all messages of the views that had ended
         self._position[sender] = number
         return True
 
     def install(self, change: ViewChange) -> None:
-        """The application is about to be told of a view."""
+        """Note that a view reaches the application."""
         first = self._view is None
         self._view = change.view
         if change.view.id <= self._adopted_view_id:
-            return  # what this view did is in the state
+            return  # the snapshot was taken in this view or a later one
         if not first:
             self._lacking.update(change.joined)
         members = change.view.members
@@ -118,7 +118,7 @@ class Provider:
         self._provide()
 
     def complete(self, member: ProcessId) -> None:
-        """A member has the state now, and may be the one to provide it."""
+        """Note that a member has the state now; it may be the next provider."""
         self._lacking.discard(member)
         self._offered.discard(member)
         self._server.withdraw(member)
@@ -132,7 +132,7 @@ class Provider:
                 self.offer(joiner)
 
     def offer(self, joiner: ProcessId) -> None:
-        """Take a snapshot here and now for `joiner`."""
+        """Take a snapshot now and offer it to `joiner`."""
         view, snapshot = self._view, self._snapshot
         if view is None or snapshot is None or joiner not in self._lacking or self._channel.process in self._lacking:
             return
@@ -140,7 +140,7 @@ class Provider:
         header = self._tables.export(view.id, self._position, self._lacking)
         try:
             chunks = snapshot()
-        except Exception as error:  # the joiner is told, and the application's log has the rest
+        except Exception as error:  # the joiner gets the text of the error, the log here has the trace
             log.exception("the snapshot for %s could not be made", joiner)
             chunks = _failing(error)
         host, _ = split_host(view.addresses[view.rank(self._channel.process)])
@@ -151,7 +151,7 @@ class Provider:
             offer = await self._server.offer(host, joiner, header, chunks)
         except OSError as error:
             log.error("the snapshot for %s cannot be offered at %s: %s", joiner, host, error)
-            offer = SnapshotOffer("", b"")  # to be asked again, rather than waited for
+            offer = SnapshotOffer("", b"")  # the joiner fails to fetch it and asks again
         await self._tell(offer, joiner)
 
 
@@ -161,7 +161,7 @@ async def _failing(error: Exception) -> Any:
 
 
 class Joiner:
-    """The side that lacks the state. It hears of offers and views as they come in, ahead of the application."""
+    """The side that lacks the state. The pump tells it of offers and views, before the application reads them."""
 
     def __init__(self, restore: Restore | None, tell: Tell) -> None:
         self.is_lacking = restore is not None
@@ -172,88 +172,92 @@ class Joiner:
         self._offer: SnapshotOffer | None = None
         self._provider: ProcessId | None = None
         self._others: set[ProcessId] = set()
-        """Who said in this view that it lacks the state, too."""
+        """The members that said, in this view, that they lack the state."""
         self._news = asyncio.Event()
         self._void = ""
-        """Why the snapshot that is being fetched is of no use any more."""
-        self._fruitless = False
-        """The last offer came to nothing, and nobody has been told."""
+        """Why the snapshot that is being fetched cannot be used any more; empty: it can."""
+        self._must_ask_again = False
+        """The last transfer failed, and its provider has not been told."""
         self._dropped: dict[ProcessId, tuple[int, int]] = {}
-        """Of each sender, view and number of the last message that was held back and dropped."""
+        """For each sender, view and number of its last message that was held back and then dropped."""
         self._lost: StateError | None = None
         self._ended = False
 
     def install(self, view: View) -> bool:
-        """A view came in; whether to tell the others that the state is lacking here."""
+        """Note a new view; return whether to tell the others that this process lacks the state."""
         if self._view is None and view.id == FIRST_VIEW:
             self.is_lacking = False
         self._view = view
         self._others = set()
         if self._provider is not None and self._provider not in view.members:
-            # From here on this process says that it lacks the state, so it may not turn out to have it after all.
+            # This process announces below that it lacks the state, so the running transfer must not complete.
             self._provider = self._offer = None
             self._void = "its provider is gone"
             self._news.set()
         self._entered.set()
         return self.is_lacking
 
-    def lapse(self) -> None:
-        """This life of the process is over; if there is another, it has to fetch the state again."""
+    def reset(self) -> None:
+        """Note the exclusion of this incarnation; the next one has to fetch the state again."""
         self.is_lacking = self._restore is not None
         self._view = self._offer = self._provider = None
-        self._fruitless = False
+        self._must_ask_again = False
         self._void = "this process was excluded"
         self._entered.clear()
         self._news.set()
 
     def hear_offer(self, offer: SnapshotOffer, provider: ProcessId) -> None:
+        """Note the newest offer; it replaces earlier ones."""
         self._offer, self._provider = offer, provider
         self._news.set()
 
     def hear_lacking(self, member: ProcessId, view_id: int) -> None:
+        """Note that a member lacks the state. If all members of the view do, the state is lost."""
         view = self._view
         if view is None or view.id != view_id or not self.is_lacking:
             return
         self._others.add(member)
         if self._others.issuperset(view.members):
-            why = f"the state is lost: nobody in {view} has it; restore it from elsewhere into a group founded anew"
+            why = f"the state is lost: no member of {view} has it; restore it from elsewhere in a newly founded group"
             self._lost = StateError(why)
             self._news.set()
 
     def overflow(self, dropped: Iterable[Message | Barrier]) -> None:
-        """What was held back has been dropped: only a snapshot that contains it is of use now."""
+        """Note that messages held back were dropped: only a snapshot that contains them can be used now."""
         for event in dropped:
             self._dropped[event.sender] = (event.view_id, event.number)
         self._offer = None
-        self._void = "more messages came meanwhile than are held back"
+        self._void = "more messages came during the transfer than this member holds back"
         self._news.set()
 
     def end(self) -> None:
-        """The group has come to its end here: there is no point in waiting any more."""
+        """Stop waiting: this process is no longer a member."""
         self._ended = True
         self._entered.set()
         self._news.set()
 
     async def obtain(self, adopt: Callable[[Header], None]) -> bool:
-        """Wait until the state is here; `adopt` is told where it belongs. False: the group has come to its end before.
-        Cancelled, it can be called again."""
+        """Fetch the state, and call `adopt` with the header of its snapshot. False: this process is no longer a member.
+        After a cancellation it can be called again."""
         await self._entered.wait()
         tries = 0
         while self.is_lacking:
-            if self._fruitless and self._offer is None and self._provider is not None:
+            if self._must_ask_again and self._offer is None and self._provider is not None:
                 await self._tell(Again(), self._provider)
             offer = await self._next_offer()
             if offer is None:
                 return False
-            self._fruitless = True
+            self._must_ask_again = True
             tries += 1
             why = await self._try(offer, adopt)
             if not why:
                 await self._tell(Complete(), None)
             elif tries == TRIES_MAX:
-                raise StateError(f"the state could not be had in {tries} tries; the last failed because {why}")
+                raise StateError(
+                    f"the state could not be fetched in {tries} attempts; the last one failed because {why}"
+                )
             else:
-                log.warning("the state could not be had, and is asked for again: %s", why)
+                log.warning("fetching the state failed and is tried again: %s", why)
         return True
 
     async def _next_offer(self) -> SnapshotOffer | None:
@@ -269,7 +273,7 @@ class Joiner:
         return offer
 
     async def _try(self, offer: SnapshotOffer, adopt: Callable[[Header], None]) -> str:
-        """Fetch what is offered, unless something newer makes it useless; empty, or why it came to nothing."""
+        """Fetch the offered snapshot until something newer voids it; return why it failed, or an empty text."""
         self._news.clear()
         fetching = asyncio.create_task(self._fetch(offer))
         hearing = asyncio.create_task(self._news.wait())
@@ -277,7 +281,7 @@ class Joiner:
             await asyncio.wait((fetching, hearing), return_when=asyncio.FIRST_COMPLETED)
             if fetching.done() and not self._void:
                 adopt(fetching.result())
-                self.is_lacking = False  # at once: the pump must neither say otherwise nor drop anything from here on
+                self.is_lacking = False  # no `await` before it: from here on the pump must not drop messages
                 return ""
             return self._void or "there is a newer offer"
         except AntiphonError as error:
@@ -288,8 +292,8 @@ class Joiner:
             await asyncio.gather(fetching, hearing, return_exceptions=True)
 
     def _covers(self, header: Header) -> bool:
-        """Whether the snapshot contains what was dropped here. One that is made upon `Again` does: the word comes after
-        what was delivered here before, at its receiver as well."""
+        """Whether the snapshot contains what was dropped here. One that is made after `Again` does: that message
+        follows, in causal order, all that was delivered here before it."""
         position = {from_wire(process): number for process, number in header.position}
         return all(
             view_id < header.view_id or (view_id == header.view_id and number <= position.get(sender, 0))
@@ -301,8 +305,8 @@ class Joiner:
         async with Fetch(offer) as fetch:
             header = await fetch.header()
             if not self._covers(header):
-                raise TransferError("the snapshot is older than messages that were dropped here")
+                raise TransferError("the snapshot does not contain messages that were dropped here")
             await self._restore(fetch.chunks())
-            async for _ in fetch.chunks():  # what `restore` did not care to read, up to the word that it may be used
+            async for _ in fetch.chunks():  # the rest that `restore` did not read, up to `end`
                 pass
         return header

@@ -1,11 +1,11 @@
-"""A snapshot on its way: one TCP connection from the joiner to the provider, apart from the group's own traffic.
+"""The transfer of a snapshot: one TCP connection from the joiner to the provider, apart from the group's own traffic.
 
-    joiner ──▶ provider    token                       32 random bytes, told inside the group, good for one connection
-    provider ──▶ joiner    header, chunk, chunk…, end  or, at any point, an error in words
+    joiner ──▶ provider    token                       32 random bytes, sent inside the group, valid for one connection
+    provider ──▶ joiner    header, chunk, chunk…, end  or, at any point, an error as text
 
-The provider writes at the pace at which the joiner reads, a chunk at a time, and takes the next chunk from the
-application only when there is room. `end` is the word that the snapshot may be used: see `state.py` for when it is
-given. A side that hears nothing for IDLE_S hangs up.
+The provider sends one chunk at a time, as fast as the joiner reads, and takes the next chunk from the application only
+when there is room. `end` means that the snapshot may be used (`state.py` explains when it is sent). Either side closes
+the connection when it hears nothing for IDLE_S.
 """
 
 import asyncio
@@ -30,10 +30,10 @@ from antiphon.toolkit.messages import SnapshotOffer, WireProcess
 
 TOKEN_BYTES: Final = 32
 CHUNK_BYTES_MAX: Final = 256 * 1024
-"""Longer chunks of the application travel in slices of this length."""
+"""Longer chunks of the application are cut into slices of this length."""
 IDLE_S: Final = 30.0
 CONNECTIONS_MAX: Final = 64
-"""More joiners, or strangers, at a time are hung up on, and try again."""
+"""Further connections are closed; a joiner tries again."""
 HEADER: Final = b"H"
 CHUNK: Final = b"C"
 END: Final = b"E"
@@ -45,21 +45,21 @@ Chunks = AsyncIterator[bytes] | Iterable[bytes]
 
 
 class Header(msgspec.Struct, array_like=True, frozen=True):
-    """Where in the group's history a snapshot belongs, and what the toolkit itself has to remember there."""
+    """The position of a snapshot, and the toolkit's own tables at that position."""
 
     view_id: int
     position: list[tuple[WireProcess, int]]
-    """Of each member, the last message that the snapshot contains."""
+    """For each member, the number of its last message that the snapshot contains."""
     lacking: list[WireProcess]
-    """Members that have no state there."""
+    """Members that lacked the state then."""
     clients: list[tuple[str, int]]
-    """Of each client, the last message delivered."""
+    """For each client, the number of its last message delivered."""
     diffused: list[tuple[WireProcess, int]]
-    """Of each member, the last message that was diffused to clients."""
+    """For each member, the number of its last message for clients."""
 
 
-class Waiting:
-    """One snapshot that waits for its joiner."""
+class OfferedSnapshot:
+    """One snapshot that its joiner has not fetched yet."""
 
     def __init__(self, header: Header, chunks: Chunks) -> None:
         self.token = current_environment().token_bytes(TOKEN_BYTES)
@@ -68,27 +68,28 @@ class Waiting:
 
 
 class SnapshotServer:
-    """Hands out snapshots to those who know their tokens. Holds at most one per joiner, by its key."""
+    """Serves each snapshot once, to the connection that presents its token. Holds at most one for each joiner."""
 
     def __init__(self, settle: Callable[[], Awaitable[None]]) -> None:
         self._settle = settle
-        self._waiting: dict[object, Waiting] = {}
+        self._offered: dict[object, OfferedSnapshot] = {}
         self._server: asyncio.Server | None = None
         self._starting = asyncio.Lock()
         self._serving: set[asyncio.Task[None]] = set()
 
     async def offer(self, host: str, joiner: object, header: Header, chunks: Chunks) -> SnapshotOffer:
-        """Keep a snapshot for `joiner`, instead of any earlier one; where it can be had."""
+        """Keep a snapshot for `joiner`, in place of an earlier one; return the offer to send to it."""
         async with self._starting:
             if self._server is None:
                 self._server = await asyncio.start_server(self._accept, host, 0)
-        waiting = Waiting(header, chunks)
-        self._waiting[joiner] = waiting
+        offered = OfferedSnapshot(header, chunks)
+        self._offered[joiner] = offered
         port: int = self._server.sockets[0].getsockname()[1]
-        return SnapshotOffer(join_host(host, port), waiting.token)
+        return SnapshotOffer(join_host(host, port), offered.token)
 
     def withdraw(self, joiner: object) -> None:
-        self._waiting.pop(joiner, None)
+        """Drop the snapshot for `joiner`, if there is one."""
+        self._offered.pop(joiner, None)
 
     async def close(self) -> None:
         if self._server is not None:
@@ -96,7 +97,7 @@ class SnapshotServer:
         for task in self._serving:
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
-        self._waiting.clear()
+        self._offered.clear()
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -107,32 +108,32 @@ class SnapshotServer:
         self._serving.add(task)
         try:
             async with asyncio.timeout(IDLE_S):
-                waiting = self._claim(await read_frame(reader))
-            if waiting is not None:
-                await self._serve(waiting, writer)
+                offered = self._claim(await read_frame(reader))
+            if offered is not None:
+                await self._serve(offered, writer)
         except (FrameError, TimeoutError):
-            log.info("a joiner hung up before it had the whole snapshot")
+            log.info("a joiner closed the connection before it had the whole snapshot")
         except asyncio.CancelledError:
-            pass  # by `close`; nobody awaits this task but it
+            pass  # by `close`, which alone awaits this task
         finally:
             self._serving.discard(task)
             writer.close()
 
-    def _claim(self, token: bytes) -> Waiting | None:
-        for joiner, waiting in self._waiting.items():
-            if hmac.compare_digest(waiting.token, token):
-                return self._waiting.pop(joiner)
+    def _claim(self, token: bytes) -> OfferedSnapshot | None:
+        for joiner, offered in self._offered.items():
+            if hmac.compare_digest(offered.token, token):
+                return self._offered.pop(joiner)
         return None
 
-    async def _serve(self, waiting: Waiting, writer: asyncio.StreamWriter) -> None:
-        await _send(writer, HEADER + msgspec.msgpack.encode(waiting.header))
+    async def _serve(self, offered: OfferedSnapshot, writer: asyncio.StreamWriter) -> None:
+        await _send(writer, HEADER + msgspec.msgpack.encode(offered.header))
         try:
-            async for chunk in _slices(waiting.chunks):
+            async for chunk in _slices(offered.chunks):
                 await _send(writer, CHUNK + chunk)
             await self._settle()
         except (FrameError, TimeoutError):
             raise
-        except Exception as error:  # of the application's iterator: the joiner is told, and asks again
+        except Exception as error:  # raised by the application's iterator; the joiner gets the text and asks again
             log.exception("the snapshot for a joiner could not be made")
             await _send(writer, ERROR + f"{type(error).__name__}: {error}".encode()[:1000])
         else:
@@ -145,7 +146,7 @@ async def _send(writer: asyncio.StreamWriter, body: bytes) -> None:
 
 
 async def _slices(chunks: Chunks) -> AsyncIterator[bytes]:
-    """The chunks, none longer than CHUNK_BYTES_MAX; the rest of the event loop gets a turn after each."""
+    """Yield the chunks in slices of at most CHUNK_BYTES_MAX, with a turn of the event loop after each."""
     if isinstance(chunks, AsyncIterator):
         async for chunk in chunks:
             for start in range(0, len(chunk), CHUNK_BYTES_MAX):
@@ -158,7 +159,7 @@ async def _slices(chunks: Chunks) -> AsyncIterator[bytes]:
 
 
 class Fetch:
-    """The joiner's end of the connection: `async with`, then the header, then the chunks."""
+    """The joiner's side of the connection: `async with`, then `header`, then `chunks`."""
 
     def __init__(self, offer: SnapshotOffer) -> None:
         self._offer = offer
@@ -184,16 +185,18 @@ class Fetch:
                 await self._writer.wait_closed()
 
     async def header(self) -> Header:
+        """Return the header, which comes first."""
         kind, body = await self._frame()
         if kind != HEADER:
-            raise TransferError("the provider sent something else than a snapshot")
+            raise TransferError("the provider did not send a snapshot")
         try:
             return msgspec.msgpack.decode(body, type=Header)
         except msgspec.DecodeError as error:
             raise TransferError(f"the provider sent a header that cannot be read: {error}") from error
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Until the provider says that this is all, and may be used. TransferError: what came so far is worthless."""
+        """Yield the chunks up to `end`. Raises TransferError when the transfer fails; then the chunks must not be
+        used."""
         while not self._ended:
             kind, body = await self._frame()
             if kind == CHUNK:
@@ -209,5 +212,5 @@ class Fetch:
             async with asyncio.timeout(IDLE_S):
                 frame = await read_frame(self._reader)
         except (FrameError, TimeoutError) as error:
-            raise TransferError(f"the provider fell silent: {error}") from error
+            raise TransferError(f"nothing more came from the provider: {error}") from error
         return frame[:1], frame[1:]
