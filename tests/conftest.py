@@ -47,9 +47,12 @@ def pytest_report_header() -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put tests into the groups that their marks ask for, unless they name another themselves."""
+    """Mark tests by the fixtures they use, and put them into their group, unless they name another themselves."""
     for item in items:
-        needs = {mark.name for mark in item.iter_markers()} | set(getattr(item, "fixturenames", ()))
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if "spark" in fixtures:
+            item.add_marker(pytest.mark.spark)
+        needs = {mark.name for mark in item.iter_markers()} | fixtures
         groups = [group for group in GROUPED if group in needs]
         if groups and "xdist_group" not in needs:
             item.add_marker(pytest.mark.xdist_group(groups[0]))

@@ -14,7 +14,7 @@ from typing import IO
 
 import pytest
 
-from tests.test_readme import free_ports
+from bench.peers.driver import free_ports
 
 pytestmark = pytest.mark.processes
 

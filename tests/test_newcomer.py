@@ -14,8 +14,9 @@ import pytest
 
 from antiphon.cli.main import app
 from antiphon.pipeline.reference import audit
+from bench.peers.driver import free_ports
 from tests.test_examples import EXAMPLES, LIMIT_S, ROOT, Program
-from tests.test_readme import free_ports, readme_program
+from tests.test_readme import readme_program
 
 pytestmark = pytest.mark.processes
 

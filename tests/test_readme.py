@@ -1,7 +1,6 @@
 """The program in README.md runs as printed (on free ports), and its history passes the audit."""
 
 import re
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,20 +8,11 @@ from pathlib import Path
 import pytest
 
 from antiphon.pipeline.reference import audit
+from bench.peers.driver import free_ports
 
 pytestmark = pytest.mark.processes
 
 README = Path(__file__).resolve().parent.parent / "README.md"
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports: list[int] = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 def readme_program() -> str:

@@ -12,6 +12,7 @@ import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from random import SystemRandom
 from typing import IO, Any, Final
 
 from antiphon.runtime.workers import last_words, reap
@@ -19,6 +20,8 @@ from bench.peers.system import Load, PeerError, System, environment
 
 READY_S: Final = 120.0
 STRAY_LINES_MAX: Final = 1000
+PORTS: Final = (15000, 32000)
+PORT_TRIES: Final = 1000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,22 +100,31 @@ class Member:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody has now, neither by UDP nor by TCP."""
-    sockets: list[socket.socket] = []
+    """Ports that nobody has now, neither by UDP nor by TCP.
+
+    They lie below those that the system gives to sockets that ask for any port: one of these could be given away
+    before it is used. They are drawn at random, so that others who draw at the same time get others.
+    """
     ports: list[int] = []
-    try:
-        while len(ports) < count:
-            udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-            tcp = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-            sockets += [udp, tcp]
-            udp.bind(("127.0.0.1", 0))
-            with suppress(OSError):
-                tcp.bind(udp.getsockname())
-                ports.append(udp.getsockname()[1])
-    finally:
-        for one in sockets:
-            one.close()
-    return ports
+    chance = SystemRandom()
+    for _ in range(PORT_TRIES):
+        if len(ports) == count:
+            return ports
+        port = chance.randrange(*PORTS)
+        if port not in ports and is_free(port):
+            ports.append(port)
+    raise PeerError(f"of {PORT_TRIES} ports from {PORTS[0]} to {PORTS[1]} fewer than {count} were free")
+
+
+def is_free(port: int) -> bool:
+    """Whether a socket of either kind can be bound to the port."""
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+        with socket.socket(socket.AF_INET, kind) as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                return False
+    return True
 
 
 def check(system: System, load: Load, reports: list[dict[str, Any]]) -> None:

@@ -83,6 +83,7 @@ def test_the_command_line_tells_what_it_made(tmp_path: Path, capsys: pytest.Capt
     assert parse_plant("causal=1,silence=1") == {"causal": 1, "silence": 1}
 
 
+@pytest.mark.processes
 def test_an_audit_is_measured_and_checked(tmp_path: Path) -> None:
     made = generate(tmp_path, SMALL, plant={"duplication": 1})
     found = audit_scale.audited(tmp_path, made, "--reference")

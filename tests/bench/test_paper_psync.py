@@ -35,6 +35,7 @@ def test_the_cost_at_a_size_is_that_of_the_messages_since_the_size_before() -> N
     assert cost_ns([1000, 1500, 2000, 3000], [0, 1_000_000, 1_000_000, 8_000_000], 3000, "collected") == 4000
 
 
+@pytest.mark.processes
 def test_a_token_goes_round_on_every_wire() -> None:
     passed = Passed()
     asyncio.run(paper_psync.pass_token(passed, 2, 1))

@@ -11,7 +11,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -31,6 +30,7 @@ from antiphon.history.schema import SCHEMA
 from antiphon.history.segments import segment_file
 from antiphon.pipeline.java import find_java, write_java_home
 from antiphon.pipeline.session import LOOPBACK
+from bench.peers.driver import free_ports
 from tests.pipeline.histories import PROMISES
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -69,12 +69,6 @@ class Cluster:
     workers: list[Daemon]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((LOOPBACK, 0))
-        return int(probe.getsockname()[1])
-
-
 def wait_until(done: Callable[[], object], what: str) -> None:
     deadline = time.monotonic() + WAIT_S
     while not done():
@@ -101,7 +95,7 @@ def cluster(folder: Path, workers: int = 2) -> Iterator[Cluster]:
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT))),
     }
-    port = free_port()
+    (port,) = free_ports(1)
     with ExitStack() as stack:
 
         def start(name: str, role: str, *arguments: str) -> Daemon:

@@ -9,7 +9,7 @@ import pytest
 import antiphon
 from antiphon.parts.message_graph import GraphNode as Handle
 from antiphon.parts.message_graph import Mid
-from tests.test_readme import free_ports
+from bench.peers.driver import free_ports
 
 LIMIT_S = 30.0
 

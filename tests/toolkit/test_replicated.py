@@ -10,7 +10,7 @@ import pytest
 
 import antiphon
 from antiphon.toolkit import ReplicatedObject, commuting, ordered
-from tests.test_readme import free_ports
+from bench.peers.driver import free_ports
 
 LIMIT_S = 30.0
 
