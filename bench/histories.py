@@ -114,7 +114,7 @@ class Member:
     """Deliveries whose time has not come."""
     crash_round: int | None = None
     crashed: bool = False
-    seen: dict[tuple[int, int], int] = field(default_factory=dict)
+    seen: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
     """(group, sender) → the number of a message that it delivered."""
 
     @property
@@ -350,8 +350,9 @@ class Generator:
     def _note_seen(self, member: Member, rows: Rows) -> None:
         whole = rows.take((rows.kind == DELIVER) & (rows.part != PRIVATE))
         codes, places = np.unique(whole.group * SENDERS_MAX + whole.sender, return_index=True)
-        for code, number in zip(codes.tolist(), whole.number[places].tolist(), strict=True):
-            member.seen[divmod(code, SENDERS_MAX)] = number
+        numbers, levels = whole.number[places].tolist(), whole.level[places].tolist()
+        for code, number, level in zip(codes.tolist(), numbers, levels, strict=True):
+            member.seen[divmod(code, SENDERS_MAX)] = (number, level)
 
     def _crash(self, member: Member, rows: Rows) -> None:
         """The end of a log; now and then with a burst that nobody gets."""
@@ -463,9 +464,9 @@ class Generator:
 
     def _end(self) -> None:
         able = [
-            Replay(member.code, group, sender, number)
+            Replay(member.code, group, sender, number, level)
             for member in self._alive
-            for (group, sender), number in member.seen.items()
+            for (group, sender), (number, level) in member.seen.items()
             if group in member.groups and sender in self._dropped[group]
         ]
         replays = self._planter.replays(able)

@@ -47,7 +47,7 @@ class _Column:
 
 COLUMNS: Final = (
     *("kind", "time_ns", "group", "view", "members", "sender", "number", "count", "level", "label", "destinations"),
-    *("round", "part"),
+    *("round", "part", "extra"),
 )
 _PLACES: Final = {name: place for place, name in enumerate(COLUMNS)}
 
@@ -70,6 +70,9 @@ class Rows:
     """In which round a delivered message was sent; not written."""
     part = _Column(_PLACES["part"])
     """0 for a whole burst, 1 and 2 for its halves where it is delivered in two; not written."""
+
+    extra = _Column(_PLACES["extra"])
+    """Payload bytes beyond those that were sent, where there are some."""
 
     def __init__(self, cells: Ints) -> None:
         self.cells = cells
@@ -207,7 +210,8 @@ class LogWriter:
             "level": _words(rows.level, LEVELS),
             "label": _words(rows.label, self._words.labels.values),
             "destinations": _lists(rows.destinations, self._words.lists.values),
-            "size": pa.array(rows.count * MESSAGE_BYTES, mask=~messages),
+            "size": pa.array(rows.count * MESSAGE_BYTES + np.maximum(rows.extra, 0), mask=~messages),
+            "digest": pa.nulls(length, pa.string()),
         }
         return pa.table([columns[name] for name in SCHEMA.names], names=SCHEMA.names, metadata=SCHEMA.metadata)
 

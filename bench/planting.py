@@ -4,7 +4,7 @@ Each is planted by itself: it takes up a round of a member that no other one tou
 on it. So what the audit must count is known beforehand: `counted` tells it, by guarantee. A few cannot be had alone: a
 safe message that a member never delivers is not settled either, a message that comes a view late breaks both promises
 about messages and views, what is delivered behind a barrier lies in the barrier's past, and what a member that was
-dropped had to say is heard for a second time, in another view.
+dropped had to say is heard for a second time, in another view and perhaps at another level.
 """
 
 from collections import Counter, defaultdict
@@ -18,6 +18,7 @@ from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.guarantees import (
     CAUSAL,
     CHECKED,
+    CONTENT,
     CREATION,
     DUPLICATION,
     FIFO,
@@ -41,7 +42,7 @@ LATE_MAX: Final = 2
 FORGOTTEN_MAX: Final = 3
 """How many messages of one burst a member forgets at most."""
 
-ANYWHERE: Final = (CREATION, DUPLICATION, FIFO, CAUSAL, TOTAL, VIEW_SENDING)
+ANYWHERE: Final = (CREATION, DUPLICATION, FIFO, CAUSAL, TOTAL, CONTENT, VIEW_SENDING)
 OF_CHANGES: Final = (VIEW_AGREEMENT, PRIMARY)
 
 
@@ -77,6 +78,8 @@ class Replay(NamedTuple):
     group: int
     sender: int
     number: int
+    level: int
+    """At which it was sent; it is replayed as causal."""
 
 
 class Planter:
@@ -132,6 +135,7 @@ class Planter:
             FIFO: self._swap_halves,
             CAUSAL: self._overtake,
             TOTAL: self._disagree,
+            CONTENT: self._lengthen,
             VIEW_SENDING: self._name_another_view,
             DUPLICATION: self._repeat,
             CREATION: self._invent,
@@ -180,7 +184,8 @@ class Planter:
         while able and self._left[SILENCE] > 0:
             replay = able[int(self._random.integers(len(able)))]
             chosen[replay.member].append(replay)
-            self._plant(SILENCE, {SILENCE: 1, DUPLICATION: 1, VIEW_SENDING: 1})
+            other_level = int(replay.level != AT_CAUSAL)
+            self._plant(SILENCE, {SILENCE: 1, DUPLICATION: 1, VIEW_SENDING: 1, CONTENT: other_level})
         return chosen
 
     def _swap_halves(self, member: int, rows: Rows) -> Rows | None:
@@ -241,6 +246,16 @@ class Planter:
         self._disagreeing.add((member, int(rows.group[one_place])))
         self._plant(TOTAL, {TOTAL: 1})
         return _swapped(rows, one_place, other_place)
+
+    def _lengthen(self, member: int, rows: Rows) -> Rows | None:
+        """content: a burst is delivered with more bytes than were sent."""
+        place = self._choose(member, rows, rows.part == 0)
+        if place is None:
+            return None
+        self._use(member, rows, place)
+        rows.extra[place] = 1
+        self._plant(CONTENT, {CONTENT: int(rows.count[place])})
+        return rows
 
     def _name_another_view(self, member: int, rows: Rows) -> Rows | None:
         """view_sending: a delivery says that it was made in the next view."""

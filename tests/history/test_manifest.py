@@ -10,6 +10,7 @@ from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.log import MemoryLog
 from antiphon.history.manifest import close_history
 from antiphon.history.reader import HistoryFiles
+from antiphon.history.schema import SCHEMA_VERSION
 from antiphon.pipeline.reference import audit
 from tests.pipeline.script import make_logs
 
@@ -33,7 +34,7 @@ def refused(path: Path) -> str:
 
 def test_what_it_says(tmp_path: Path) -> None:
     document = json.loads((write_closed(tmp_path) / "manifest.json").read_text())
-    assert (document["schema"], document["runs"], document["processes"]) == (1, ["r"], ["p/1", "q/1"])
+    assert (document["schema"], document["runs"], document["processes"]) == (SCHEMA_VERSION, ["r"], ["p/1", "q/1"])
     assert [(entry["name"], entry["rows"]) for entry in document["files"]] == [
         *((f"p-1-{index:05}.parquet", 1) for index in range(5)),
         ("q-1-00000.parquet", 4),
@@ -97,7 +98,7 @@ def test_closing_lists_no_file_that_is_cut_short(tmp_path: Path) -> None:
         ("{", "it is no JSON document"),
         ("[]", 'it lacks a "schema" version or a list "files"'),
         ('{"schema":1,"files":[{"name":"../x.parquet","rows":1}]}', 'it lacks a "schema" version or a list "files"'),
-        ('{"schema":2,"files":[]}', "it was written with schema version 2, this program reads up to 1"),
+        ('{"schema":3,"files":[]}', "it was written with schema version 3, this program reads up to 2"),
     ],
 )
 def test_a_manifest_that_makes_no_sense(tmp_path: Path, text: str, words: str) -> None:

@@ -140,8 +140,8 @@ def test_a_wrong_type(tmp_path: Path) -> None:
 
 
 def test_a_newer_schema(tmp_path: Path) -> None:
-    write(tmp_path / "x.parquet", make_table().replace_schema_metadata({"antiphon.schema": "2"}))
-    assert "schema version 2" in refused(tmp_path)
+    write(tmp_path / "x.parquet", make_table().replace_schema_metadata({"antiphon.schema": "3"}))
+    assert "schema version 3" in refused(tmp_path)
 
 
 def test_a_damaged_page(tmp_path: Path) -> None:

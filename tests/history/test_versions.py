@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from antiphon.history import reader, versions
+from antiphon.history import reader
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.reader import HistoryFiles
 from tests.history.test_reader import make_table
@@ -20,7 +20,7 @@ def write(tmp_path: Path, table: pa.Table, version: str) -> Path:
 @pytest.mark.parametrize(
     ("version", "words"),
     [
-        ("2", "it was written with schema version 2, this program reads up to 1; update it"),
+        ("3", "it was written with schema version 3, this program reads up to 2; update it"),
         ("0", "there never was a schema version 0"),
         ("one", "its schema version 'one' is no number"),
     ],
@@ -30,16 +30,19 @@ def test_versions_that_cannot_be_read(tmp_path: Path, version: str, words: str) 
         HistoryFiles.open(write(tmp_path, make_table(), version))
 
 
-def test_an_older_version_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if version 0 had called the column `size` by the name of `bytes`."""
+def test_version_1_is_brought_up_to_date(tmp_path: Path) -> None:
+    """It had no digests, and deliver rows did not say for whom a message was."""
+    table = make_table()
+    assert "deliver" in table["kind"].to_pylist()
+    directory = write(tmp_path, table.drop_columns(["digest"]), "1")
+    rows = HistoryFiles.open(directory).read_rows()
+    assert {row.digest for row in rows} == {None}
+    assert all(row.destinations == (() if row.kind == "deliver" else None) for row in rows)
+    assert reader.read_unit(HistoryFiles.open(directory).units[0]).column_names == table.column_names
+    some = reader.read_unit(HistoryFiles.open(directory).units[0], ["index", "digest"])
+    assert some.column_names == ["index", "digest"]
 
-    def rename(table: pa.Table) -> pa.Table:
-        return table.rename_columns(["size" if name == "bytes" else name for name in table.column_names])
 
-    old = make_table().rename_columns(["bytes" if name == "size" else name for name in make_table().column_names])
-    directory = write(tmp_path, old, "0")
-    with pytest.raises(UnusableHistoryError):
-        HistoryFiles.open(directory)
-    monkeypatch.setitem(versions.UPGRADES, 0, rename)
-    assert [row.size for row in HistoryFiles.open(directory).read_rows()] == make_table()["size"].to_pylist()
-    assert reader.read_unit(HistoryFiles.open(directory).units[0]).column_names == make_table().column_names
+def test_the_column_that_is_missing_is_named_for_version_1_too(tmp_path: Path) -> None:
+    with pytest.raises(UnusableHistoryError, match="column 'kind' is missing"):
+        HistoryFiles.open(write(tmp_path, make_table().drop_columns(["digest", "kind"]), "1"))

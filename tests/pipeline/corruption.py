@@ -40,7 +40,7 @@ def repeat_delivery(random: Random, rows: list[Row]) -> list[Row]:
     chosen = random.choice(log)
     number = max(1, (chosen.number or 1) + random.randint(-2, 1))
     count = 1 if chosen.label else random.randint(1, 3)
-    again = replace(chosen, number=number, count=count)
+    again = replace(chosen, number=number, count=count, digest=None)
     whole = _whole_log(rows, chosen)
     last = len(whole) - 1 if whole[-1].kind in ("stop", "crash") else len(whole)
     return _with_log(rows, whole, [*whole[:last], again, *whole[last:]])
@@ -64,7 +64,7 @@ def invent_delivery(random: Random, rows: list[Row]) -> list[Row]:
     chosen = random.choice(log)
     changes = [{"number": random.choice((900, 3, 12))}, {"sender": "stranger"}, {"sender_incarnation": 7}]
     if chosen.label is None:
-        changes.append({"count": 5})
+        changes.append({"count": 5, "digest": None})
     return _replaced(rows, {id(chosen): replace(chosen, **random.choice(changes))})  # type: ignore[arg-type]
 
 
@@ -250,15 +250,56 @@ def lose_message(random: Random, rows: list[Row]) -> list[Row]:
     return rows
 
 
+def change_content(random: Random, rows: list[Row]) -> list[Row]:
+    """A process is handed something else than was sent, or its log does not say what."""
+    log = [row for row in _log(random, rows, "deliver") if row.digest is not None]
+    if not log:
+        return rows
+    chosen = random.choice(log)
+    assert chosen.digest is not None
+    place = random.randrange(len(chosen.digest))
+    other = chosen.digest[:place] + ("0" if chosen.digest[place] != "0" else "1") + chosen.digest[place + 1 :]
+    changes = [{"digest": other}, {"size": 9}, {"digest": None}, {"size": 9, "digest": None}]
+    return _replaced(rows, {id(chosen): replace(chosen, **random.choice(changes))})  # type: ignore[arg-type]
+
+
+def leave_later(random: Random, rows: list[Row]) -> list[Row]:
+    """Messages leave some time after the call, in the same view, or in two parts, or never."""
+    sends = [row for row in rows if row.kind == "send" and row.view is not None]
+    if not sends:
+        return rows
+    sent = random.choice(sends)
+    log = _whole_log(rows, sent)
+    place = next(at for at, row in enumerate(log) if row is sent)
+    ends = [at for at, row in enumerate(log) if at > place and (row.kind in ("stop", "crash", "view"))]
+    last = ends[0] if ends else len(log)
+    depart = replace(sent, kind="depart", level=None, label=None, destinations=None, size=None, digest=None)
+    number, count = sent.number or 1, sent.count or 1
+    cut = random.randint(0, count)
+    parts = [replace(depart, count=cut), replace(depart, number=number + cut, count=count - cut)]
+    leaving = [part for part in parts if part.count and random.random() < 0.9]
+    at = random.randint(place + 1, last)
+    after = [*log[:place], replace(sent, view=None), *log[place + 1 : at], *leaving, *log[at:]]
+    return _with_log(rows, log, after)
+
+
+def forget_destinations(random: Random, rows: list[Row]) -> list[Row]:
+    """A log of version 1 does not say for whom messages were that it delivered."""
+    log = _log(random, rows, "deliver")
+    return _replaced(rows, {id(row): replace(row, destinations=()) for row in log})
+
+
 CORRUPTIONS: tuple[Corrupt, ...] = (
     *(swap_deliveries, move_delivery, repeat_delivery, drop_delivery, invent_delivery, change_level),
     *(cut_log, gap_in_log, lose_log, stop_early, narrow_send),
     *(change_members, change_view, exclude, skip_view, move_view, forget_notes),
     *(swap_neighbours, drop_safe, change_barrier, leave_one_group, lose_message),
+    *(change_content, leave_later, forget_destinations),
 )
 
 
 OF_ORDER: tuple[Corrupt, ...] = (swap_neighbours, swap_deliveries, drop_safe, change_barrier, stop_early, cut_log)
+OF_LOST_LOGS: tuple[Corrupt, ...] = (lose_log, cut_log, leave_later, forget_destinations, drop_delivery)
 OF_LOSS: tuple[Corrupt, ...] = (lose_message, drop_delivery, leave_one_group, narrow_send, change_level)
 
 

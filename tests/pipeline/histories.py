@@ -9,11 +9,12 @@ a view changes, everybody alive delivers all there is, but for some of those who
 from collections import defaultdict
 from dataclasses import dataclass
 from random import Random
+from zlib import crc32
 
 from antiphon.history.log import MemoryLog
 from antiphon.history.schema import BARRIER, LEAVES, LEFT, LEVELS, Row
 
-MESSAGE_PROMISES = ("creation", "duplication", "fifo", "causal", "settled")
+MESSAGE_PROMISES = ("creation", "duplication", "fifo", "causal", "content", "settled")
 ORDER_PROMISES = ("total", "safe", "group_broadcast")
 VIEW_PROMISES = ("view_agreement", "view_synchrony", "view_sending", "primary", "silence")
 PROMISES = (*MESSAGE_PROMISES, *ORDER_PROMISES, *VIEW_PROMISES)
@@ -69,7 +70,13 @@ class World:
         meant = [self.random.choice(self.members[group])] if to_one else self.members[group]
         message = self._number(group, name, level, frozenset(meant))
         destinations = tuple(f"{member}/1" for member in meant) if to_one else None
-        self.logs[name].send(self.time_ns, group, self._views[group], message.name[2], 1, level, 8, destinations)
+        number, digest = message.name[2], digest_of(message.name)
+        view, log = self._views[group], self.logs[name]
+        if self.random.random() < 0.5:
+            log.send(self.time_ns, group, view, number, 1, level, 8, destinations, digest=digest)
+        else:
+            log.send(self.time_ns, group, None, number, 1, level, 8, destinations, digest=digest)
+            log.depart(self.time_ns, group, view, number, 1, 8)
         for member in meant:
             self._waiting[member].append(message)
 
@@ -109,7 +116,13 @@ class World:
         message = self.random.choice(ready[:3])
         group, sender, number = message.name
         self._waiting[name].remove(message)
-        self.logs[name].deliver(self.time_ns, group, self._views[group], sender, 1, number, 1, message.level, 8)
+        everybody = frozenset(self.members[group]) <= self._audience[message.name]
+        destinations = None if everybody else (f"{name}/1",)
+        digest = digest_of(message.name)
+        self.logs[name].deliver(
+            *(self.time_ns, group, self._views[group], sender, 1, number, 1, message.level, 8, None),
+            *(destinations, digest),
+        )
         self._delivered[name].add(message.name)
         self._known[name] |= message.past | {message.name}
         return True
@@ -209,6 +222,11 @@ def make_history(
             world.time_ns += 1000
         world.logs[name].stop(world.time_ns)
     return list(world.logs.values())
+
+
+def digest_of(message: Name) -> str:
+    """As if the name of a message were its payload."""
+    return f"{crc32(repr(message).encode()):08x}"
 
 
 def rows_of(logs: list[MemoryLog]) -> list[Row]:

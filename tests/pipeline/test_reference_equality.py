@@ -10,7 +10,7 @@ from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import Row
 from antiphon.pipeline import reference
 from antiphon.pipeline.result import KEPT
-from tests.pipeline.corruption import CORRUPTIONS, OF_LOSS, OF_ORDER, Corrupt
+from tests.pipeline.corruption import CORRUPTIONS, OF_LOSS, OF_LOST_LOGS, OF_ORDER, Corrupt, lose_log
 from tests.pipeline.histories import PROMISES, make_history, rows_of
 from tests.pipeline.inprocess import Counts, count
 
@@ -20,6 +20,9 @@ LEVELS = (
     ("agreed", "safe"),
     ("fifo", "causal", "agreed", "safe"),
 )
+
+
+WAYS = (CORRUPTIONS, OF_ORDER, OF_LOSS, OF_LOST_LOGS)
 
 
 def make_rows(random: Random, corruptions: int, ways: tuple[Corrupt, ...] = CORRUPTIONS) -> list[Row]:
@@ -64,8 +67,22 @@ def test_right_histories_are_kept(seed: int) -> None:
     assert reference.audit(make_rows(Random(seed), corruptions=0)).verdict == KEPT
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**9))
+def test_a_lost_log_breaks_nothing(seed: int) -> None:
+    random = Random(seed)
+    rows = make_rows(random, corruptions=0)
+    rows = lose_log(random, rows)
+    if any(row.kind == "start" for row in rows):
+        assert [found for found in reference.audit(rows).findings if found.violations] == []
+
+
 @settings(max_examples=120, deadline=None)
-@given(st.integers(0, 10**9), st.sampled_from([2, 5, 1000]), st.sampled_from([CORRUPTIONS, OF_ORDER, OF_LOSS]))
+@given(
+    st.integers(0, 10**9),
+    st.sampled_from([2, 5, 1000]),
+    st.sampled_from([CORRUPTIONS, OF_ORDER, OF_LOSS, OF_LOST_LOGS]),
+)
 def test_both_count_the_same(seed: int, piece_rows: int, ways: tuple[Corrupt, ...]) -> None:
     rows = make_rows(Random(seed), 4, ways)
     expected = result_of(lambda: by_reference(rows))

@@ -6,6 +6,11 @@
 Consecutive sends, or deliveries, of one sender, group, view and level whose numbers follow each other become one row
 (`merge`): count and size add up, the time is the first one's. A row never stands for more than MERGE_SPAN_NS of time,
 so that a latency computed from rows is off by no more than that. What has a label stays a row of its own.
+
+A send is recorded at the call, and may leave later. As long as nothing else was recorded since, the open run of sends
+has two parts: messages that have left, all in one view, and a tail that was called and has not left. When the run ends
+they become two rows, the second without a view; what leaves later than that gets a depart row. So a message that leaves
+at once costs no row of its own.
 """
 
 import json
@@ -14,7 +19,7 @@ from typing import Final, final
 
 import pyarrow as pa
 
-from antiphon.history.schema import QUIET, SCHEMA, SCHEMA_VERSION, Row
+from antiphon.history.schema import DIGEST_DIGITS, QUIET, SCHEMA, SCHEMA_VERSION, Row
 
 MERGE_SPAN_NS: Final = 200_000
 
@@ -32,6 +37,7 @@ Cells = tuple[
     str | None,  # label
     tuple[str, ...] | None,  # destinations
     int | None,  # size
+    str | None,  # digest
 ]
 """A row without the columns that its place in the log already gives: run, process, incarnation, index."""
 
@@ -49,15 +55,19 @@ class Log:
         self._kind = ""
         self._time_ns = 0
         self._group = ""
-        self._view = 0
+        self._view: int | None = 0
         self._sender = ""
         self._sender_incarnation = 0
         self._number = 0
         self._count = 0
-        self._level = ""
+        self._level: str | None = ""
         self._label: str | None = None
         self._destinations: tuple[str, ...] | None = None
         self._size = 0
+        self._tail = 0
+        """How many messages of an open run of sends were called and have not left, behind those that have."""
+        self._tail_size = 0
+        self._digests: list[str] | None = None
 
     def start(
         self, time_ns: int, group: str, stack: str, policy: str, levels: Sequence[str], promises: Sequence[str]
@@ -71,27 +81,65 @@ class Log:
             "promises": list(promises),
         }
         label = json.dumps(facts, separators=(",", ":"), ensure_ascii=False)
-        self._append((time_ns, "start", group, None, None, None, None, None, None, None, label, None, None))
+        self._append((time_ns, "start", group, None, None, None, None, None, None, None, label, None, None, None))
 
     def view(self, time_ns: int, group: str, view: int, members: Sequence[str]) -> None:
         """The group is in `view` from here on; `members` are "name/incarnation", ranked by age."""
-        self._append((time_ns, "view", group, view, tuple(members), None, None, None, None, None, None, None, None))
+        self._append(
+            (time_ns, "view", group, view, tuple(members), None, None, None, None, None, None, None, None, None)
+        )
 
     def send(
         self,
         time_ns: int,
         group: str,
-        view: int,
+        view: int | None,
         number: int,
         count: int,
         level: str,
         size: int,
         destinations: tuple[str, ...] | None = None,
         label: str | None = None,
+        digest: str | None = None,
     ) -> None:
-        """`count` messages, numbered from `number` on, are about to leave; `size`: their payload bytes together."""
-        sender, incarnation = self.process, self.incarnation
-        self._extend("send", time_ns, group, view, sender, incarnation, number, count, level, label, destinations, size)
+        """The application called for `count` messages, numbered from `number` on, with `size` payload bytes together.
+
+        `view`: they leave at once, in this view; None: `depart` will tell, if they leave at all.
+        """
+        self._extend(
+            "send",
+            time_ns,
+            group,
+            view,
+            self.process,
+            self.incarnation,
+            number,
+            count,
+            level,
+            label,
+            destinations,
+            size,
+            digest,
+        )
+
+    def depart(self, time_ns: int, group: str, view: int, number: int, count: int, size: int) -> None:
+        """Messages of earlier calls leave in `view`."""
+        if (
+            self._kind == "send"
+            and group == self._group
+            and number == self._number + self._count
+            and count <= self._tail
+            and (self._count == 0 or view == self._view)
+        ):
+            self._view = view
+            self._count += count
+            self._size += size
+            self._tail -= count
+            self._tail_size -= size
+            return
+        self._extend(
+            "depart", time_ns, group, view, self.process, self.incarnation, number, count, None, None, None, 0, None
+        )
 
     def receive(
         self,
@@ -107,7 +155,7 @@ class Log:
     ) -> None:
         """A packet with these messages came in for the first time."""
         self._extend(
-            "receive", time_ns, group, view, sender, sender_incarnation, number, count, level, None, None, size
+            "receive", time_ns, group, view, sender, sender_incarnation, number, count, level, None, None, size, None
         )
 
     def deliver(
@@ -122,27 +170,41 @@ class Log:
         level: str,
         size: int,
         label: str | None = None,
+        destinations: tuple[str, ...] | None = None,
+        digest: str | None = None,
     ) -> None:
-        """The application is handed these messages, in this order."""
+        """The application is handed these messages, in this order; `destinations` as far as it can know them."""
         self._extend(
-            "deliver", time_ns, group, view, sender, sender_incarnation, number, count, level, label, None, size
+            "deliver",
+            time_ns,
+            group,
+            view,
+            sender,
+            sender_incarnation,
+            number,
+            count,
+            level,
+            label,
+            destinations,
+            size,
+            digest,
         )
 
     def suspect(self, time_ns: int, group: str, view: int, suspected: str) -> None:
         """`suspected` ("name/incarnation") is thought to have failed."""
-        self._append((time_ns, "suspect", group, view, None, None, None, None, None, None, suspected, None, None))
+        self._append((time_ns, "suspect", group, view, None, None, None, None, None, None, suspected, None, None, None))
 
     def note(self, time_ns: int, text: str, group: str | None = None) -> None:
         """Anything worth knowing; LEAVES and LEFT have a meaning for the audit, for `group` where it is named."""
-        self._append((time_ns, "note", group, None, None, None, None, None, None, None, text, None, None))
+        self._append((time_ns, "note", group, None, None, None, None, None, None, None, text, None, None, None))
 
     def crash(self, time_ns: int, why: str) -> None:
         """The process dies here: the last row of its log, written by whoever killed it."""
-        self._append((time_ns, "crash", None, None, None, None, None, None, None, None, why, None, None))
+        self._append((time_ns, "crash", None, None, None, None, None, None, None, None, why, None, None, None))
 
     def stop(self, time_ns: int, why: str = QUIET) -> None:
         """The last row of the log. "quiet": the run had healed and was given the time to go quiet."""
-        self._append((time_ns, "stop", None, None, None, None, None, None, None, None, why, None, None))
+        self._append((time_ns, "stop", None, None, None, None, None, None, None, None, why, None, None, None))
 
     def add(self, cells: Cells) -> None:
         """A row as it is, for what was recorded elsewhere; it is merged with nothing."""
@@ -153,33 +215,41 @@ class Log:
         kind: str,
         time_ns: int,
         group: str,
-        view: int,
+        view: int | None,
         sender: str,
         sender_incarnation: int,
         number: int,
         count: int,
-        level: str,
+        level: str | None,
         label: str | None,
         destinations: tuple[str, ...] | None,
         size: int,
+        digest: str | None,
     ) -> None:
         """Lengthen the open run, or end it and open another."""
         if (
             self._merge
-            and number == self._number + self._count
+            and number == self._number + self._count + self._tail
             and kind == self._kind
             and sender == self._sender
             and group == self._group
             and level == self._level
-            and view == self._view
+            and (view is None or (view == self._view and not self._tail))
             and sender_incarnation == self._sender_incarnation
             and destinations == self._destinations
             and label is None
             and self._label is None
+            and (digest is None) == (self._digests is None)
             and time_ns - self._time_ns <= MERGE_SPAN_NS
         ):
-            self._count += count
-            self._size += size
+            if self._digests is not None and digest is not None:
+                self._digests.append(digest)
+            if view is None:
+                self._tail += count
+                self._tail_size += size
+            else:
+                self._count += count
+                self._size += size
             return
         if self._kind:
             self._end_run()
@@ -191,11 +261,14 @@ class Log:
         self._sender = sender
         self._sender_incarnation = sender_incarnation
         self._number = number
-        self._count = count
         self._level = level
         self._label = label
         self._destinations = destinations
-        self._size = size
+        self._digests = None if digest is None else [digest]
+        if view is None:
+            self._count, self._size, self._tail, self._tail_size = 0, 0, count, size
+        else:
+            self._count, self._size, self._tail, self._tail_size = count, size, 0, 0
 
     def _append(self, cells: Cells) -> None:
         if self._kind:
@@ -204,23 +277,46 @@ class Log:
         self._cells.append(cells)
 
     def _end_run(self) -> None:
-        self._cells.append(
-            (
-                self._time_ns,
-                self._kind,
-                self._group,
-                self._view,
-                None,
-                self._sender,
-                self._sender_incarnation,
-                self._number,
-                self._count,
-                self._level,
-                self._label,
-                self._destinations,
-                self._size,
+        """The open run becomes a row, or two: what has left, and what has not."""
+        digest = None if self._digests is None else "".join(self._digests)
+        if self._count:
+            self._cells.append(
+                (
+                    self._time_ns,
+                    self._kind,
+                    self._group,
+                    self._view,
+                    None,
+                    self._sender,
+                    self._sender_incarnation,
+                    self._number,
+                    self._count,
+                    self._level,
+                    self._label,
+                    self._destinations,
+                    None if self._kind == "depart" else self._size,
+                    None if digest is None else digest[: self._count * DIGEST_DIGITS],
+                )
             )
-        )
+        if self._tail:
+            self._cells.append(
+                (
+                    self._time_ns,
+                    self._kind,
+                    self._group,
+                    None,
+                    None,
+                    self._sender,
+                    self._sender_incarnation,
+                    self._number + self._count,
+                    self._tail,
+                    self._level,
+                    self._label,
+                    self._destinations,
+                    self._tail_size,
+                    None if digest is None else digest[self._count * DIGEST_DIGITS :],
+                )
+            )
         self._kind = ""
 
     def _before_row(self, time_ns: int) -> None:

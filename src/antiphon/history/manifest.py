@@ -1,6 +1,6 @@
 """The manifest: what a history held when it was closed, in `manifest.json` beside its files.
 
-    {"schema": 1, "runs": ["r"], "processes": ["a/1", "b/1"], "files": [{"name": "a-1-00000.parquet", "rows": 5}, …]}
+    {"schema": 2, "runs": ["r"], "processes": ["a/1", "b/1"], "files": [{"name": "a-1-00000.parquet", "rows": 5}, …]}
 
 Whoever closes a history writes it. Reading works without it: the members of a group may each write their own files, and
 a run that was killed is closed by nobody. Where there is one, it is held against the files: a listed file that is gone

@@ -7,11 +7,13 @@ or more Parquet segments named `<process>-<incarnation>-<segment>.parquet` (segm
 
 kind      columns that are set beside run, process, incarnation, index, time_ns, kind
 start     group, label: once per group joined, before its first view. The label is a JSON object:
-          {"schema": 1, "stack": …, "policy": …, "levels": [names offered], "promises": [guarantee ids]}
+          {"schema": 2, "stack": …, "policy": …, "levels": [names offered], "promises": [guarantee ids]}
 view      group, view, members ("name/incarnation", ranked by age)
-send      group, view, number, count, level, size; sender and sender_incarnation are the process itself
+send      group, number, count, level, size; sender and sender_incarnation are the process itself: the application
+          called. View, if they left at once: in this view, with nothing in between
+depart    group, view, sender, sender_incarnation, number, count: messages of earlier send rows left in this view
 receive   group, view, sender, sender_incarnation, number, count, level, size (kept at recording level `receive` only)
-deliver   group, view, sender, sender_incarnation, number, count, level, size
+deliver   group, view, sender, sender_incarnation, number, count, level, size: the application is handed them
 suspect   group, view, label ("name/incarnation" that is suspected)
 note      label: free text; "leaves" where the process begins to leave its groups, or the one that `group` names;
           "left" with group: the process is out of this group and lives on in others
@@ -20,14 +22,19 @@ stop      label: "quiet" if the run had healed and was given the time to go quie
           groups in good order, else why it stopped
 
 A message is named by (run, group, sender, sender_incarnation, number). A sender numbers its messages to one group
-1, 2, 3… in sending order. A send, receive or deliver row stands for `count` >= 1 consecutive messages number,
-number + 1, … of one sender at one level, in this order, with nothing in between; `size` is their payload bytes
-together.
+1, 2, 3… in the order of the calls. A message without a view in its send row, and without a depart row, never left as
+far as is known: it is owed to nobody. A send, depart, receive or deliver row stands for `count` >= 1 consecutive
+messages number, number + 1, … of one sender at one level, in this order, with nothing in between; `size` is their
+payload bytes together.
 
 A send or deliver row with the label "barrier" is a barrier: one safe message that stands at the same place among all
 deliveries of its group, everywhere, right before the next view.
 
-`destinations` is null, or the members a message was sent to where they are fewer than the view.
+`destinations` is null, or the members a message was sent to where they are fewer than the view; on deliver rows too, so
+that a delivery can be judged when its sender's log is lost. There an empty list means that nothing is known of them:
+version 1 did not record it.
+`digest` is null, or eight hexadecimal digits per message of a send or deliver row: the CRC-32 of its payload.
+`label` of a send or deliver row that is no barrier is a short text that the application gave the message.
 Level is one of reliable, fifo, causal, agreed, safe. Kinds, levels and names are low in variety: dictionary-encoded.
 """
 
@@ -36,13 +43,15 @@ from typing import Final
 
 import pyarrow as pa
 
-SCHEMA_VERSION: Final = 1
-KINDS: Final = ("start", "send", "receive", "deliver", "view", "suspect", "crash", "stop", "note")
+SCHEMA_VERSION: Final = 2
+KINDS: Final = ("start", "send", "depart", "receive", "deliver", "view", "suspect", "crash", "stop", "note")
 QUIET: Final = "quiet"
 LEFT: Final = "left"
 LEAVES: Final = "leaves"
 READS_APART: Final = "reads each group apart"
 BARRIER: Final = "barrier"
+DIGEST_DIGITS: Final = 8
+"""Per message."""
 LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe")
 """Weakest first."""
 
@@ -65,6 +74,7 @@ SCHEMA: Final = pa.schema(
         pa.field("label", pa.string()),
         pa.field("destinations", pa.list_(pa.string())),
         pa.field("size", pa.int64()),
+        pa.field("digest", pa.string()),
     ],
     metadata={b"antiphon.schema": str(SCHEMA_VERSION).encode()},
 )
@@ -91,3 +101,4 @@ class Row:
     label: str | None = None
     destinations: tuple[str, ...] | None = None
     size: int | None = None
+    digest: str | None = None

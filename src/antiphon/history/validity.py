@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import BARRIER, KINDS, LEVELS, SCHEMA
+from antiphon.history.schema import BARRIER, DIGEST_DIGITS, KINDS, LEVELS, SCHEMA
 from antiphon.history.start import parse_start
 
 NUMBER_MAX: Final = 2**62
@@ -25,7 +25,8 @@ ALWAYS_SET: Final = ("run", "process", "incarnation", "index", "time_ns", "kind"
 SET_BY_KIND: Final = {
     "start": ("group", "label"),
     "view": ("group", "view", "members"),
-    "send": ("group", "view", "sender", "sender_incarnation", "number", "count", "level", "size"),
+    "send": ("group", "sender", "sender_incarnation", "number", "count", "level", "size"),
+    "depart": ("group", "view", "sender", "sender_incarnation", "number", "count"),
     "receive": ("group", "view", "sender", "sender_incarnation", "number", "count", "level", "size"),
     "deliver": ("group", "view", "sender", "sender_incarnation", "number", "count", "level", "size"),
     "suspect": ("group", "view", "label"),
@@ -59,6 +60,11 @@ def _value_problem(table: pa.Table) -> tuple[int, str] | None:
     barrier = _true(pc.equal(table["label"], BARRIER)) & _among(table["kind"], ("send", "deliver"))
     if place := _first(barrier & _true(pc.not_equal(table["count"], 1))):
         return place[0], f"a barrier is one message, but count is {table['count'][place[0]].as_py()}"
+    digest = table["digest"]
+    right = pc.equal(pc.utf8_length(digest), pc.multiply(table["count"], DIGEST_DIGITS))
+    right = pc.and_(right, pc.match_substring_regex(digest, "^[0-9a-f]*$"))
+    if place := _first(~_null(table, "digest") & ~_true(right)):
+        return place[0], f"a digest is {DIGEST_DIGITS} hexadecimal digits per message, not {digest[place[0]].as_py()!r}"
     level = table["level"]
     if place := _first(~_null(table, "level") & ~_among(level, LEVELS)):
         return place[0], f"level {level[place[0]].as_py()!r} is none of {', '.join(LEVELS)}"
@@ -66,12 +72,14 @@ def _value_problem(table: pa.Table) -> tuple[int, str] | None:
 
 
 def _sender_problem(table: pa.Table) -> tuple[int, str] | None:
-    """A process records only its own sends."""
+    """A process records only its own sends and departures."""
     own = pc.and_(
         pc.equal(table["sender"], table["process"]), pc.equal(table["sender_incarnation"], table["incarnation"])
     )
-    place = _first(_among(table["kind"], ("send",)) & ~_true(own))
-    return (place[0], "a send row names another sender than the process whose log it is in") if place else None
+    place = _first(_among(table["kind"], ("send", "depart")) & ~_true(own))
+    return (
+        (place[0], "a send or depart row names another sender than the process whose log it is in") if place else None
+    )
 
 
 def _destination_problem(table: pa.Table) -> tuple[int, str] | None:

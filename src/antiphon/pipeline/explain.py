@@ -96,6 +96,13 @@ def group_broadcast_text(message: MessageName, barrier: MessageName, process: st
     )
 
 
+def content_text(process: str, message: MessageName) -> str:
+    return (
+        f"{process_name(process)} delivered {message_name(message, False)} with another level, size or payload "
+        f"than {process_name(message.sender)} sent it with"
+    )
+
+
 def settled_text(process: str, message: MessageName) -> str:
     return f"{process_name(process)} never delivered {message_name(message, False)}, although the run went quiet"
 

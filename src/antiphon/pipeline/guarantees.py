@@ -14,6 +14,7 @@ FIFO: Final = "fifo"
 CAUSAL: Final = "causal"
 TOTAL: Final = "total"
 SAFE: Final = "safe"
+CONTENT: Final = "content"
 VIEW_AGREEMENT: Final = "view_agreement"
 VIEW_SYNCHRONY: Final = "view_synchrony"
 VIEW_SENDING: Final = "view_sending"
@@ -53,6 +54,11 @@ TABLE: Final = (
         "no message was delivered as agreed or safe in a view that was completed",
     ),
     Guarantee("total_global", "All processes deliver the agreed and safe messages of all groups in one common order."),
+    Guarantee(
+        CONTENT,
+        "A message is delivered with the level, the size and, where recorded, the digest with which it was sent.",
+        "no message was delivered",
+    ),
     Guarantee(
         SAFE,
         "A safe message that one member delivers is delivered by every member that does not crash.",

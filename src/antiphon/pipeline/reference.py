@@ -45,12 +45,18 @@ lies in a message's past. The rules of both auditors, where the definitions leav
 * view_agreement holds each view row to the members, in their ranking, that most rows with its id have (among equally
   many, those of the first row, logs by name), to an id above that of the row before it in the log, and to name its own
   process.
-* view_sending holds each delivery of a message on record: the view that the process is in, and the view that the row
-  names, must be the one that the send row names. Off record it is unknown. What was sent to named destinations is not
-  held to it: a message from one to one is sent again in the next view if need be, as no flush cares for it.
+* A message left in the view that its send row names, or else in that of its depart row. If there is neither, it is not
+  known to have left, and owed to nobody.
+* content holds each delivery of a message on record: the level must be that of the send, and so must the digest where
+  both rows have one. If all are right, and a deliver row begins and ends where send rows do, the sizes must add up to
+  the same; else all its messages are violated. Off record it is unknown.
+* view_sending holds each delivery of a message that left: the view that the process is in, and the view that the row
+  names, must be the one in which it left. If that is not known it is unknown. What was sent to named destinations is
+  not held to it: a message from one to one is sent again in the next view if need be, as no flush cares for it.
 * view_synchrony compares those whose next view row after one with id v has the same id v'. What any of them delivered
-  in v, all of them (two at least) must have delivered in v, unless a send row names destinations that leave it out.
-  Where a log makes the same step several times, what it delivered in them is taken together.
+  in v, all of them (two at least) must have delivered in v, unless the send row, or where it is lost a deliver row,
+  names destinations that leave it out. Where a log makes the same step several times, what it delivered in them is
+  taken together.
 * silence holds each delivery in a view that lacks a member of an earlier view of the process: its sender must not have
   been in an earlier view of the process unless it is in the one the process is in.
 * primary: a view is an id with its members. The second one with the same id is violated. Each but the one with the
@@ -88,6 +94,7 @@ from antiphon.pipeline.explain import (
 from antiphon.pipeline.guarantees import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, SETTLED
 from antiphon.pipeline.observe import observe
 from antiphon.pipeline.promises import Promises, gather
+from antiphon.pipeline.reference_content import ContentJudge
 from antiphon.pipeline.reference_order import OrderJudge
 from antiphon.pipeline.reference_past import AT_LEAST_CAUSAL, Pasts, chain, has_weak_deliveries
 from antiphon.pipeline.reference_views import ViewJudge
@@ -161,6 +168,7 @@ class _Judge:
     def judge(self) -> None:
         delivered = {log.process: self._judge_deliveries(log) for log in self._world.logs.values()}
         self._judge_settled(delivered)
+        ContentJudge(self._world, self._tally, self._example).judge()
         ViewJudge(self._world, self._tally, self._example).judge()
         OrderJudge(self._world, delivered, self._tally, self._example).judge()
         self._count_open_logs()
@@ -197,14 +205,14 @@ class _Judge:
                 sent = self._world.sent[message.group, message.sender]
                 text = creation_text(log.process, message, sent)
                 tally.example = self._example(text, message.group, [row])
+        elif message not in self._world.send_row:
+            tally.unknown += 1
         elif not self._world.is_meant_for(message, log.process):
             tally.violations += 1
             if tally.example is None:
                 send = self._world.send_row[message]
                 text = destination_text(log.process, message, send.destinations or ())
                 tally.example = self._example(text, message.group, [send, row])
-        elif message not in self._world.send_row:
-            tally.unknown += 1
 
     def _judge_duplication(self, log: KnownLog, row: Row, message: MessageName, done: dict[MessageName, Row]) -> None:
         if (tally := self._tally(DUPLICATION, message.group)) is None:

@@ -118,16 +118,17 @@ class ViewJudge:
         if send is not None and send.destinations is not None:
             return
         tally.checked += 1
-        if send is None:
+        sent_in = self._world.left_in.get(message)
+        if sent_in is None:
             tally.unknown += 1
             return
         seen = None if current is None else _id(current)
-        if seen == _id(send) == _id(row):
+        if seen == sent_in == _id(row):
             return
         tally.violations += 1
         if tally.example is None:
-            delivered_in = seen if seen != _id(send) else _id(row)
-            text = view_sending_text(log.process, message, _id(send), delivered_in)
+            delivered_in = seen if seen != sent_in else _id(row)
+            text = view_sending_text(log.process, message, sent_in, delivered_in)
             tally.example = self._example(text, message.group, [send, row])
 
     def _judge_silence(
@@ -155,6 +156,9 @@ class ViewJudge:
                     continue
                 tally.checked += 1
                 if message in step.delivered[process]:
+                    continue
+                if message in self._world.unsaid:
+                    tally.unknown += 1
                     continue
                 tally.violations += 1
                 if tally.example is None:

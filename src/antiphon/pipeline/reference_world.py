@@ -102,6 +102,12 @@ class ReferenceWorld:
         """Every message on record, and those off record that somebody delivered. What was never sent is not here."""
         self.on_record = 0
         self.send_row: dict[MessageName, Row] = {}
+        self.left_in: dict[MessageName, int] = {}
+        """The view in which each message left, where that is known."""
+        self.told_destinations: dict[MessageName, set[str]] = {}
+        """Of messages without a send row, for whom they were by those who delivered them, where these name any."""
+        self.unsaid: set[MessageName] = set()
+        """Messages without a send row of which nobody says for whom they were."""
         self.owed: dict[str, int] = defaultdict(int)
         self.members: dict[tuple[str, int], set[str]] = defaultdict(set)
         """(group, view id) → everybody whom a view row with this id names."""
@@ -137,6 +143,14 @@ class ReferenceWorld:
                             raise UnusableHistoryError(None, numbering_problem(message, self.sent[key]))
                         self.sent[key] += 1
                         self.send_row[message] = row
+                        if row.view is not None:
+                            self.left_in[message] = row.view
+        for log in self.logs.values():
+            for row in log.rows:
+                if row.kind == "depart":
+                    for message in messages_of(row):
+                        if message in self.send_row:
+                            self.left_in.setdefault(message, row.view or 0)
         for key, count in self.sent.items():
             self._base[key] = len(self.bit)
             self._in_group[key[0]] |= ((1 << count) - 1) << len(self.bit)
@@ -166,17 +180,29 @@ class ReferenceWorld:
                     elif message not in self.bit and self.logs[message.sender].open:
                         self.bit[message] = 1 << len(self.bit)
                         self.off_record[message.group, message.sender].append(message)
+                    if row.kind == "deliver" and message not in self.send_row and row.destinations is not None:
+                        self._note_destinations(message, row.destinations)
                     log.events.append((row, message))
+        self.unsaid -= self.told_destinations.keys()
+
+    def _note_destinations(self, message: MessageName, destinations: tuple[str, ...]) -> None:
+        """An empty tuple means that nothing was recorded of them."""
+        if destinations:
+            self.told_destinations.setdefault(message, set()).update(destinations)
+        else:
+            self.unsaid.add(message)
 
     def _settle_owed(self) -> None:
         for log in self.logs.values():
             for row in log.rows:
                 if row.kind == "view" and row.group is not None and row.view is not None:
                     self.members[row.group, row.view].update(row.members or ())
-        for message, row in self.send_row.items():
-            view = (message.group, row.view or 0)
+        for message in self.send_row:
+            if message not in self.left_in:
+                continue  # it is owed to nobody
+            view = (message.group, self.left_in[message])
             if view not in self.members:
-                problem = f"{message.sender} sent to {message.group} in view {row.view}, which no view row describes"
+                problem = f"{message.sender} sent to {message.group} in view {view[1]}, which no view row describes"
                 raise UnusableHistoryError(None, problem)
             for process in self.members[view]:
                 if self.is_meant_for(message, process) and self.is_held(process, message.group):
@@ -188,9 +214,11 @@ class ReferenceWorld:
         return group in log.last_view or log.ending == MISSING
 
     def is_meant_for(self, message: MessageName, process: str) -> bool:
-        """Whether its send row, if there is one, does not name destinations that leave the process out."""
+        """Whether no destinations are known that leave the process out: by the send row, or else by deliver rows."""
         send = self.send_row.get(message)
-        return send is None or send.destinations is None or process in send.destinations
+        if send is None:
+            return message not in self.told_destinations or process in self.told_destinations[message]
+        return send.destinations is None or process in send.destinations
 
     def owed_at(self, log: KnownLog, index: int) -> int:
         """What the process of a log is owed at a row: nothing in the groups that it has left by then."""
@@ -203,10 +231,10 @@ class ReferenceWorld:
     def _find_lost(self) -> int:
         """What a crashed process sent in its last view, and nobody who completed that view delivered."""
         lost = 0
-        for message, row in self.send_row.items():
+        for message in self.send_row:
             sender = self.logs[message.sender]
             last = sender.last_view.get(message.group)
-            if sender.ending == CRASHED and last is not None and last.view == row.view:
+            if sender.ending == CRASHED and last is not None and last.view == self.left_in.get(message):
                 lost |= self.bit[message]
         completed: dict[str, set[tuple[str, int]]] = defaultdict(set)
         for log in self.logs.values():
@@ -216,7 +244,7 @@ class ReferenceWorld:
             for row, message in log.events:
                 bit = self.bit.get(message, 0)
                 if row.kind == "deliver" and lost & bit:
-                    sent_in = (message.group, self.send_row[message].view or 0)
+                    sent_in = (message.group, self.left_in[message])
                     lost &= ~bit if sent_in in completed[log.process] else -1
         return lost
 

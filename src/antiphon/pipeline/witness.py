@@ -14,6 +14,7 @@ from antiphon.pipeline.audit.view_intervals import Event, ViewInterval, ViewWitn
 from antiphon.pipeline.explain import (
     MessageName,
     causal_text,
+    content_text,
     creation_text,
     destination_text,
     duplication_text,
@@ -22,7 +23,7 @@ from antiphon.pipeline.explain import (
     silence_text,
     view_sending_text,
 )
-from antiphon.pipeline.guarantees import CAUSAL, CREATION, DUPLICATION, FIFO, SILENCE, VIEW_SENDING
+from antiphon.pipeline.guarantees import CAUSAL, CONTENT, CREATION, DUPLICATION, FIFO, SILENCE, VIEW_SENDING
 from antiphon.pipeline.intervals import EMPTY
 from antiphon.pipeline.result import Example
 
@@ -48,6 +49,7 @@ class Storyteller:
             DUPLICATION: lambda: self._duplication(process, message, delivery),
             FIFO: lambda: self._fifo(process, message, delivery, lacking),
             CAUSAL: lambda: self._causal(process, message, delivery, lacking),
+            CONTENT: lambda: self._content(process, message, delivery),
             VIEW_SENDING: lambda: self._view_sending(process, message, delivery, witness["view"]),
             SILENCE: lambda: self._silence(process, message, delivery),
         }
@@ -94,6 +96,9 @@ class Storyteller:
             events.append(self._send(link.sent))
         text = causal_text(process, message, wanted, later is not None, links)
         return self._example(text, message.group, [*events, delivery, later])
+
+    def _content(self, process: str, message: MessageName, delivery: Event) -> Example:
+        return self._example(content_text(process, message), message.group, [self._send(message), delivery])
 
     def _view_sending(self, process: str, message: MessageName, delivery: Event, named: int) -> Example:
         place = self._order.places[message.group, message.sender]

@@ -19,7 +19,7 @@ from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import SCHEMA
 from antiphon.pipeline.intervals import Ints
 
-NAMES: Final = tuple(field.name for field in SCHEMA if field.type == pa.string())
+NAMES: Final = tuple(field.name for field in SCHEMA if field.type == pa.string() and field.name != "digest")
 """The columns that are kept as dictionaries: few values, many rows."""
 
 DENSE_MAX: Final = 1 << 20

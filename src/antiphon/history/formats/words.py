@@ -2,7 +2,7 @@
 
 import json
 
-from antiphon.history.schema import Row
+from antiphon.history.schema import BARRIER, Row
 
 
 def plain(text: str) -> str:
@@ -23,8 +23,10 @@ def words(row: Row) -> str:
     group = "" if row.group is None else f" in {plain(row.group)}"
     match row.kind:
         case "send" | "receive" | "deliver":
-            barrier = " as a barrier" if row.label is not None else ""
-            return f"{row.kind} {messages(row)}{group} ({row.level}){barrier}"
+            label = " as a barrier" if row.label == BARRIER else "" if row.label is None else f" {plain(row.label)}"
+            return f"{row.kind} {messages(row)}{group} ({row.level}){label}"
+        case "depart":
+            return f"depart {messages(row)}{group} in view {row.view}"
         case "view":
             return f"view {row.view}{group}: {', '.join(map(plain, row.members or ()))}"
         case "start":

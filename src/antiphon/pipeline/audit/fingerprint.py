@@ -5,6 +5,7 @@ history grows, that knowledge grows, but most of it lies beyond what the piece c
 goes into the digest, by name and number, never by a place in some table that shifts when others come in:
 
 * the send runs that hold what it delivered, and their past, as far as some key is in it;
+* level, size and digest of what it delivered, as its senders recorded them;
 * how many messages of the delivered keys were sent, as far as they were delivered, and whether more may have been;
 * what the process was owed of each key, up to the highest number that those pasts name;
 * what is lost, as far as it is known in those send runs;
@@ -108,11 +109,22 @@ class Fingerprints:
         sent, is_open = int(order.sent[place]), bool(order.open_keys[place])
         digest.add(key, min(sent, highest), is_open and sent < highest)
         reached[place] = max(reached.get(place, 0), highest)
+        self._add_contents(digest, place, spans)
         for start, end in zip(spans.starts.tolist(), spans.ends.tolist(), strict=True):
             end = end if is_open else min(end, sent + 1)
             if end > start:
                 first, last = order.run_of(place, np.array([start, end - 1])).tolist()
                 self._add_runs(digest, process, slice(first, last + 1), reached)
+
+    def _add_contents(self, digest: Digest, place: int, spans: Spans) -> None:
+        """Level, size and digest of what was delivered, as far as it is on record."""
+        sent = self._order.contents[place]
+        for start, end in zip(*(side.tolist() for side in clip(spans, 1, sent.sent + 1)), strict=True):
+            rows = slice(*np.searchsorted(sent.starts, [start + 1, end + 1]) - [1, 0])
+            for column in (sent.starts[rows], sent.levels[rows], sent.bytes_before[rows] - sent.bytes_before[rows][:1]):
+                digest.add_array(column)
+            digest.add_array(sent.digested[start - 1 : end - 1])
+            digest.add_array(sent.digests[start - 1 : end - 1].astype(np.int64))
 
     def _add_runs(self, digest: Digest, process: str, runs: slice, reached: dict[int, int]) -> None:
         order = self._order

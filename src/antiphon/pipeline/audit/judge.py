@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 import numpy as np
 import pyarrow as pa
 
-from antiphon.pipeline.audit import causal, creation, duplication, fifo, silence, total, view_sending
+from antiphon.pipeline.audit import causal, content, creation, duplication, fifo, silence, total, view_sending
 from antiphon.pipeline.audit.case import Already, Case, RowCounts, Witness
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
@@ -15,7 +15,7 @@ from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import Key, message_rows
 from antiphon.pipeline.audit.summary import Summary
 from antiphon.pipeline.audit.view_intervals import Presence, presences_of
-from antiphon.pipeline.guarantees import CAUSAL, CREATION, DUPLICATION, FIFO, SILENCE, TOTAL, VIEW_SENDING
+from antiphon.pipeline.guarantees import CAUSAL, CONTENT, CREATION, DUPLICATION, FIFO, SILENCE, TOTAL, VIEW_SENDING
 from antiphon.pipeline.intervals import Ints, Mask, Spans
 from antiphon.pipeline.latency import coarse
 from antiphon.pipeline.promises import Promises
@@ -30,6 +30,7 @@ CHECKS: Final[Mapping[str, tuple[Count, FindWitness]]] = {
     DUPLICATION: (duplication.count, duplication.witness),
     FIFO: (fifo.count, fifo.witness),
     CAUSAL: (causal.count, causal.witness),
+    CONTENT: (content.count, content.witness),
     VIEW_SENDING: (view_sending.count, view_sending.witness),
     SILENCE: (silence.count, silence.witness),
 }

@@ -10,6 +10,7 @@ import numpy as np
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import LEFT, QUIET
+from antiphon.pipeline.audit.departures import with_departures
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.summary import Summary
 from antiphon.pipeline.intervals import Spans, union
@@ -137,7 +138,7 @@ def _log_facts(process: str, pieces: list[Summary], cause: str | None) -> LogFac
             whole = False
             break
     behind = sum(piece["rows"] for piece in pieces) - expected
-    return LogFacts(process, tuple(known), _ending(known, whole), _left(known), behind, cause or "")
+    return LogFacts(process, with_departures(known), _ending(known, whole), _left(known), behind, cause or "")
 
 
 def _left(known: list[Summary]) -> dict[str, int]:

@@ -14,6 +14,8 @@ from typing import Final
 import numpy as np
 
 from antiphon.history.errors import UnusableHistoryError
+from antiphon.pipeline.audit.contents import SentContents, contents_of
+from antiphon.pipeline.audit.departures import NOT_LEFT
 from antiphon.pipeline.audit.logs import ENDLESS, MISSING, LogFacts
 from antiphon.pipeline.audit.past import Past, Sources, direct_past, raise_to_full
 from antiphon.pipeline.audit.rows import Key
@@ -51,7 +53,7 @@ class Order:
     """Of the send row, or NO_ROW for what is off record."""
     time_ns: Ints
     view: Ints
-    """That the send row names, or NO_ROW."""
+    """In which they left, or NOT_LEFT, also for what is off record."""
     audience: Ints
     """A place in `audiences`, or -1 for what is off record."""
     narrow: Ints
@@ -63,6 +65,8 @@ class Order:
     joined: frozenset[tuple[str, str]]
     """(group, process) of all view rows."""
     missing: frozenset[str]
+    contents: list[SentContents]
+    """Of each key, what its sender sent."""
     lost: dict[int, "LostMessages"] = field(default_factory=dict)
     """By key, where they make a difference."""
     told: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))
@@ -159,6 +163,7 @@ def make_order(run: str, logs: Mapping[str, LogFacts]) -> Order:
         destinations=audiences.destinations.sets,
         joined=audiences.joined,
         missing=frozenset(process for process, log in logs.items() if log.ending == MISSING),
+        contents=[contents_of(logs[sender], group) for group, sender in keys],
     )
 
 
@@ -217,13 +222,14 @@ class _Audiences:
 
     def places(self, sender: str, group: str, view: int, destinations: list[str] | None) -> tuple[int, int]:
         """The place among the audiences, and among the destinations, or -1."""
+        meant = None if destinations is None else frozenset(destinations)
+        narrow = -1 if meant is None else self.destinations.place(meant)
+        if view == NOT_LEFT:
+            return self.members.place(frozenset()), narrow
         if (group, view) not in self._views:
             raise UnusableHistoryError(None, f"{sender} sent to {group} in view {view}, which no view row describes")
         members = self._views[group, view]
-        if destinations is None:
-            return self.members.place(members), -1
-        meant = frozenset(destinations)
-        return self.members.place(members & meant), self.destinations.place(meant)
+        return self.members.place(members if meant is None else members & meant), narrow
 
 
 _Columns = tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]

@@ -4,11 +4,14 @@ from dataclasses import dataclass, fields, replace
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from antiphon.history.schema import BARRIER, LEVELS
 from antiphon.pipeline.intervals import Ints, Mask
+
+Texts = npt.NDArray[np.object_]
 
 FIFO_RANK: Final = LEVELS.index("fifo")
 CAUSAL_RANK: Final = LEVELS.index("causal")
@@ -35,6 +38,8 @@ class MessageRows:
     """The rank of the level: 0 is reliable."""
     size: Ints
     barrier: Mask
+    digest: Texts
+    """Eight hexadecimal digits per message, or None."""
 
     def of_key(self, place: int) -> Ints:
         """Which rows belong to a key."""
@@ -52,7 +57,7 @@ class MessageRows:
 
 MESSAGE_COLUMNS: Final = (
     *("kind", "index", "time_ns", "group", "view", "sender", "sender_incarnation"),
-    *("number", "count", "level", "label", "size"),
+    *("number", "count", "level", "label", "size", "digest"),
 )
 """The columns that `message_rows` needs."""
 
@@ -73,6 +78,7 @@ def message_rows(table: pa.Table, kind: str) -> MessageRows:
         level=_ints(pc.index_in(part["level"], pa.array(LEVELS, pa.string()))),
         size=_ints(part["size"]),
         barrier=pc.fill_null(pc.equal(part["label"], BARRIER), False).to_numpy().astype(bool),
+        digest=part["digest"].to_numpy().astype(object),
     )
 
 
@@ -97,5 +103,6 @@ def _encoded(column: pa.ChunkedArray) -> tuple[list[str], Ints]:
 
 
 def _ints(column: pa.ChunkedArray) -> Ints:
-    result: Ints = column.to_numpy().astype(np.int64)
+    """The values; -1 for null."""
+    result: Ints = pc.fill_null(column, -1).to_numpy().astype(np.int64)
     return result

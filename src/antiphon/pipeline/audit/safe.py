@@ -1,7 +1,7 @@
 """safe: a safe message delivered in view v is delivered by every member of v that does not crash.
 
 Decided from what was delivered as safe in each view, and by each process at all. Who crashed or left is not held; of
-those who are open or stopped early, it is unknown.
+those who are open or stopped early, it is unknown, and so it is where nobody says for whom the message was.
 """
 
 from collections import defaultdict
@@ -36,6 +36,9 @@ def count(
             if log.is_early(group):
                 unknown += lacking.size()
                 continue
+            doubtful = sendings.unsaid((group, sender), lacking)
+            unknown += doubtful.size()
+            lacking = difference(lacking, doubtful)
             violations += lacking.size()
             if lacking.size() and witness is None:
                 message = MessageName(group, sender, int(lacking.starts[0]))

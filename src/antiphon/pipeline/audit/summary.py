@@ -29,6 +29,10 @@ Summary = dict[str, Any]
 
 _VIEW: Final = (("group", pa.string()), ("view", pa.int64()), ("members", pa.list_(pa.string())), ("index", pa.int64()))
 _BARRIER: Final = (("group", pa.string()), ("sender", pa.string()), ("number", pa.int64()), ("index", pa.int64()))
+_PRIVATE: Final = (
+    *(("group", pa.string()), ("sender", pa.string()), ("start", pa.int64()), ("end", pa.int64())),
+    ("destinations", pa.list_(pa.string())),
+)
 _GROUP_FIELDS: Final = (
     *("sent", "delivered", "delivered_bytes"),  # single messages and their bytes
     *("first_ns", "last_ns"),
@@ -39,12 +43,15 @@ _INTERVALS: Final[Mapping[str, tuple[str, ...]]] = {
     "stretches": ("stretch",),
     "ordered": ("stretch", "level"),
     "between": ("stretch",),
+    "unsaid": (),
 }
 """What is cut up into entries, and what these name beside their key."""
 
 SEND_COLUMNS: Final = (
     *("send_group", "send_number", "send_count", "send_index", "send_time_ns", "send_view", "send_destinations"),
+    *("send_level", "send_size", "send_digested"),
 )
+DEPART_COLUMNS: Final = ("depart_group", "depart_number", "depart_count", "depart_view")
 
 SUMMARY: Final = pa.schema(
     [
@@ -77,10 +84,17 @@ SUMMARY: Final = pa.schema(
         # Barriers, and what was delivered behind so many of them in this piece, for the groups that have some.
         ("barriers", pa.list_(pa.struct(_BARRIER))),
         ("between", PACKED),
-        # Send runs in order of index: places in `send_groups`, and in `send_destination_sets`, where -1 is none.
+        # Deliveries that name destinations, and what was delivered without a word on them (schema version 1).
+        ("private", pa.list_(pa.struct(_PRIVATE))),
+        ("unsaid", PACKED),
+        # Send runs in order of index: places in `send_groups`, and in `send_destination_sets`, where -1 is none; a view
+        # of -1 where `depart_…` tell it, if they do; the digests of those that have some, four bytes per message.
         ("send_groups", pa.list_(pa.string())),
         ("send_destination_sets", pa.list_(pa.list_(pa.string()))),
         *((name, pa.binary()) for name in SEND_COLUMNS),
+        ("send_digest", pa.binary()),
+        ("depart_groups", pa.list_(pa.string())),
+        *((name, pa.binary()) for name in DEPART_COLUMNS),
         # For each entry of `delivered`, how far it had been delivered before each send run, and at the end of all;
         # `strong_reach` is the same for deliveries at causal and above, empty if all are.
         ("reach", pa.list_(pa.binary())),
@@ -126,7 +140,9 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "keys": [dict(zip(("group", "sender"), key, strict=True)) for key in deliveries.keys],
         "barriers": barriers,
         **_intervals(deliveries, views, barriers),
+        **_destinations(known, deliveries),
         **_sends(known, sends),
+        **_departures(message_rows(known, "depart")),
         "reach": reach(deliveries, places, limits),
         "strong_reach": _strong_reach(deliveries, places, limits),
         "damaged": None,
@@ -144,7 +160,7 @@ def summaries_of(table: pa.Table) -> list[Summary]:
         for name, more in _INTERVALS.items():
             if summary[name] is not None:
                 summary[name] = list(entries(summary[name], keys, *more))
-        for name in SEND_COLUMNS:
+        for name in (*SEND_COLUMNS, *DEPART_COLUMNS):
             if summary[name] is not None:
                 summary[name] = unpack(summary[name])
     return summaries
@@ -158,12 +174,39 @@ def _sends(known: pa.Table, sends: MessageRows) -> dict[str, Any]:
     meant = np.full(len(sends.key), -1)
     for place in named.tolist():
         meant[place] = sets.setdefault(tuple(destinations[place].as_py()), len(sets))
-    columns = (sends.key, sends.start, sends.end - sends.start, sends.index, sends.time_ns, sends.view, meant)
+    digested = np.array([digest is not None for digest in sends.digest], np.int64)
+    columns = (
+        *(sends.key, sends.start, sends.end - sends.start, sends.index, sends.time_ns, sends.view, meant),
+        *(sends.level, sends.size, digested),
+    )
     return {
+        "send_digest": bytes.fromhex("".join(sends.digest[digested > 0])),
         "send_groups": [group for group, _ in sends.keys],
         "send_destination_sets": [list(members) for members in sets],
         **{name: pack(column) for name, column in zip(SEND_COLUMNS, columns, strict=True)},
     }
+
+
+def _departures(departs: MessageRows) -> dict[str, Any]:
+    """The columns of the depart rows."""
+    columns = (departs.key, departs.start, departs.end - departs.start, departs.view)
+    return {
+        "depart_groups": [group for group, _ in departs.keys],
+        **{name: pack(column) for name, column in zip(DEPART_COLUMNS, columns, strict=True)},
+    }
+
+
+def _destinations(known: pa.Table, deliveries: MessageRows) -> dict[str, Any]:
+    """What the deliver rows themselves say about whom their messages were for."""
+    lists = known.filter(pc.equal(known["kind"], "deliver"))["destinations"].combine_chunks()
+    lengths = pc.fill_null(pc.list_value_length(lists), -1).to_numpy(zero_copy_only=False)
+    private = []
+    for row in np.flatnonzero(lengths > 0).tolist():
+        group, sender = deliveries.keys[deliveries.key[row]]
+        bounds = {"start": int(deliveries.start[row]), "end": int(deliveries.end[row])}
+        private.append({"group": group, "sender": sender, **bounds, "destinations": lists[row].as_py()})
+    unsaid = packed(deliveries, lengths == 0, np.zeros(len(lengths), np.int64), None)
+    return {"private": private, "unsaid": unsaid}
 
 
 def reach(deliveries: MessageRows, at: Ints, limits: Mapping[Key, int]) -> list[bytes]:

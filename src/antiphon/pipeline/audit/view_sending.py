@@ -1,8 +1,8 @@
 """view_sending: a message is delivered in the view it was sent in.
 
-The view that the process is in by its view rows, and the view that the deliver row names, must both be the one that the
-send row names. What is off record is unknown. What was sent to named destinations is not held to it: a message from
-one to one is sent again in the next view if need be, as no flush cares for it.
+The view that the process is in by its view rows, and the view that the deliver row names, must both be the one in which
+the message left. What is off record, or not known to have left, is unknown. What was sent to named destinations is not
+held to it: a message from one to one is sent again in the next view if need be, as no flush cares for it.
 """
 
 from typing import Final
@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness
-from antiphon.pipeline.audit.order import NO_ROW
+from antiphon.pipeline.audit.departures import NOT_LEFT
 from antiphon.pipeline.intervals import Mask
 
 NO_VIEW: Final = np.iinfo(np.int64).min
@@ -19,7 +19,7 @@ NO_VIEW: Final = np.iinfo(np.int64).min
 def count(case: Case) -> RowCounts:
     segments = case.segments(np.ones(len(case.place), bool))
     messages = np.where(case.order.narrow[segments.run] < 0, segments.end - segments.start, 0)
-    on_record = case.order.index[segments.run] != NO_ROW
+    on_record = case.order.view[segments.run] != NOT_LEFT
     violations = np.where(_elsewhere(case, segments), messages, 0)
     unknown = np.where(on_record, 0, messages)
     return RowCounts(*(case.per_row(segments, counts) for counts in (violations, unknown, messages)))
@@ -33,11 +33,11 @@ def witness(case: Case, row: int) -> Witness:
 
 
 def _elsewhere(case: Case, segments: Segments) -> Mask:
-    """Which segments are on record as sent to all of another view."""
+    """Which segments are on record as having left for all of another view."""
     sent_in = case.order.view[segments.run]
     seen = np.full(len(case.place), NO_VIEW)
     for _, rows, presences, which in case.presence:
         seen[rows] = np.array([*(presence.view for presence in presences), NO_VIEW])[which]
     here = (seen[segments.row] == sent_in) & (case.rows.view[segments.row] == sent_in)
-    elsewhere: Mask = (case.order.index[segments.run] != NO_ROW) & (case.order.narrow[segments.run] < 0) & ~here
+    elsewhere: Mask = (sent_in != NOT_LEFT) & (case.order.narrow[segments.run] < 0) & ~here
     return elsewhere

@@ -26,7 +26,7 @@ def count(
     """Guarantee, what was found, and in which group, as far as it was promised. Stays and `tangles` are by group."""
     if not any(promises.in_run(guarantee, order.run) for guarantee in OF_GROUPS):
         return
-    sendings = view_synchrony.Sendings(order)
+    sendings = view_synchrony.Sendings(order, logs)
     for group, stays in view_intervals_of.items():
         found = {}
         if promises.holds(VIEW_AGREEMENT, order.run, group):
