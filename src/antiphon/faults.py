@@ -135,3 +135,28 @@ class Partition(Fault):
         if not self.from_ns <= now_ns < self.until_ns:
             return flights
         return [] if source in self.sources and destination in self.destinations else flights
+
+
+@final
+class Flapping(Fault):
+    """Between `from_ns` and `until_ns` the links between `ones` and `others` are up for `up_ns`, then down for
+    `down_ns`, again and again, beginning with down; both ways."""
+
+    def __init__(
+        self, ones: frozenset[str], others: frozenset[str], from_ns: int, until_ns: int, up_ns: int, down_ns: int
+    ) -> None:
+        self.ones = ones
+        self.others = others
+        self.from_ns = from_ns
+        self.until_ns = until_ns
+        self.up_ns = up_ns
+        self.down_ns = down_ns
+
+    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
+        if not self.from_ns <= now_ns < self.until_ns:
+            return flights
+        if (now_ns - self.from_ns) % (self.up_ns + self.down_ns) >= self.down_ns:
+            return flights
+        forth = source in self.ones and destination in self.others
+        back = source in self.others and destination in self.ones
+        return [] if forth or back else flights

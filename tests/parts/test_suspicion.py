@@ -1,10 +1,10 @@
-"""Suspicion: silence that adapts, then doubt, then suspicion; and the ways back."""
+"""Suspicion: silence that adapts, then doubt, then loss; the strain of links; and the ways back."""
 
 import pytest
 
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.parts.suspicion import Suspicion, silence_limit_ns
+from antiphon.parts.suspicion import CUT, HEARD, STRAINED, Suspicion, silence_limit_ns
 
 OPTIONS = Options()
 SECOND_NS = 1000 * MILLISECOND_NS
@@ -18,44 +18,73 @@ def test_the_limit_is_twice_the_longest_gap_within_bounds(longest_ms: int, limit
     assert silence_limit_ns(longest_ms * MILLISECOND_NS, OPTIONS) == limit_ms * MILLISECOND_NS
 
 
-def test_silence_leads_to_doubt_and_doubt_to_suspicion() -> None:
+def test_silence_leads_to_doubt_and_doubt_to_loss() -> None:
     suspicion = Suspicion(3, 0, 0, OPTIONS)
     suspicion.heard(2, SECOND_NS // 2)
     assert suspicion.deadline_ns(NEVER) == SECOND_NS
-    assert suspicion.due(SECOND_NS - 1) == []
-    assert suspicion.due(SECOND_NS) == [1]
-    assert suspicion.due(SECOND_NS) == []
-    assert suspicion.suspects == set()
+    assert not suspicion.due(SECOND_NS - 1, set())
+    assert suspicion.due(SECOND_NS, set())
+    assert not suspicion.due(SECOND_NS, set())
+    assert suspicion.lost == set()
     suspicion.heard(2, SECOND_NS)
     assert suspicion.deadline_ns(NEVER) == SECOND_NS + OPTIONS.doubt_ns
-    suspicion.due(SECOND_NS + OPTIONS.doubt_ns)
-    assert suspicion.suspects == {1}
+    suspicion.due(SECOND_NS + OPTIONS.doubt_ns, set())
+    assert suspicion.lost == {1}
 
 
 def test_hearing_ends_all_suspicion_and_a_long_gap_is_remembered_for_a_while() -> None:
     suspicion = Suspicion(2, 0, 0, OPTIONS)
-    suspicion.due(SECOND_NS)
-    suspicion.due(2 * SECOND_NS)
-    assert suspicion.suspects == {1}
+    suspicion.due(SECOND_NS, set())
+    suspicion.due(2 * SECOND_NS, set())
+    assert suspicion.lost == {1}
     suspicion.heard(1, 3 * SECOND_NS)
-    assert suspicion.suspects == set()
-    assert suspicion.due(3 * SECOND_NS + 6 * SECOND_NS - 1) == []
-    assert suspicion.due(3 * SECOND_NS + 6 * SECOND_NS) == [1]
+    assert suspicion.lost == set()
+    assert not suspicion.due(3 * SECOND_NS + 6 * SECOND_NS - 1, set())
+    assert suspicion.due(3 * SECOND_NS + 6 * SECOND_NS, set())
     for tenth in range(1, 1000):
         suspicion.heard(1, 9 * SECOND_NS + tenth * SECOND_NS // 10)
     assert suspicion.deadline_ns(NEVER) < 9 * SECOND_NS + 100 * SECOND_NS + 2 * SECOND_NS
 
 
-def test_a_member_that_others_hear_is_not_suspected() -> None:
+def test_a_member_that_others_hear_is_not_lost_while_they_do() -> None:
     suspicion = Suspicion(2, 0, 0, OPTIONS)
-    assert suspicion.due(SECOND_NS) == [1]
-    suspicion.vouched(1, SECOND_NS + OPTIONS.doubt_ns // 2)
-    assert suspicion.due(SECOND_NS + OPTIONS.doubt_ns) == []
-    assert suspicion.suspects == set()
+    suspicion.due(SECOND_NS, set())
+    suspicion.due(SECOND_NS + OPTIONS.doubt_ns, {1})
+    assert suspicion.lost == set()
+    assert suspicion.deadline_ns(NEVER) == SECOND_NS + 2 * OPTIONS.doubt_ns
+    suspicion.due(SECOND_NS + 2 * OPTIONS.doubt_ns, set())
+    assert suspicion.lost == {1}
 
 
-def test_one_vouches_only_for_whom_one_hears() -> None:
+@pytest.mark.parametrize(
+    ("silent_ms", "strain"),
+    [(0, 0), (400, 3), (499, HEARD - 1), (500, HEARD + 1), (999, 7), (1000, STRAINED), (2000, CUT), (90_000, 255)],
+)
+def test_strain_is_silence_in_eighths_of_the_limit(silent_ms: int, strain: int) -> None:
     suspicion = Suspicion(2, 0, 0, OPTIONS)
-    assert suspicion.hears(1, SECOND_NS // 4)
-    assert not suspicion.hears(1, SECOND_NS)
-    assert suspicion.hears(0, SECOND_NS)
+    assert suspicion.row(silent_ms * MILLISECOND_NS) == bytes((0, strain))
+
+
+def test_only_who_was_heard_lately_counts_as_heard_however_long_it_may_be_silent() -> None:
+    suspicion = Suspicion(2, 0, 0, OPTIONS)
+    suspicion.heard(1, 4 * SECOND_NS)  # it may be silent for 8 s now
+    assert suspicion.strain(1, 4 * SECOND_NS + 600 * MILLISECOND_NS) == HEARD + 1
+    assert suspicion.strain(1, 12 * SECOND_NS) == STRAINED
+
+
+def test_a_member_that_is_heard_but_does_not_answer_strains_its_link() -> None:
+    suspicion = Suspicion(2, 0, 0, OPTIONS)
+    suspicion.asked(1, SECOND_NS)
+    suspicion.asked(1, 5 * SECOND_NS)
+    suspicion.heard(1, SECOND_NS + OPTIONS.silence_ns_max)
+    assert suspicion.strain(1, SECOND_NS + OPTIONS.silence_ns_max) == CUT
+    suspicion.answered(1)
+    assert suspicion.strain(1, SECOND_NS + OPTIONS.silence_ns_max) == 0
+
+
+def test_standing_still_is_nobodys_silence() -> None:
+    suspicion = Suspicion(2, 0, 0, OPTIONS)
+    suspicion.asked(1, 0)
+    suspicion.stood_still(20 * SECOND_NS)
+    assert not suspicion.due(20 * SECOND_NS + SECOND_NS - 1, set())
+    assert suspicion.strain(1, 20 * SECOND_NS) == 0

@@ -2,9 +2,10 @@
 
     python -m tests.simulation.churn --seeds 0:500 --jobs 2
     python -m tests.simulation.churn --stack conversation --seeds 0:500
+    python -m tests.simulation.churn --links --seeds 0:500
 
-Every fourth seed is adversarial, the others are churn (simulator/seeds.py); pipeline/campaign/judge.py says how they
-are judged. `antiphon campaign` does the same on Spark; this does without it.
+Every fourth seed is adversarial, the others are churn (simulator/seeds.py); with `--links` all are churn with bad
+links. pipeline/campaign/judge.py says how they are judged. `antiphon campaign` does the same on Spark.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from functools import partial
 from antiphon._build import describe
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.pipeline.campaign.judge import judge
+from antiphon.simulator.link_draw import draw_links
 from antiphon.simulator.script import Script
 from antiphon.simulator.script_run import run_script
 from antiphon.simulator.seeds import draw_churn_workload, on_stack
@@ -65,9 +67,9 @@ def run_churn(seed: int, draw: Callable[[int], Script] = draw_churn_workload, st
     )
 
 
-def run_seeds(seeds: Iterable[int], jobs: int, stack: str) -> Iterator[Outcome]:
+def run_seeds(seeds: Iterable[int], jobs: int, stack: str, links: bool) -> Iterator[Outcome]:
     """The outcomes, in order of the seeds."""
-    run = partial(run_churn, stack=stack)
+    run = partial(run_churn, draw=draw_links if links else draw_churn_workload, stack=stack)
     if jobs == 1:
         yield from map(run, seeds)
         return
@@ -117,10 +119,11 @@ def main() -> int:
     parser.add_argument("--seeds", default="0:500", help="from:to, the last one excluded")
     parser.add_argument("--jobs", type=int, default=2, help="processes that share the work")
     parser.add_argument("--stack", default=DEFAULT, choices=list(OFFERS))
+    parser.add_argument("--links", action="store_true", help="churn with links that go bad one by one")
     arguments = parser.parse_args()
     first, last = (int(part) for part in arguments.seeds.split(":"))
     figures = Figures()
-    for outcome in run_seeds(range(first, last), arguments.jobs, arguments.stack):
+    for outcome in run_seeds(range(first, last), arguments.jobs, arguments.stack, arguments.links):
         figures.add(outcome)
         if outcome.problems:
             print(f"seed {outcome.seed}: {'; '.join(outcome.problems)}", flush=True)

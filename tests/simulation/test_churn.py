@@ -4,6 +4,7 @@ import pytest
 
 from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.churn_draw import draw_churn
+from antiphon.simulator.link_draw import draw_links
 from antiphon.simulator.script_run import run_script
 from tests.simulation.churn import run_churn
 from tests.simulation.first_churn import draw_first_churn
@@ -17,6 +18,12 @@ def test_every_promise_is_kept_while_members_come_and_go(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(2000, 2050))
 def test_every_promise_is_kept_against_an_adversary(seed: int) -> None:
     assert run_churn(seed, draw_adversarial).problems == ()
+
+
+@pytest.mark.parametrize("stack", ["vector", "conversation"])
+@pytest.mark.parametrize("seed", range(2000, 2010))
+def test_every_promise_is_kept_while_links_go_bad_one_by_one(seed: int, stack: str) -> None:
+    assert run_churn(seed, draw_links, stack).problems == ()
 
 
 def test_a_churn_that_is_held_up_for_good_ends_when_nothing_happens_any_more() -> None:

@@ -1,11 +1,20 @@
-"""Who is silent for too long: the first two layers of suspicion.
+"""What one member makes of the others' silence: the first two layers of suspicion.
 
 Silence. Each member is heard at least once per heartbeat. How long it may be silent adapts to how long it has been
 before: twice its longest gap of late, but not less than `silence_ns_min` and not more than `silence_ns_max`. The
 memory of a gap fades by a sixteenth of the time that goes by.
 
-Doubt. A member that is silent for longer is doubted: others are asked whether they hear it. If nobody does within
-`doubt_ns`, it is suspected; if somebody does, it is given as long again. Hearing from it ends all doubt.
+Doubt. A member that is silent for longer than its limit is doubted: the others are told, and say what they hear
+(membership/reachability.py). If none of them hears it within `doubt_ns`, it is lost. Hearing from it ends all doubt.
+
+Answers. To be heard is not enough. A member that was asked something in a change of view and does not answer makes its
+link as bad as one that is silent makes it; `silence_ns_max` without an answer counts as twice the limit of silence.
+
+Strain. How bad the link to a member is, in eighths of what is tolerated: up to HEARD it was heard within half of
+`silence_ns_min`; from STRAINED on it is doubted; from CUT on, twice the limit, the link is taken to be cut, whatever
+others hear. The strain of all links from one member is its row of the reachability matrix.
+
+A process that stood still did not listen: the time that it stood still is nobody's silence.
 
 The third layer, agreement on who is out, is the membership's.
 """
@@ -15,6 +24,10 @@ from typing import Final, final
 from antiphon.kernel.options import Options
 
 _FADE: Final = 16
+HEARD: Final = 4
+STRAINED: Final = 8
+CUT: Final = 16
+_STRAIN_MAX: Final = 255
 
 
 def silence_limit_ns(longest_ns: int, options: Options) -> int:
@@ -24,9 +37,18 @@ def silence_limit_ns(longest_ns: int, options: Options) -> int:
 
 @final
 class Suspicion:
-    """What this member thinks of the others' silence, by rank."""
+    """How long each other member has been silent or has owed an answer, by rank, and who is lost."""
 
-    __slots__ = ("_deadline_ns", "_doubted_ns", "_heard_ns", "_longest_ns", "_me", "_options", "suspects")
+    __slots__ = (
+        "_asked_ns",
+        "_deadline_ns",
+        "_doubted_ns",
+        "_heard_ns",
+        "_longest_ns",
+        "_me",
+        "_options",
+        "lost",
+    )
 
     def __init__(self, members: int, me: int, now_ns: int, options: Options) -> None:
         self._me = me
@@ -34,7 +56,10 @@ class Suspicion:
         self._heard_ns = [now_ns] * members
         self._longest_ns = [0] * members
         self._doubted_ns = [0] * members
-        self.suspects: set[int] = set()
+        self._asked_ns = [-1] * members
+        """Since when each owes an answer; -1: it owes none."""
+        self.lost: set[int] = set()
+        """Silent for longer than the limit, and nobody vouched for them while they were doubted."""
         self._deadline_ns = -1
         """As it was last worked out, which is never too late: hearing from members only puts it off."""
 
@@ -44,35 +69,63 @@ class Suspicion:
         self._longest_ns[rank] = max(gap_ns, self._longest_ns[rank] - gap_ns // _FADE)
         self._heard_ns[rank] = now_ns
         self._doubted_ns[rank] = 0
-        if rank in self.suspects:
-            self.suspects.discard(rank)
+        if rank in self.lost:
+            self.lost.discard(rank)
             self._deadline_ns = -1
 
-    def vouched(self, rank: int, now_ns: int) -> None:
-        """Somebody else hears this member."""
-        self._heard_ns[rank] = max(self._heard_ns[rank], now_ns - self._options.silence_ns_min // 2)
-        self._doubted_ns[rank] = 0
-        self.suspects.discard(rank)
+    def asked(self, rank: int, now_ns: int) -> None:
+        """This member owes an answer from now on, if it owed none before."""
+        if self._asked_ns[rank] < 0:
+            self._asked_ns[rank] = now_ns
+
+    def answered(self, rank: int) -> None:
+        """This member owes no answer any more."""
+        self._asked_ns[rank] = -1
+
+    def stood_still(self, for_ns: int) -> None:
+        """This process did nothing, and so did not listen, for this long."""
+        for rank in range(len(self._heard_ns)):
+            self._heard_ns[rank] += for_ns
+            if self._asked_ns[rank] >= 0:
+                self._asked_ns[rank] += for_ns
+            if self._doubted_ns[rank]:
+                self._doubted_ns[rank] += for_ns
         self._deadline_ns = -1
 
-    def hears(self, rank: int, now_ns: int) -> bool:
-        """Whether this member was heard lately, so that I can vouch for it."""
-        return rank == self._me or now_ns - self._heard_ns[rank] < self._options.silence_ns_min // 2
+    def strain(self, rank: int, now_ns: int) -> int:
+        """How bad the link to this member is; see the top of this file."""
+        if rank == self._me:
+            return 0
+        options = self._options
+        silent_ns = now_ns - self._heard_ns[rank]
+        strain = STRAINED * silent_ns // silence_limit_ns(self._longest_ns[rank], options)
+        strain = min(HEARD, strain) if 2 * silent_ns < options.silence_ns_min else max(HEARD + 1, strain)
+        if self._asked_ns[rank] >= 0:
+            strain = max(strain, CUT * (now_ns - self._asked_ns[rank]) // options.silence_ns_max)
+        return min(strain, _STRAIN_MAX)
 
-    def due(self, now_ns: int) -> list[int]:
-        """The members that must be doubted from now on. Those doubted for long enough become suspects."""
-        doubted: list[int] = []
+    def row(self, now_ns: int) -> bytes:
+        """The strain of the link to each member, by rank."""
+        return bytes([self.strain(rank, now_ns) for rank in range(len(self._heard_ns))])
+
+    def due(self, now_ns: int, vouched: set[int]) -> bool:
+        """Doubt the silent, and give up those doubted for long enough whom nobody has vouched for; whether somebody
+        is newly doubted."""
+        doubts = False
         self._deadline_ns = -1
         for rank in range(len(self._heard_ns)):
-            if rank == self._me or rank in self.suspects:
+            if rank == self._me or rank in self.lost:
                 continue
             if self._doubted_ns[rank]:
                 if now_ns >= self._doubted_ns[rank] + self._options.doubt_ns:
-                    self.suspects.add(rank)
+                    if rank in vouched:
+                        self._doubted_ns[rank] = now_ns
+                    else:
+                        self.lost.add(rank)
             elif now_ns >= self._heard_ns[rank] + silence_limit_ns(self._longest_ns[rank], self._options):
                 self._doubted_ns[rank] = now_ns
-                doubted.append(rank)
-        return doubted
+                doubts = True
+        return doubts
 
     def deadline_ns(self, never_ns: int) -> int:
         """When `due` may have something to say next."""
@@ -80,7 +133,7 @@ class Suspicion:
             return self._deadline_ns
         deadline_ns = never_ns
         for rank in range(len(self._heard_ns)):
-            if rank == self._me or rank in self.suspects:
+            if rank == self._me or rank in self.lost:
                 continue
             if self._doubted_ns[rank]:
                 due_ns = self._doubted_ns[rank] + self._options.doubt_ns

@@ -35,8 +35,8 @@ PHASES: Final = {
 MEMBERSHIP_PACKETS: Final = {
     messages.JOIN: "join",
     messages.LEAVE: "leave",
-    messages.DOUBT: "doubt",
-    messages.VOUCH: "vouch",
+    messages.HEARS: "hears",
+    messages.KNOCK: "knock",
     messages.FLUSH: "flush",
     messages.STATE: "state",
     messages.PROPOSE: "propose",

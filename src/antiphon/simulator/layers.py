@@ -6,7 +6,7 @@ is over by then.
 
 from typing import Any
 
-from antiphon.faults import BurstLoss, Corruption, Delay, Duplication, Fault, Loss, Partition, Reordering
+from antiphon.faults import BurstLoss, Corruption, Delay, Duplication, Fault, Flapping, Loss, Partition, Reordering
 from antiphon.kernel.errors import UsageError
 from antiphon.simulator.fault_schedule import Until
 
@@ -27,6 +27,16 @@ def layer_document(layer: Fault) -> dict[str, Any]:
         return {"kind": "reordering", "probability": layer.probability, "hold_ns_max": layer.hold_ns_max}
     if isinstance(layer, Corruption):
         return {"kind": "corruption", "probability": layer.probability}
+    if isinstance(layer, Flapping):
+        return {
+            "kind": "flapping",
+            "ones": sorted(layer.ones),
+            "others": sorted(layer.others),
+            "from_ns": layer.from_ns,
+            "until_ns": layer.until_ns,
+            "up_ns": layer.up_ns,
+            "down_ns": layer.down_ns,
+        }
     assert isinstance(layer, Partition), f"{type(layer).__name__} has no document"
     return {
         "kind": "partition",
@@ -58,4 +68,9 @@ def layer_of(document: dict[str, Any]) -> Fault:
     if kind == "partition":
         sources, destinations = frozenset(document["sources"]), frozenset(document["destinations"])
         return Partition(sources, destinations, document["from_ns"], document["until_ns"])
+    if kind == "flapping":
+        return Flapping(
+            frozenset(document["ones"]), frozenset(document["others"]), document["from_ns"], document["until_ns"],
+            document["up_ns"], document["down_ns"],
+        )  # fmt: skip
     raise UsageError(f"there is no layer {kind!r} of a bad network")

@@ -43,7 +43,9 @@ class ScriptRun:
 
 
 @final
-class _LogMaker:
+class LogMaker:
+    """Makes the logs of a run in memory, and keeps them."""
+
     def __init__(self, run: str) -> None:
         self._run = run
         self.logs: list[MemoryLog] = []
@@ -57,7 +59,7 @@ class _LogMaker:
 def run_script(script: Script, workload: Workload | None = None) -> ScriptRun:
     """Run it; the same script and workload leave the same logs, byte for byte."""
     result = ScriptRun()
-    maker = _LogMaker(script.run)
+    maker = LogMaker(script.run)
     result.logs = maker.logs
     result.groups = [group.name for group in script.groups]
     result.resilience = script.domain.resilience

@@ -4,6 +4,7 @@ workload  the seed is
 static    a group whose members stay, under a network that may do anything (draw.py)
 churn     groups whose members join, leave, crash and come back (churn_draw.py); every fourth adversarial
           (adversarial_draw.py)
+links     as churn, with links that work one way only, are not transitive, or flap (link_draw.py)
 all       of every four seeds, one static, two churn, one adversarial
 """
 
@@ -17,6 +18,7 @@ from antiphon.simulator.actions import SEND, SEND_PRIVATE, Action
 from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.churn_draw import draw_churn
 from antiphon.simulator.draw import draw
+from antiphon.simulator.link_draw import draw_links
 from antiphon.simulator.run import GROUP, SimulationOptions, make_workload, static_script
 from antiphon.simulator.script import Script
 from antiphon.simulator.script_run import ScriptRun, run_script
@@ -26,7 +28,8 @@ from antiphon.stacks.registry import DEFAULT, offer
 STATIC_WORKLOAD: Final = "static"
 CHURN: Final = "churn"
 ALL: Final = "all"
-WORKLOADS: Final = (STATIC_WORKLOAD, CHURN, ALL)
+LINKS: Final = "links"
+WORKLOADS: Final = (STATIC_WORKLOAD, CHURN, LINKS, ALL)
 
 CHURN_SEED: Final = "churn"
 ADVERSARIAL: Final = "adversarial"
@@ -39,7 +42,9 @@ def check_workload(workload: str) -> None:
 
 
 def kind_of(seed: int, workload: str) -> str:
-    """What this seed is: `static`, `churn` or `adversarial`."""
+    """What this seed is: `static`, `churn`, `adversarial` or `links`."""
+    if workload == LINKS:
+        return LINKS
     if workload == STATIC_WORKLOAD or (workload == ALL and seed % 4 == 1):
         return STATIC_WORKLOAD
     return ADVERSARIAL if seed % 4 == 3 else CHURN_SEED
@@ -77,14 +82,14 @@ def run_seed(seed: int, workload: str, stack: str = DEFAULT) -> ScriptRun:
     if kind_of(seed, workload) == STATIC_WORKLOAD:
         options = _draw_static(seed, stack)
         return run_script(static_script(options), make_workload(options))
-    return run_script(on_stack(draw_churn_workload(seed), stack))
+    return run_script(script_of_seed(seed, workload, stack))
 
 
 def script_of_seed(seed: int, workload: str, stack: str = DEFAULT) -> Script:
     """The script of this seed. For a static seed it takes a run to know what its members send, some of it in answer."""
     if kind_of(seed, workload) == STATIC_WORKLOAD:
         return script_of_options(_draw_static(seed, stack))
-    return on_stack(draw_churn_workload(seed), stack)
+    return on_stack(draw_links(seed) if workload == LINKS else draw_churn_workload(seed), stack)
 
 
 @final

@@ -30,6 +30,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.parts.membership import messages
 from antiphon.parts.membership.messages import MembershipMessage, Proposal
+from antiphon.parts.membership.reachability import Reachability
 from antiphon.parts.membership.requests import MembershipRequests
 from antiphon.parts.membership.rounds import Round, is_quorum, round_after
 from antiphon.parts.membership.sender import MembershipSender
@@ -74,6 +75,11 @@ class Agreement:
         self._end_of_view: ViewEnd | None = None
         self._me = -1
         self._suspicion = Suspicion(0, 0, 0, options)
+        self._reach = Reachability(0, 0, options)
+        self._succeeded: set[int] = set()
+        """Ranks of members of which a later incarnation asks to join."""
+        self._suspects: set[int] = set()
+        """Ranks that are neither waited for nor followed: lost, left out (reachability.py) or succeeded."""
         self._round: Round | None = None
         self._promised = 0
         self._outbid = 0
@@ -83,6 +89,7 @@ class Agreement:
         self._accepted: Proposal | None = None
         self._coordinator: ProcessId | None = None
         self._stalled = False
+        self._last_install: list[bytes] = []
 
     def _begin(self, view: View, end: ViewEnd, now_ns: int) -> None:
         """A view is installed: nothing is agreed on yet about the one after it."""
@@ -92,6 +99,9 @@ class Agreement:
         self._end_of_view = end
         self._me = view.rank(self._process)
         self._suspicion = Suspicion(len(view.members), self._me, now_ns, self._options)
+        self._reach = Reachability(len(view.members), self._me, self._options)
+        self._succeeded = set()
+        self._suspects = set()
         self._round = None
         self._promised = 0
         self._outbid = 0
@@ -117,6 +127,8 @@ class Agreement:
 
     def _receive_flush(self, message: MembershipMessage, effects: Effects) -> None:
         if self.phase == CLOSING:
+            # What comes after this view is decided already.
+            self._post.transmit(message.sender, message.address, self._last_install, effects)
             return
         if message.round < self._promised:
             # It has to outbid the round that I am in, whose coordinator may be gone.
@@ -128,12 +140,18 @@ class Agreement:
     def _promise(self, round: int, coordinator: ProcessId) -> None:
         """Take part in this round and no earlier one."""
         if self._round is not None and self._round.number < round:
-            self._round = None
+            self._drop_round()
         self._promised = round
         self._coordinator = coordinator
         self.phase = FLUSHING
         assert self._end_of_view is not None
         self._end_of_view.freeze()
+
+    def _drop_round(self) -> None:
+        """Coordinate no more: nobody owes me an answer."""
+        self._round = None
+        for rank in range(len(self._view.members)):
+            self._suspicion.answered(rank)
 
     def _state(self, round: int) -> MembershipMessage:
         assert self._end_of_view is not None
@@ -150,6 +168,7 @@ class Agreement:
 
     def _receive_state(self, message: MembershipMessage, rank: int, effects: Effects, now_ns: int) -> None:
         current = self._round
+        self._suspicion.answered(rank)
         if current is not None and message.round > current.number:
             self._outbid = max(self._outbid, message.round)
         if current is None or current.number != message.round or current.proposal is not None:
@@ -221,12 +240,17 @@ class Agreement:
     def _acting(self) -> int:
         """The oldest member that I do not suspect, of those that stay if there are any."""
         for rank, member in enumerate(self._view.members):
-            if rank not in self._suspicion.suspects and member not in self._requests.leavers:
+            if rank not in self._suspects and member not in self._requests.leavers:
                 return rank
         for rank in range(len(self._view.members)):
-            if rank not in self._suspicion.suspects:
+            if rank not in self._suspects:
                 return rank
         return self._me
+
+    def _is_shunned(self, rank: int) -> bool:
+        """Whether this member is not to be in the next view although it may be heard: nothing is asked of it, and
+        nothing done for it."""
+        return rank in self._reach.left_out or rank in self._succeeded
 
     def _want_change(self, at_ns: int) -> None:
         self._change_at_ns = min(self._change_at_ns, at_ns)
@@ -242,17 +266,19 @@ class Agreement:
         self._try_propose(effects, now_ns)
 
     def _ask_round(self, effects: Effects, now_ns: int) -> None:
-        """Ask whoever has not answered. The suspected are asked too: they may be back."""
+        """Ask whoever has not answered. The lost are asked too: they may be back."""
         current = self._round
         assert current is not None
         current.retry_at_ns = now_ns + self._options.retry_ns
         for rank, member in enumerate(self._view.members):
-            if rank == self._me:
+            if rank == self._me or self._is_shunned(rank):
                 continue
             if current.proposal is None:
                 if rank not in current.states:
+                    self._suspicion.asked(rank, now_ns)
                     self._post.tell(member, self._post.message(messages.FLUSH, round=current.number), effects)
             elif rank in current.states and rank not in current.done:
+                self._suspicion.asked(rank, now_ns)
                 propose = self._post.message(messages.PROPOSE, round=current.number, accepted=current.proposal)
                 self._post.tell(member, propose, effects)
         if self._stalled and current.proposal is None:
@@ -267,7 +293,7 @@ class Agreement:
         if current is None or current.proposal is not None:
             return
         for rank in range(len(self._view.members)):
-            if rank not in current.states and rank not in self._suspicion.suspects:
+            if rank not in current.states and rank not in self._suspects:
                 return
         if not is_quorum(set(current.states), len(self._view.members)):
             self._stall(effects)
@@ -290,7 +316,7 @@ class Agreement:
         if self._me not in current.done:
             return
         for rank in current.states:
-            if rank not in current.done and rank not in self._suspicion.suspects:
+            if rank not in current.done and rank not in self._suspects:
                 return
         if not is_quorum(current.done, len(self._view.members)):
             return

@@ -14,7 +14,7 @@ Deviations from 5.5: members report what they hold instead of sending it, and fe
 it, so a cut costs what is really missing. No view is skipped. An outside view server is not needed.
 """
 
-from typing import Final, final
+from typing import final
 
 from antiphon.kernel.effects import NEVER, Effects, Ended, Suspected
 from antiphon.kernel.errors import MalformedError
@@ -24,9 +24,7 @@ from antiphon.parts.membership import messages
 from antiphon.parts.membership.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING, Agreement
 from antiphon.parts.membership.messages import MembershipMessage, Proposal
 from antiphon.parts.membership.session import ViewEnd
-
-_VOUCHERS: Final = 5
-"""How many others are asked whether they hear a member that is silent here."""
+from antiphon.parts.suspicion import STRAINED
 
 
 @final
@@ -54,7 +52,6 @@ class Membership(Agreement):
         self._told: set[int] = set()
         self._leaving = False
         self._wishing = False
-        self._last_install: list[bytes] = []
         self._remaining: dict[ProcessId, str] = {}
         """Who has yet to hear that I have left, and where it is."""
         self._part_at_ns = NEVER
@@ -63,6 +60,13 @@ class Membership(Agreement):
         self.parted_by: Proposal | None = None
         """The proposal by which I left, whose cut is still to be delivered."""
         self._left_to: View | None = None
+        self._hears_at_ns = NEVER
+        """When to tell the others whom I hear; NEVER while no link is strained."""
+        self._hears_sent_ns = 0
+        self._knocked: dict[ProcessId, int] = {}
+        """While I ask to join: the members that answered me directly, and when they last did."""
+        self._door: tuple[str, ...] = ()
+        """…and the addresses of all members."""
 
     # ---- entry and exit --------------------------------------------------------------------------------------------
 
@@ -92,6 +96,7 @@ class Membership(Agreement):
         """The view is installed."""
         self._begin(view, end, now_ns)
         self._last_step_ns = now_ns
+        self._hears_at_ns = NEVER
         self._told = set()
         self._requests.installed(view)
         self._wishing = False
@@ -109,9 +114,12 @@ class Membership(Agreement):
         A process that stood still for so long that the others may have gone on without it delivers and sends nothing
         before it has their word: it has the view confirmed by a round.
         """
-        stood_still = now_ns - self._last_step_ns >= self._options.silence_ns_min
+        gap_ns = now_ns - self._last_step_ns
         self._last_step_ns = now_ns
-        if stood_still and self.phase == NORMAL and len(self._view.members) > 1:
+        if gap_ns >= self._options.silence_ns_min // 2:
+            self._suspicion.stood_still(gap_ns)
+        stood_still = gap_ns >= self._options.silence_ns_min and self.phase == NORMAL
+        if stood_still and len(self._view.members) > 1 and not self._is_shunned(self._me):
             self._start_round(effects, now_ns)
 
     # ---- what comes in ---------------------------------------------------------------------------------------------
@@ -119,8 +127,15 @@ class Membership(Agreement):
     def heard(self, rank: int, now_ns: int) -> None:
         """A packet of the current view came from this member."""
         self._suspicion.heard(rank, now_ns)
-        self._told.discard(rank)
         self._present.add(rank)
+        if rank in self._suspects:
+            self._reach.lost.discard(rank)
+            self._update_suspects()
+
+    def _update_suspects(self) -> None:
+        reach = self._reach
+        self._suspects = self._suspicion.lost | reach.lost | reach.left_out | reach.estranged | self._succeeded
+        self._told &= self._suspects
 
     def receive(self, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
         """A message about membership. Raises MalformedError where it makes no sense, before anything has changed."""
@@ -139,7 +154,9 @@ class Membership(Agreement):
                 self._pass_on_exclusion(message, effects)
                 self._end(True, effects)
         elif self.phase == JOINING:
-            return
+            if kind == messages.KNOCK and message.accepted is not None:
+                self._knocked[message.sender] = now_ns
+                self._door = message.accepted.view.addresses
         elif self.phase == PARTING:
             if kind == messages.INSTALLED and message.sender in self._remaining:
                 del self._remaining[message.sender]
@@ -164,15 +181,13 @@ class Membership(Agreement):
         elif kind == messages.WISH:
             self._want_change(now_ns)
             self._forward(message, effects)
-        elif kind == messages.DOUBT and message.about is not None:
-            about = self._view.rank(message.about)
-            if about >= 0 and self._suspicion.hears(about, now_ns):
-                self._post.tell(message.sender, self._post.message(messages.VOUCH, about=message.about), effects)
-        elif kind == messages.VOUCH and message.about is not None:
-            about = self._view.rank(message.about)
-            if about >= 0:
-                self._suspicion.vouched(about, now_ns)
-                self._told.discard(about)
+        elif kind == messages.HEARS:
+            self._reach.check(message.rows)
+            if self._reach.take(message.rows, now_ns):
+                at_ns = max(now_ns, self._hears_sent_ns + self._options.retry_ns)
+                self._hears_at_ns = min(self._hears_at_ns, at_ns)
+        elif kind in (messages.FLUSH, messages.STATE, messages.PROPOSE) and self._is_shunned(rank):
+            return
         elif kind == messages.STALL:
             if message.sender == self._coordinator and self.phase == FLUSHING:
                 self._stall(effects)
@@ -184,6 +199,7 @@ class Membership(Agreement):
             self._receive_propose(message, effects, now_ns)
         elif kind == messages.DONE:
             current = self._round
+            self._suspicion.answered(rank)
             if current is not None and current.number == message.round:
                 current.done.add(rank)
                 self._try_install(effects, now_ns)
@@ -205,9 +221,12 @@ class Membership(Agreement):
             # It was let in once, and given up before it knew: whoever saw that view took it for a member.
             self._tell_outdated(message, effects)
             return
+        if not self._may_come_in(message, effects):
+            return
         for rank, member in enumerate(self._view.members):
             if member.name == message.sender.name and member.incarnation < message.sender.incarnation:
-                self._suspicion.suspects.add(rank)  # its successor is here
+                self._succeeded.add(rank)
+                self._update_suspects()
             elif member.name == message.sender.name:
                 return  # an earlier life of a member
         room = self._members_max - len(self._view.members)
@@ -216,10 +235,26 @@ class Membership(Agreement):
         self._want_change(now_ns + self._options.gather_ns)
         self._forward(message, effects)
 
+    def _may_come_in(self, message: MembershipMessage, effects: Effects) -> bool:
+        """Whether a process whose name is barred has shown that it hears, and is heard by, all members that stay. Each
+        member answers a JOIN that it got directly from such a process."""
+        is_barred = self._requests.is_barred(message.sender.name)
+        if message.about is None and (is_barred or message.heard):
+            knock = self._post.message(messages.KNOCK, accepted=Proposal(self._view, [], [], [], [], [], b""))
+            self._post.tell(message.sender, knock, effects, message.address)
+        if not is_barred:
+            return True
+        for rank, member in enumerate(self._view.members):
+            is_there = rank not in self._suspects and member.name != message.sender.name
+            if is_there and (member.name, member.incarnation) not in message.heard:
+                return False
+        return True
+
     def _forward(self, message: MembershipMessage, effects: Effects) -> None:
         """Pass a wish on to the coordinator, unless it came from it or I am it."""
         acting = self._acting()
         if acting != self._me and self._view.members[acting] != message.sender:
+            message.about = self._process
             self._post.tell(self._view.members[acting], message, effects)
 
     def _receive_install(self, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
@@ -248,6 +283,9 @@ class Membership(Agreement):
         """This proposal is what comes after the view."""
         self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=proposal))
         self._requests.decided(self._view, proposal)
+        for rank in proposal.failed:
+            if rank in self._reach.left_out:
+                self._requests.bar(self._view.members[rank].name)
         assert self._end_of_view is not None
         if self._proposed is not proposal:
             self._end_of_view.close_at(proposal.cut, proposal.sources, now_ns)
@@ -256,7 +294,7 @@ class Membership(Agreement):
             return
         self.phase = CLOSING
         self.decided = proposal
-        self._round = None
+        self._drop_round()
         self._ask_at_ns = now_ns + self._options.silence_ns_min
 
     def _part(self, proposal: Proposal, effects: Effects, now_ns: int) -> None:
@@ -328,7 +366,7 @@ class Membership(Agreement):
         if now_ns >= self._ask_at_ns:
             closing = self.phase == CLOSING
             self._ask_at_ns = now_ns + (self._options.silence_ns_min if closing else self._options.retry_ns)
-            self._ask(effects)
+            self._ask(effects, now_ns)
         if self.phase == PARTING and now_ns >= self._part_at_ns:
             self._end(False, effects)
         if self.phase in (JOINING, PARTING, OUT):
@@ -348,11 +386,14 @@ class Membership(Agreement):
         elif now_ns >= self._change_at_ns and self._acting() == self._me:
             self._start_round(effects, now_ns)
 
-    def _ask(self, effects: Effects) -> None:
+    def _ask(self, effects: Effects, now_ns: int) -> None:
         if self.phase == JOINING:
-            for contact in self._contacts:
+            since_ns = now_ns - self._options.silence_ns_min
+            heard = [(who.name, who.incarnation) for who, at_ns in self._knocked.items() if at_ns >= since_ns]
+            join = self._post.encode(self._post.message(messages.JOIN, heard=heard))
+            for contact in dict.fromkeys((*self._contacts, *self._door)):
                 if contact != self._address:
-                    self._post.transmit(None, contact, self._post.encode(self._post.message(messages.JOIN)), effects)
+                    self._post.transmit(None, contact, join, effects)
         elif self.phase == PARTING:
             for member, address in self._remaining.items():
                 self._post.transmit(member, address or None, self._last_install, effects)
@@ -368,14 +409,24 @@ class Membership(Agreement):
                 self._post.tell(self._view.members[acting], self._post.message(kind), effects)
 
     def _look_around(self, effects: Effects, now_ns: int) -> None:
-        """Doubt the silent, suspect the doubted; whoever is now the oldest acts on it."""
-        for rank in self._suspicion.due(now_ns):
-            doubt = self._post.message(messages.DOUBT, about=self._view.members[rank])
-            for other in self._others_to_ask(rank):
-                self._post.tell(self._view.members[other], doubt, effects)
+        """Doubt the silent, tell the others whom I hear, suspect the lost and the left out; whoever is now the oldest
+        acts on it."""
+        row = self._suspicion.row(now_ns)
+        if self._hears_at_ns != NEVER or max(row) >= STRAINED:
+            if self._suspicion.due(now_ns, self._reach.vouched(now_ns)):
+                self._hears_at_ns = now_ns
+            self._reach.choose(row, self._suspicion.lost, now_ns)
+            self._tell_whom_i_hear(row, effects, now_ns)
+            self._update_suspects()
+            if self._round is not None:
+                self._shun_in_round()
+        else:
+            self._suspicion.due(now_ns, set())
         restart = False
-        for rank in sorted(self._suspicion.suspects - self._told):
+        for rank in sorted(self._suspects - self._told):
             self._told.add(rank)
+            if rank == self._me:
+                continue
             current = self._round
             if current is not None and current.proposal is not None and rank in current.states:
                 restart = restart or rank not in current.done
@@ -386,14 +437,28 @@ class Membership(Agreement):
         if self.phase == FLUSHING and self._round is None and self._coordinator is not None:
             # The round I am in may have lost its coordinator: then it is for the next oldest to start another.
             rank = self._view.rank(self._coordinator)
-            if rank in self._suspicion.suspects or rank == self._me:
+            if rank in self._suspects or rank == self._me:
                 self._want_change(now_ns)
 
-    def _others_to_ask(self, about: int) -> list[int]:
-        """A few members that may hear somebody whom I do not: the next ones in rank that I do not suspect."""
-        members = len(self._view.members)
-        others = [(self._me + step) % members for step in range(1, members)]
-        return [rank for rank in others if rank != about and rank not in self._suspicion.suspects][:_VOUCHERS]
+    def _tell_whom_i_hear(self, row: bytes, effects: Effects, now_ns: int) -> None:
+        """Multicast what I know of the links, once per heartbeat, as long as one of them is strained."""
+        if not self._reach.is_troubled(now_ns):
+            self._hears_at_ns = NEVER
+        elif now_ns >= self._hears_at_ns or self._hears_at_ns == NEVER:
+            hears = self._post.message(messages.HEARS, rows=self._reach.rows(row, now_ns))
+            self._post.transmit(None, None, self._post.encode(hears), effects)
+            self._hears_sent_ns = now_ns
+            self._hears_at_ns = now_ns + self._options.heartbeat_interval_ns
+
+    def _shun_in_round(self) -> None:
+        """Who is left out has no part in my round, and if that is me, I have none to coordinate."""
+        assert self._round is not None
+        if self._is_shunned(self._me):
+            self._drop_round()
+        elif self._round.proposal is None:
+            for rank in range(len(self._view.members)):
+                if self._is_shunned(rank):
+                    self._round.states.pop(rank, None)
 
     def ready(self) -> bool:
         """Whether the decided view can be installed: whoever comes from the old one holds its whole cut."""
@@ -404,7 +469,8 @@ class Membership(Agreement):
             return NEVER
         if self.phase in (JOINING, PARTING):
             return min(self._ask_at_ns, self._part_at_ns)
-        deadline_ns = min(self._ask_at_ns, self._suspicion.deadline_ns(NEVER))
+        deadline_ns = min(self._ask_at_ns, self._suspicion.deadline_ns(NEVER), self._hears_at_ns)
+        deadline_ns = min(deadline_ns, self._reach.deadline_ns(NEVER))
         if self._round is not None:
             deadline_ns = min(deadline_ns, self._round.retry_at_ns)
         elif self.phase != CLOSING and self._change_at_ns != NEVER and self._acting() == self._me:

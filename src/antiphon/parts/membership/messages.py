@@ -17,8 +17,8 @@ from antiphon.parts.ranges import Ranges
 
 JOIN: Final = 1
 LEAVE: Final = 2
-DOUBT: Final = 3
-VOUCH: Final = 4
+HEARS: Final = 3
+KNOCK: Final = 4
 FLUSH: Final = 5
 STATE: Final = 6
 PROPOSE: Final = 7
@@ -38,9 +38,13 @@ BarrierBody = tuple[int, int, bytes]
 Life = tuple[str, int]
 """Name, incarnation."""
 ProposalBody = tuple[int, list[Member], list[int], list[int], Cut, list[int], list[BarrierBody], bytes, list[Life]]
-Body = tuple[Member, int, int, int, ProposalBody | None, Cut, Member | None, list[BarrierBody], bytes]
+RowBody = tuple[int, int, bytes]
+"""Rank of the owner, number of the row, strain of the owner's link to each member by rank (reachability.py)."""
+Body = tuple[
+    Member, int, int, int, ProposalBody | None, Cut, Member | None, list[BarrierBody], bytes, list[RowBody], list[Life]
+]
 """Sender, view id, round, round of the proposal that the sender accepted, that proposal, holdings, the member it is
-about, the sender's barrier, what its stack adds."""
+about, the sender's barrier, what its stack adds, rows of the reachability matrix, members that answered a JOIN."""
 ChunkBody = tuple[int, int, int, int, bytes]
 """Kind of the whole message, its digest, number of this chunk, chunks in all, slice."""
 
@@ -132,9 +136,11 @@ class MembershipMessage:
         "address",
         "annex",
         "barriers",
+        "heard",
         "holdings",
         "kind",
         "round",
+        "rows",
         "sender",
         "view_id",
     )
@@ -153,6 +159,8 @@ class MembershipMessage:
         about: ProcessId | None = None,
         barriers: list[BarrierBody] | None = None,
         annex: bytes = b"",
+        rows: list[RowBody] | None = None,
+        heard: list[Life] | None = None,
     ) -> None:
         self.kind = kind
         self.sender = sender
@@ -165,6 +173,8 @@ class MembershipMessage:
         self.about = about
         self.barriers: list[BarrierBody] = barriers if barriers is not None else []
         self.annex = annex
+        self.rows: list[RowBody] = rows if rows is not None else []
+        self.heard: list[Life] = heard if heard is not None else []
 
     def encode(self, stack: int, group: int, packet_bytes_max: int) -> list[bytes]:
         """In one packet, or in as many as it takes."""
@@ -179,6 +189,8 @@ class MembershipMessage:
             about,
             self.barriers,
             self.annex,
+            self.rows,
+            self.heard,
         )
         encoded = _ENCODER.encode(body)
         if len(encoded) + HEADER_SIZE <= packet_bytes_max:
@@ -240,9 +252,10 @@ class Chunks:
 def decode(kind: int, encoded: bytes) -> MembershipMessage:
     """Take a message apart. Raises MalformedError."""
     try:
-        sender, view_id, round, accepted_round, accepted, holdings, about, barriers, annex = _DECODER.decode(encoded)
+        body = _DECODER.decode(encoded)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise MalformedError("membership") from error
+    sender, view_id, round, accepted_round, accepted, holdings, about, barriers, annex, rows, heard = body
     if len(annex) > ANNEX_BYTES_MAX:
         raise MalformedError("membership")
     return MembershipMessage(
@@ -257,4 +270,6 @@ def decode(kind: int, encoded: bytes) -> MembershipMessage:
         about=None if about is None else ProcessId(about[0], about[1]),
         barriers=barriers,
         annex=annex,
+        rows=rows,
+        heard=heard,
     )

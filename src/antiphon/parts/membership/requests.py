@@ -13,6 +13,7 @@ from antiphon.parts.membership.messages import Life, Proposal
 
 _JOINERS_MAX: Final = 200
 _GONE_MAX: Final = 1000
+_BARRED_MAX: Final = 100
 _UNHEARD_MAX: Final = 100
 """Beyond that the first are forgotten."""
 
@@ -21,7 +22,7 @@ _UNHEARD_MAX: Final = 100
 class MembershipRequests:
     """The wishes that one member knows of."""
 
-    __slots__ = ("_unheard", "gone", "joiners", "leavers")
+    __slots__ = ("_barred", "_unheard", "gone", "joiners", "leavers")
 
     def __init__(self) -> None:
         self.joiners: dict[ProcessId, str] = {}
@@ -29,6 +30,7 @@ class MembershipRequests:
         self.gone: dict[str, int] = {}
         """The last incarnation of each name that left or was given up."""
         self._unheard: list[Life] = []
+        self._barred: dict[str, None] = {}
 
     def are_open(self) -> bool:
         return bool(self.joiners or self.leavers)
@@ -36,6 +38,15 @@ class MembershipRequests:
     def is_gone(self, process: ProcessId) -> bool:
         """Whether this life of a process has been a member and is none any more."""
         return self.gone.get(process.name, 0) >= process.incarnation
+
+    def bar(self, name: str) -> None:
+        """A process of this name was left out because of its links: it has to show that they are sound."""
+        self._barred[name] = None
+        while len(self._barred) > _BARRED_MAX:
+            del self._barred[next(iter(self._barred))]
+
+    def is_barred(self, name: str) -> bool:
+        return name in self._barred
 
     def let_in(self, process: ProcessId, address: str, room: int) -> bool:
         """Note that a process wants in; false if there is no room, and it must ask again. An earlier life of it that
@@ -51,6 +62,8 @@ class MembershipRequests:
 
     def installed(self, view: View) -> None:
         """What the view fulfils is no wish any more."""
+        for member in view.members:
+            self._barred.pop(member.name, None)
         self.joiners = {process: at for process, at in self.joiners.items() if view.rank(process) < 0}
         self.leavers = {process for process in self.leavers if view.rank(process) >= 0}
 

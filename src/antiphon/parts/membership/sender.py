@@ -5,7 +5,7 @@ from typing import final
 from antiphon.kernel.effects import Effects, Transmit
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
-from antiphon.parts.membership.messages import BarrierBody, MembershipMessage, Proposal
+from antiphon.parts.membership.messages import BarrierBody, Life, MembershipMessage, Proposal, RowBody
 from antiphon.parts.ranges import Ranges
 
 
@@ -36,6 +36,8 @@ class MembershipSender:
         about: ProcessId | None = None,
         barriers: list[BarrierBody] | None = None,
         annex: bytes = b"",
+        rows: list[RowBody] | None = None,
+        heard: list[Life] | None = None,
     ) -> MembershipMessage:
         return MembershipMessage(
             kind,
@@ -49,6 +51,8 @@ class MembershipSender:
             about=about,
             barriers=barriers,
             annex=annex,
+            rows=rows,
+            heard=heard,
         )
 
     def encode(self, message: MembershipMessage) -> list[bytes]:
