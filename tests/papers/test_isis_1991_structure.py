@@ -4,6 +4,7 @@ import pytest
 
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.codec import unseal
+from antiphon.kernel.errors import UsageError
 from antiphon.kernel.inputs import Leave, Pause, Resume
 from antiphon.kernel.levels import FIFO
 from antiphon.kernel.options import MILLISECOND_NS
@@ -62,22 +63,22 @@ def test_6_6_theorem_1_within_a_biconnected_component_all_times_travel() -> None
 
 
 def test_6_6_theorem_2_they_are_necessary_there() -> None:
-    """The same ring, declared as if it were a line: p4 delivers m3 without m1."""
-    table = arranged(CHAIN, CausalityDomain(resilience=1, overlaps=(("a", "b"), ("b", "c"))))
-    table.arrive(3, *walk(table))
-    assert table.log[3] == ["c:p3#1"]
+    """The same ring, declared as if it were a line, would let p4 deliver m3 without m1: so p4, which is in a and c,
+    is refused."""
+    with pytest.raises(UsageError, match="no overlap of the groups 'c' and 'a'"):
+        arranged(CHAIN, CausalityDomain(resilience=1, overlaps=(("a", "b"), ("b", "c"))))
 
 
 def test_6_6_a_time_leaves_its_component_with_nobody() -> None:
     """A ring a, b, c with a tail d: what is sent in d carries no time of a or b."""
     overlaps = (("a", "b"), ("b", "c"), ("c", "a"), ("c", "d"))
-    table = arranged({**CHAIN, "d": (3, 4)}, CausalityDomain(resilience=1, overlaps=overlaps), places=5)
-    packets = walk(table)
-    table.pass_on(0, 3)
-    table.arrive(3, *packets)
-    assert table.log[3] == ["a:p1#1", "c:p3#1"]
-    table.send(3, b"m4", group="d")
-    assert [times_in(packet, 2, [*NAMES, "d"]) for packet in table.take_data(3, 4, "d")] == [{"c": [(0, 1)]}]
+    groups = {**CHAIN, "c": (2, 3, 5), "d": (5, 4)}
+    table = arranged(groups, CausalityDomain(resilience=1, overlaps=overlaps), places=6)
+    walk(table)
+    table.pass_on(2, 5)
+    assert table.log[5] == ["c:p3#1"]
+    table.send(5, b"m4", group="d")
+    assert [times_in(packet, 2, [*NAMES, "d"]) for packet in table.take_data(5, 4, "d")] == [{"c": [(0, 1)]}]
 
 
 def test_6_6_figure_5_a_chain_that_reverses_finds_its_past_again() -> None:
@@ -258,7 +259,7 @@ def test_6_7_epochs_a_process_that_stays_in_its_group_flushes_nothing() -> None:
 
 def test_6_7_epochs_only_excluded_groups_need_them() -> None:
     """With c excluded, going from a to b costs no flush; going from b to c does."""
-    domain = CausalityDomain(rule="epochs", resilience=1, excluded=("c",))
+    domain = CausalityDomain(rule="epochs", resilience=1, groups=("a", "b", "c"), excluded=("c",))
     table = arranged(CHAIN, domain, "primary")
     table.send(0, b"m1", group="a")
     table.play(50)

@@ -30,11 +30,16 @@ class CausalityDomain:
     resilience: int = 0
     """k: how many members beside its sender must hold a message before its past may cross into another group. So many
     members may fail at once and no message is lost that another group's messages follow. 0: all members (6.5)."""
+    groups: tuple[str, ...] = ()
+    """The names of all groups of the domain, if they are known: then no other group can be joined in it, and
+    `overlaps` and `excluded` name these only. None named: any group can be joined."""
     overlaps: tuple[tuple[str, str], ...] = ()
     """Under `carry`: all pairs of groups of the domain that share members, if they are known and will not change. Then
-    only times of groups in the same biconnected component travel (6.6)."""
+    only times of groups in the same biconnected component travel (6.6). Nobody can be in two groups that are no pair
+    here."""
     excluded: tuple[str, ...] = ()
-    """Under `epochs`: groups without which the overlap graph has no cycles. None named: all of them, which is safe."""
+    """Under `epochs`: groups without which the overlap graph has no cycles; `groups` must then be given. None named:
+    all of them, which is safe."""
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
@@ -49,3 +54,27 @@ class CausalityDomain:
             )
         if self.excluded and self.rule != EPOCHS:
             raise UsageError(f"excluded groups matter under the rule `epochs` only, not `{self.rule}`")
+        if self.excluded and not self.groups:
+            raise UsageError(
+                f"domain {self.name!r} excludes {', '.join(self.excluded)}, but does not say which groups it has; name "
+                "them all in `groups`, so that a misspelt name is noticed"
+            )
+        for name in (*(name for pair in self.overlaps for name in pair), *self.excluded):
+            if self.groups and name not in self.groups:
+                raise UsageError(
+                    f"domain {self.name!r} has no group {name!r}; its groups are: {', '.join(self.groups)}"
+                )
+
+    def check_groups(self, group: str, others: list[str]) -> None:
+        """Raise UsageError if a process in the groups `others` of the domain cannot join `group` as well."""
+        if self.groups and group not in self.groups:
+            raise UsageError(
+                f"domain {self.name!r} has no group {group!r}; its groups are: {', '.join(self.groups)}; declare it "
+                "there, or join the group in another domain"
+            )
+        for other in others if self.overlaps else []:
+            if (group, other) not in self.overlaps and (other, group) not in self.overlaps:
+                raise UsageError(
+                    f"domain {self.name!r} declares no overlap of the groups {group!r} and {other!r}, but this process "
+                    "would be in both; add the pair to `overlaps` at all processes, or declare no overlaps"
+                )

@@ -48,8 +48,8 @@ class Options:
     """While a message to one group waits for what came before it in others to become stable, deliveries there are held
     back for this long at a time (stacks/vector/inter_group_order.py)."""
     time_life_ns: int = 60_000 * MILLISECOND_NS
-    """Times of groups elsewhere are forgotten after this long; groups whose times may be there are flushed twice as
-    often."""
+    """A group that shares members with others is flushed, if it was active, twice within this time, so that processes
+    elsewhere need not keep its old times."""
 
     silence_ns_min: int = 1000 * MILLISECOND_NS
     """A member silent for less than this is never doubted…"""

@@ -84,7 +84,7 @@ BROKEN = [
     ('groups = ["lonely"]\noverlaps', "groups = []\noverlaps", "group 'lonely' is in no causality domain"),
     ('groups = ["lonely"]\noverlaps', 'groups = ["lonely", "x"]\noverlaps', "name the group 'x', which no"),
     ('["audit", "orders"], ', "", "groups 'audit' and 'orders' share dave, but the overlaps of domain 'audit' lack"),
-    ('[["audit", "orders"], ', '[["audit", "lonely"], ["audit", "orders"], ', "name 'lonely', which is not in it"),
+    ('[["audit", "orders"], ', '[["audit", "lonely"], ["audit", "orders"], ', "has no group 'lonely'"),
     ('rule = "carry"', 'rule = "hope"', "there is no rule 'hope'"),
     ('process = "judy"', 'process = "zoe"', "the sequencer 'zoe' is in no group"),
     ('name = "lonely"\nmembers = ["judy"]', 'name = "lonely"\nmembers = []', "name the process 'judy', which no"),

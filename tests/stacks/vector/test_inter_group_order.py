@@ -5,14 +5,17 @@ from random import Random
 import pytest
 
 from antiphon.kernel.causality_domain import CausalityDomain
+from antiphon.kernel.errors import UsageError
+from antiphon.kernel.inputs import Join
 from antiphon.kernel.levels import CAUSAL, FIFO
 from antiphon.kernel.options import Options
 from antiphon.parts.exchange import Exchange
 from antiphon.parts.pending import PendingQueue
 from antiphon.stacks.vector.agreed import AgreedOrder
 from antiphon.stacks.vector.causal import CausalOrder
-from antiphon.stacks.vector.inter_group_order import GroupTime, InterGroupOrder
+from antiphon.stacks.vector.inter_group_order import TIMES_MAX, GroupTime, InterGroupOrder
 from antiphon.stacks.vector.timestamp import ForeignTime
+from tests.table import Table
 
 OPTIONS = Options(window_packets=16)
 A, B, C = 11, 12, 13
@@ -122,3 +125,21 @@ def test_times_that_cannot_be_are_told_from_those_that_can() -> None:
     assert not time.is_plausible([(1, OPTIONS.numbers_max() + 1)])
     assert not time.is_plausible([(0, 1)])
     assert not time.is_plausible([(MEMBERS, 0)])
+
+
+def test_times_beyond_the_limit_are_not_accepted() -> None:
+    """To forget one instead would break the order between groups without anybody noticing."""
+    crossing, _ = crossing_of(a=time_of(1, [0, 0, 0]))
+    for group in range(100, 100 + TIMES_MAX):
+        crossing.learn(A, [ForeignTime(group, 1, [(0, 1)])], True)
+    assert crossing.has_room([ForeignTime(100, 1, [(0, 2)]), ForeignTime(A, 1, [])])
+    assert not crossing.has_room([ForeignTime(99, 1, [(0, 1)])])
+    crossing.leave(A)
+    assert {time.group for time in crossing.all_times(B)} == {A, *range(100, 100 + TIMES_MAX)}
+
+
+def test_epochs_need_views_that_change() -> None:
+    table = Table(2)
+    epochs = Join(group="h", view=table.view, policy="static", domain=CausalityDomain(name="e", rule="epochs"))
+    with pytest.raises(UsageError, match="under `static` the view never changes"):
+        table.engines[0].step(epochs, 0)

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.codec import HEADER_SIZE, seal, unseal
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError
@@ -11,11 +12,13 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import PRIVATE, PRIVATE_ACK
 from antiphon.stacks.vector import timestamp
+from antiphon.stacks.vector.inter_group_order import InterGroupOrder
 from antiphon.stacks.vector.private import WINDOW, Arrived, Letter, PrivateLane
 
 OPTIONS = Options(packet_bytes_max=400, message_bytes_max=200_000)
 OTHER = ProcessId("b")
 EMPTY = b"\x00"
+ORDER = InterGroupOrder(CausalityDomain(), Random(0), OPTIONS)
 
 
 def lane(me: int) -> PrivateLane:
@@ -36,7 +39,7 @@ def deliver(to: PrivateLane, packets: list[bytes], now_ns: int = 0, waiting: int
         if kind == PRIVATE_ACK:
             to.take_ack(packet, sender, now_ns)
         else:
-            letter = to.take(packet, sender, waiting)
+            letter = to.take(packet, sender, waiting, ORDER)
             if letter is not None:
                 to.acknowledge(letter.sender, letter.serial)
                 arrived.append(letter)
@@ -105,9 +108,9 @@ def test_a_letter_is_acknowledged_when_it_is_delivered() -> None:
     one, two = lane(0), lane(1)
     one.send(1, Letter(OTHER, 1, b"x"), EMPTY, 0)
     packets = taken(one)
-    letter = two.take(packets[0], 0, 0)
+    letter = two.take(packets[0], 0, 0, ORDER)
     assert letter is not None
-    assert two.take(packets[0], 0, 1) is None
+    assert two.take(packets[0], 0, 1, ORDER) is None
     assert taken(two) == []
     two.acknowledge(letter.sender, letter.serial)
     deliver(one, taken(two))
@@ -119,8 +122,8 @@ def test_parts_of_the_next_letter_do_not_acknowledge_one_that_waits() -> None:
     one.send(1, Letter(OTHER, 1, b"waits"), EMPTY, 0)
     one.send(1, Letter(OTHER, 2, bytes(1_000)), EMPTY, 0)
     first, *rest = taken(one)
-    assert two.take(first, 0, 0) is not None
-    assert two.take(rest[0], 0, 1) is None
+    assert two.take(first, 0, 0, ORDER) is not None
+    assert two.take(rest[0], 0, 1, ORDER) is None
     deliver(one, taken(two))
     assert [letter.number for letter in one.letters] == [1, 2]
 
@@ -160,7 +163,7 @@ def head(receiver: int, serial: int, message: int, fragment: int, fragments: int
 
 def test_a_letter_as_it_should_be() -> None:
     """The others below differ from it in one thing each."""
-    letter = lane(1).take(seal(1, PRIVATE, 7, 8, 0, 0, 0, [head(1, 1, 1, 0, 1, 1), EMPTY, b"x"]), 0, 0)
+    letter = lane(1).take(seal(1, PRIVATE, 7, 8, 0, 0, 0, [head(1, 1, 1, 0, 1, 1), EMPTY, b"x"]), 0, 0, ORDER)
     assert letter is not None
     assert (letter.number, letter.payload) == (1, b"x")
 
@@ -184,7 +187,7 @@ def test_a_letter_as_it_should_be() -> None:
 def test_malformed_letters_change_nothing(body: bytes) -> None:
     two = lane(1)
     with pytest.raises(MalformedError):
-        two.take(seal(1, PRIVATE, 7, 8, 0, 0, 0, [body]), 0, 0)
+        two.take(seal(1, PRIVATE, 7, 8, 0, 0, 0, [body]), 0, 0, ORDER)
     assert two.unicasts == []
     one = lane(0)
     one.send(1, Letter(OTHER, 1, b"good"), EMPTY, 0)

@@ -30,10 +30,15 @@ has left a group, first has the group flushed into a higher epoch; whoever insta
 other groups flushed into it too, and delivers nothing in it before they are. So what was sent in an earlier epoch comes
 first everywhere.
 
-Times of groups that this process is not in are forgotten after a while (6.4); members flush active groups more often.
+Garbage collection (6.4). A time of a group that this process is not in is kept until a later view of that group is
+heard of: then everything of the earlier view was delivered in its flush. Members flush active groups from time to
+time, so that such a view comes. At most TIMES_MAX times are kept; a packet that names more groups is not accepted, and
+its sender waits.
 
-Deviation: a group counts as inactive when everything in it is delivered at all members, not merely received. Then
-nobody can be waiting for it any more, and no rule for the order of receipt (6.3) is needed.
+Deviations. Times are not dropped by their age: the paper's rule needs every group to be flushed in time, and a group
+that has lost its majority, or whose policy is `static`, is not. A group counts as inactive when everything in it is
+delivered at all members, not merely received. Then nobody can be waiting for it any more, and no rule for the order of
+receipt (6.3) is needed.
 """
 
 from random import Random
@@ -51,8 +56,8 @@ from antiphon.stacks.vector.causal import CausalOrder
 from antiphon.stacks.vector.structure import components
 from antiphon.stacks.vector.timestamp import ForeignTime
 
-_ABROAD_MAX: Final = 1000
-"""Times of groups elsewhere that are kept; beyond that the one that was heard of first is forgotten."""
+TIMES_MAX: Final = 10_000
+"""Groups elsewhere whose times are kept."""
 
 
 @final
@@ -96,12 +101,11 @@ class GroupTime:
 class _Abroad:
     """What was heard of the time of a group that this process is not in, or not in that view yet."""
 
-    __slots__ = ("at_ns", "counts", "version", "view_id")
+    __slots__ = ("counts", "version", "view_id")
 
     def __init__(self, view_id: int) -> None:
         self.view_id = view_id
         self.counts: dict[int, int] = {}
-        self.at_ns = 0
         self.version = 0
 
 
@@ -221,6 +225,12 @@ class InterGroupOrder:
 
     # ---- receiving -------------------------------------------------------------------------------------------------
 
+    def has_room(self, foreign: list[ForeignTime]) -> bool:
+        """Whether the times of all these groups can be kept."""
+        if len(self._abroad) + len(foreign) <= TIMES_MAX:
+            return True
+        return all(heard.group in self._abroad or heard.group in self._times for heard in foreign)
+
     def blocks(self, foreign: list[ForeignTime]) -> bool:
         """Whether something that these name has yet to be delivered here."""
         for heard in foreign:
@@ -267,8 +277,6 @@ class InterGroupOrder:
     def _hear(self, heard: ForeignTime) -> None:
         abroad = self._abroad.get(heard.group)
         if abroad is None:
-            if len(self._abroad) >= _ABROAD_MAX:
-                self._forget(next(iter(self._abroad)))
             abroad = _Abroad(heard.view_id)
             self._abroad[heard.group] = abroad
         if heard.view_id > abroad.view_id:
@@ -279,7 +287,6 @@ class InterGroupOrder:
                 if count > abroad.counts.get(rank, 0):
                     abroad.counts[rank] = count
         abroad.version += 1
-        abroad.at_ns = self.now_ns
 
     def _told_to(self, group: int, about: int) -> _Told:
         told = self._told.get((group, about))
@@ -435,17 +442,6 @@ class InterGroupOrder:
             self._release()
         elif now_ns >= self._rest_until_ns:
             self._start_hold(now_ns)
-
-    def forget(self, now_ns: int) -> None:
-        """Drop the times of groups elsewhere that have been flushed meanwhile (6.4)."""
-        since_ns = now_ns - self._options.time_life_ns
-        for group in [group for group, abroad in self._abroad.items() if abroad.at_ns < since_ns]:
-            self._forget(group)
-
-    def _forget(self, group: int) -> None:
-        del self._abroad[group]
-        for other in self._times:
-            self._told.pop((other, group), None)
 
     # ---- epochs ----------------------------------------------------------------------------------------------------
 

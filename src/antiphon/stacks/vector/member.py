@@ -120,9 +120,8 @@ class VectorMember(GroupMember):
             self._flush_in_time(now_ns)
 
     def _flush_in_time(self, now_ns: int) -> None:
-        """Others may keep the time of this group, and forget it after a while: a flush makes it void before (6.4)."""
+        """Flush the group if it was active: the next view makes void what others keep of this view's time (6.4)."""
         self._flush_at_ns = now_ns + self._options.time_life_ns // 2
-        self.order.forget(now_ns)
         if self._membership is None or self._session is None or self.order.is_alone():
             return
         if any(self._session.known()):

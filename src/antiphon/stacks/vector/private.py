@@ -28,6 +28,7 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import PRIVATE, PRIVATE_ACK
 from antiphon.parts.fragments import Assembly
+from antiphon.stacks.vector.inter_group_order import InterGroupOrder
 from antiphon.stacks.vector.offers import NUMBER
 from antiphon.stacks.vector.timestamp import ForeignTime, OrderSection
 
@@ -172,7 +173,7 @@ class PrivateLane:
 
     # ---- in --------------------------------------------------------------------------------------------------------
 
-    def take(self, data: bytes, sender: int, waiting: int) -> Arrived | None:
+    def take(self, data: bytes, sender: int, waiting: int, order: InterGroupOrder) -> Arrived | None:
         """A packet of a private message to me; the message, when it is whole. `waiting`: how many of its sender's are
         held back here; beyond the limit packets are dropped, and will come again."""
         if len(data) < HEADER_SIZE + _HEAD_SIZE:
@@ -185,6 +186,8 @@ class PrivateLane:
             raise MalformedError("length")
         if serial == self._received[sender] + 1 and waiting < WINDOW:
             section = OrderSection(data[HEADER_SIZE + _HEAD_SIZE : position], self._members)
+            if not order.has_room(section.foreign):
+                raise MalformedError("domain")
             self._received[sender] = serial
             assembly = self._assemblies.setdefault(sender, Assembly(self._options.message_bytes_max))
             if assembly.add(number, index, total, data[position:]) and assembly.complete():

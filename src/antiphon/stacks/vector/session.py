@@ -201,6 +201,8 @@ class ViewSession(Session):
         if not packet.order:
             return None
         section = OrderSection(packet.order, len(self.view.members))
+        if section.foreign and not self._crossing.has_room(section.foreign):
+            raise MalformedError("domain")
         packet.stamp = section.vector
         return section
 
@@ -228,7 +230,7 @@ class ViewSession(Session):
                 raise MalformedError("token")
 
     def _receive_private(self, data: bytes, sender: int, effects: Effects, now_ns: int) -> None:
-        letter = self._private.take(data, sender, self._delivery.letters(sender))
+        letter = self._private.take(data, sender, self._delivery.letters(sender), self._crossing)
         if letter is None:
             return
         process = self.view.members[sender]

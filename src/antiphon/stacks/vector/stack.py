@@ -14,6 +14,7 @@ from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import Join
 from antiphon.kernel.options import Options
+from antiphon.kernel.policies import STATIC
 from antiphon.parts.member import Member
 from antiphon.stacks.stack import Stack
 from antiphon.stacks.vector.inter_group_order import InterGroupOrder
@@ -59,12 +60,19 @@ class VectorStack(Stack):
 
     def check_join(self, join: Join) -> None:
         super().check_join(join)
+        if join.domain.rule == EPOCHS and join.policy == STATIC:
+            raise UsageError(
+                f"group {join.group!r} asks for the rule `epochs` and the policy `static`, but an epoch begins with a "
+                "new view, and under `static` the view never changes; choose the policy `primary` or another rule"
+            )
         known = self._domains.get(join.domain.name)
         if known is not None and known.order.domain != join.domain:
             raise UsageError(
                 f"group {join.group!r} declares the causality domain {join.domain.name!r} as {join.domain}, but "
                 f"another group here declares it as {known.order.domain}; declare it alike"
             )
+        others = [] if known is None else [member.group for member in known.members.values() if not member.over]
+        join.domain.check_groups(join.group, others)
 
     def make_member(self, join: Join, last_number: int) -> Member:
         domain = self._domains.get(join.domain.name)
