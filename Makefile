@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
-.PHONY: campaign churn churn-conversation conversations graphs twin mutants fuzz networks streams cluster planted seeds
+.PHONY: campaign churn churn-conversation conversations graphs twin mutants programs fuzz networks streams cluster planted seeds
 .PHONY: views measure bench side-by-side peers latency paper psync graph-growth stall recording scaling commuting audit-scale needle
 
 VENV := .venv
@@ -36,6 +36,7 @@ help:
 	@echo '  make twin          50 seeds through Spark and the reference auditor, which must agree'
 	@echo '  make planted       10,000 histories with planted violations, through both auditors'
 	@echo '  make mutants       protocols broken on purpose, each let loose until it is caught'
+	@echo '  make programs      20,000 seeds of whole programs on the public API, in virtual time with all faults, audited'
 	@echo '  make fuzz          a million spoiled datagrams into a working group'
 	@echo '  make networks      seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
 	@echo '  make streams       a live group through Spark and back, queries and feeder killed on the way'
@@ -131,6 +132,9 @@ cluster: setup
 
 mutants: setup
 	ANTIPHON_PURE=1 $(BIN)/python -m tests.mutants.hunt
+
+programs: setup
+	$(BIN)/python -m tests.programs.campaign --seeds 0:20000 --jobs $(shell nproc)
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz.fuzz --datagrams 1000000

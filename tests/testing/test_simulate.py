@@ -62,6 +62,7 @@ def test_everything_is_kept_under_faults(seed: int) -> None:
 
 
 @pytest.mark.processes
+@pytest.mark.processes
 def test_a_seed_gives_one_trace_whatever_the_hash_seed() -> None:
     text = "from tests.testing.test_simulate import *; print([simulate(TALK, seed=s).digest for s in (3, 4)])"
     outputs = [

@@ -1,13 +1,28 @@
 """Logs of simulated processes: the rows that the real recorder is given, kept in memory instead of on disk."""
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, final
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final, final
 
 from antiphon.history.log import Log
 from antiphon.history.schema import Row
 
 if TYPE_CHECKING:
     from antiphon.testing.host import Program
+
+STALLED: Final = "stalled"
+_STALLS: Final = re.compile(r"group '(.*)' has no majority and stands still")
+
+
+def stalled_groups(rows: Iterable[Row]) -> list[str]:
+    """The groups that stood still for want of a majority at the end of these rows."""
+    stalled: dict[str, None] = {}
+    for row in rows:
+        if row.kind == "view" and row.group is not None:
+            stalled.pop(row.group, None)
+        elif row.kind == "note" and (found := _STALLS.fullmatch(row.label or "")):
+            stalled[found[1]] = None
+    return list(stalled)
 
 
 @final

@@ -17,7 +17,7 @@ from antiphon.runtime.errors import ExcludedError, JoinError
 from antiphon.testing.fault_plan import SECOND_NS, FaultPlan, KillProgram, PauseProgram
 from antiphon.testing.host import Host, Main, Program
 from antiphon.testing.network import Network
-from antiphon.testing.recording import ProgramLog
+from antiphon.testing.recording import STALLED, ProgramLog, stalled_groups
 from antiphon.testing.timeline import Timeline
 
 SETTLE_NS: Final = 10 * SECOND_NS
@@ -189,15 +189,9 @@ def _is_given_up(error: BaseException | None) -> bool:
 
 def _last_word(log: ProgramLog, program: Program) -> str:
     """How a log ends that its process did not end itself."""
-    stalled: dict[str | None, bool] = {}
-    for row in log.rows():
-        if row.kind == "view":
-            stalled[row.group] = False
-        elif row.kind == "note" and row.label is not None:
-            if row.label.startswith("excluded from group"):
-                return "excluded"
-            if row.label.endswith("has no majority and stands still"):
-                stalled[row.label.split("'")[1]] = True
-    if any(stalled.values()):
-        return "stalled"
+    rows = list(log.rows())
+    if any(row.kind == "note" and (row.label or "").startswith("excluded from group") for row in rows):
+        return "excluded"
+    if stalled_groups(rows):
+        return STALLED
     return "ended" if program.is_over else QUIET

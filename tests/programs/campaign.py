@@ -1,0 +1,127 @@
+"""Many seeds of whole programs in virtual time, each recorded and audited.
+
+    python -m tests.programs.campaign --seeds 0:500 --jobs 2
+    python -m tests.programs.campaign --seeds 7:8 --program counter      # one seed of one program
+
+A seed plays the program whose turn it is; with --program it plays that one.
+"""
+
+import argparse
+import gc
+import importlib
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from antiphon._build import describe
+from antiphon.testing import Result, simulate
+from antiphon.testing.shrink import find_failure
+from tests.programs.common import Play
+
+PROGRAMS: Final = (
+    "one_group", "batches", "node_reader", "two_groups_tasks", "two_groups_listeners", "counter", "dictionary",
+    "requests", "clients", "hierarchy", "rejoin", "static_group", "replicated_counter", "replicated_bank",
+    "shared_whiteboard",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one seed."""
+
+    seed: int
+    program: str
+    problems: tuple[str, ...]
+    events: int
+    views: int
+    wall_s: float
+
+
+def play_of(program: str, seed: int) -> Play:
+    """What this seed makes of a program."""
+    play: Play = importlib.import_module(f"tests.programs.{program}").play(seed)
+    return play
+
+
+def program_of(seed: int) -> str:
+    return PROGRAMS[seed % len(PROGRAMS)]
+
+
+def run_program(seed: int, program: str | None = None) -> Result:
+    """Simulate and audit one seed."""
+    play = play_of(program or program_of(seed), seed)
+    return simulate(lambda: play.mains, seed=seed, faults=play.faults, check=play.check)
+
+
+def run_seed(seed: int, program: str | None = None) -> Outcome:
+    logging.disable()
+    started_s = time.perf_counter()
+    result = run_program(seed, program)
+    judgement = result.judgement
+    wall_s = time.perf_counter() - started_s
+    return Outcome(seed, program or program_of(seed), result.problems, judgement.events, judgement.views, wall_s)
+
+
+def run_seeds(seeds: Iterable[int], jobs: int, program: str | None) -> Iterator[Outcome]:
+    """The outcomes, in order of the seeds."""
+    gc.freeze()
+    run = partial(run_seed, program=program)
+    if jobs == 1:
+        yield from map(run, seeds)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from pool.map(run, seeds, chunksize=4)
+
+
+def explain(outcome: Outcome) -> str:
+    """The smallest run that fails as this one did, and how to repeat it."""
+    play = play_of(outcome.program, outcome.seed)
+    result = find_failure(lambda: play.mains, seed=outcome.seed, faults=play.faults, check=play.check)
+    command = f"python -m tests.programs.campaign --seeds {outcome.seed}:{outcome.seed + 1} --program {outcome.program}"
+    return result.report(command)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", default="0:500", help="from:to, the last one excluded")
+    parser.add_argument("--jobs", type=int, default=2, help="processes that share the work")
+    parser.add_argument("--program", choices=PROGRAMS, help="play this one only")
+    parser.add_argument("--brief", action="store_true", help="do not make failures smaller")
+    arguments = parser.parse_args()
+    first, last = (int(part) for part in arguments.seeds.split(":"))
+    started_s = time.perf_counter()
+    outcomes: list[Outcome] = []
+    failed = 0
+    for outcome in run_seeds(range(first, last), arguments.jobs, arguments.program):
+        outcomes.append(outcome)
+        if outcome.problems:
+            failed += 1
+            told = outcome.problems if arguments.brief else (explain(outcome),)
+            print(f"seed {outcome.seed} {outcome.program}:", *told, sep="\n  ", flush=True)
+        if len(outcomes) % 100 == 0:
+            print(f"{len(outcomes)} seeds, {failed} failed", file=sys.stderr)
+    elapsed_s = time.perf_counter() - started_s
+    print(
+        json.dumps(
+            {
+                "build": describe(),
+                "programs": len({outcome.program for outcome in outcomes}),
+                "seeds": len(outcomes),
+                "failed": failed,
+                "events": sum(outcome.events for outcome in outcomes),
+                "views": sum(outcome.views for outcome in outcomes),
+                "seeds_per_minute": round(60 * len(outcomes) / elapsed_s),
+            }
+        )
+    )
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

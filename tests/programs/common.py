@@ -1,0 +1,116 @@
+"""What the programs have in common: how they come into their groups, what they say, and when they end.
+
+A program founds its groups when it is started for the first time, together with all others, and asks to be let in when
+it is started again. It ends when it is told that all faults are long over.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from random import Random
+from typing import Any, Final
+
+import antiphon
+from antiphon.testing import Host, Result
+from antiphon.testing.host import Main
+
+PATIENCE_S: Final = 60.0
+"""How long a program that was started again asks to be let in."""
+HEALED_S: Final = 7.0
+"""All faults are over by then."""
+LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe")
+RULES: Final = ("carry", "conservative")
+LONG_BYTES: Final = 4000
+"""Longer than a packet."""
+
+
+@dataclass(frozen=True)
+class Play:
+    """The programs of one seed, and what must hold at their end beside what the audit asks."""
+
+    mains: Mapping[str, Main]
+    check: Callable[[Result], object] | None = None
+    faults: str = "all"
+
+
+def names(seed: int, least: int = 3, most: int = 5) -> list[str]:
+    """As many names as the seed wants."""
+    return list("abcdefgh"[: least + seed % (most - least + 1)])
+
+
+@asynccontextmanager
+async def node_at(host: Host, **options: Any) -> AsyncIterator[antiphon.Node]:
+    """The node of this program; every second host detects failures quickly, and all hosts of a run alike."""
+    options.setdefault("options", antiphon.Options.fast() if len(host.addresses) % 2 else antiphon.Options())
+    async with antiphon.Node(host.name, address=host.at(), incarnation=host.starts, **options) as node:
+        yield node
+        await node.close(quiet=True)  # after `Host.ending`, everyone has had the time to deliver everything
+
+
+async def enter(
+    node: antiphon.Node, host: Host, group: str, founders: Sequence[str] = (), **options: Any
+) -> antiphon.Group:
+    """Found `group` with all `founders`, or, started again, be let in by them."""
+    among = {name: address for name, address in host.members().items() if name in (founders or host.addresses)}
+    if host.starts == 1:
+        return await node.join(group, members=among, policy="primary", **options)
+    others = [address for name, address in among.items() if name != host.name]
+    return await node.join(group, contacts=others, timeout_s=PATIENCE_S, **options)
+
+
+def overlapping(host: Host) -> dict[str, list[str]]:
+    """The groups that this host is in, and their founders: all but the last, all but the first, and all."""
+    everybody = list(host.addresses)
+    groups = {"left": everybody[:-1], "right": everybody[1:], "all": everybody}
+    return {name: founders for name, founders in groups.items() if host.name in founders}
+
+
+def check_event(node: antiphon.Node, event: object) -> None:
+    """End the program where the others went on without it: it is started again."""
+    if isinstance(event, antiphon.Excluded):
+        raise antiphon.ExcludedError(event.group, node.process)
+
+
+def draw() -> Random:
+    """Chances of this program."""
+    return antiphon.current_environment().random()
+
+
+def payload(random: Random, host: Host, number: int) -> bytes:
+    """Mostly short, sometimes longer than a packet."""
+    head = f"{host.name}{host.starts}:{number}:".encode()
+    return head + bytes(LONG_BYTES) if random.random() < 0.05 else head
+
+
+async def talk(
+    host: Host, groups: Sequence[antiphon.Group], *, count: int = 15, levels: Sequence[str] = LEVELS
+) -> None:
+    """Send to these groups in turn, by chance, and once more to each when the network has healed."""
+    random = draw()
+    for number in range(count):
+        group = groups[int(random.random() * len(groups))]
+        await group.send(payload(random, host, number), order=levels[int(random.random() * len(levels))])
+        if random.random() < 0.7:
+            await asyncio.sleep(random.random() ** 2)
+    loop = asyncio.get_running_loop()
+    await asyncio.sleep(max(0.0, HEALED_S - loop.time()))
+    for group in groups:
+        await group.send(payload(random, host, count), order=levels[-1])
+
+
+async def read(node: antiphon.Node, group: antiphon.Group, seen: list[bytes] | None = None) -> None:
+    """Read one group by itself."""
+    async for event in group:
+        check_event(node, event)
+        if seen is not None and isinstance(event, antiphon.Message):
+            seen.append(event.payload)
+
+
+async def until_ending(host: Host, *working: Any) -> None:
+    """Run these coroutines until the simulation asks for an end; what they raise ends the program."""
+    async with asyncio.TaskGroup() as tasks:
+        running = [tasks.create_task(coroutine) for coroutine in working]
+        await host.ending.wait()
+        for task in running:
+            task.cancel()

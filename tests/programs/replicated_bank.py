@@ -1,0 +1,37 @@
+"""The bank of docs/examples in a conversation: deposits commute, withdrawals are ordered; all copies become equal."""
+
+import json
+from functools import partial
+
+from antiphon.testing import Host, Result
+from tests.programs.common import Play, draw
+from tests.programs.example import Example
+
+NAMES = ("a", "b", "c")
+
+
+async def main(host: Host) -> str:
+    random = draw()
+    lines: list[tuple[float, str]] = []
+    time_s = 1.0
+    for _ in range(12):
+        time_s += random.random() * 0.5
+        verb = "deposit" if random.random() < 0.7 else "withdraw"
+        lines.append((time_s, f"{verb} {'xyz'[int(random.random() * 3)]} {int(random.random() * 50)}"))
+    lines.append((14.0, ""))
+    example = Example("replicated_bank.py", lines)
+    others = [f"{name}={address}" for name, address in host.members().items() if name != host.name]
+    await example.run(host.name, host.at(), *(others if host.name == NAMES[0] else []))
+    return example.printed[-1]
+
+
+def equal(result: Result) -> None:
+    shown = set(result.returned.values())
+    assert len(shown) <= 1, f"{result.returned}"
+    assert all(text.startswith("balances {") for text in shown), f"{result.returned}"
+    for text in shown:
+        assert all(value >= 0 for value in json.loads(text.removeprefix("balances ")).values()), text
+
+
+def play(seed: int) -> Play:
+    return Play(dict.fromkeys(NAMES, partial(main)), equal, "loss")

@@ -1,0 +1,31 @@
+"""A bounded sample of the programs' seeds; `make programs` runs 20,000."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests.programs.campaign import PROGRAMS, run_program, run_seed
+
+REPEATED = ("clients", "rejoin", "replicated_bank")
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_seed_of_each_program_is_kept(program: str) -> None:
+    outcome = run_seed(3, program)
+    assert outcome.problems == ()
+    assert outcome.events > 0
+
+
+@pytest.mark.processes
+def test_programs_leave_one_trace_whatever_the_hash_seed() -> None:
+    """In a process of its own, after other seeds, with other hashes."""
+    text = (
+        "from tests.programs.test_campaign import *; run_seed(1, 'one_group');"
+        "print(*(run_program(5, program).digest for program in REPEATED))"
+    )
+    command = [sys.executable, "-c", text]
+    environment = {**os.environ, "PYTHONHASHSEED": "12345"}
+    other = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.split()
+    assert other == [run_program(5, program).digest for program in REPEATED]
