@@ -12,7 +12,7 @@ from antiphon.kernel.errors import UsageError
 from antiphon.simulator.actions import ACTION_FIELDS, STATIC_ACTIONS
 from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.churn_draw import draw_churn
-from antiphon.simulator.coverage import SITUATIONS
+from antiphon.simulator.coverage import situations_of
 from antiphon.simulator.script import Script, script_of
 from antiphon.simulator.script_run import ScriptRun, run_script
 from antiphon.simulator.seeds import draw_churn_workload, kind_of, run_seed, script_of_seed
@@ -64,8 +64,8 @@ def test_the_draws_use_every_kind_of_action_and_meet_the_situations() -> None:
     reached: set[str] = set()
     for seed in range(8):
         reached |= set(run_seed(seed, "all").coverage)
-    assert reached <= set(SITUATIONS["vector"])
-    assert {"packet: the token moves", "membership: install", "phase: normal to flushing", "event: crashed"} <= reached
+    assert reached <= set(situations_of("vector"))
+    assert {"the token moves", "membership: install", "phase: normal to flushing", "event: crashed"} <= reached
 
 
 def test_an_engine_that_fails_is_a_mistake_of_the_run() -> None:

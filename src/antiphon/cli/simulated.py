@@ -10,7 +10,7 @@ from antiphon._build import PACKAGE
 from antiphon.pipeline.campaign.contract import Script
 from antiphon.pipeline.campaign.judge import SimulatedRun
 from antiphon.simulator import script_run, seeds
-from antiphon.simulator.coverage import SITUATIONS
+from antiphon.simulator.coverage import situations_of
 from antiphon.simulator.script import script_of
 from antiphon.stacks.registry import DEFAULT
 
@@ -35,7 +35,7 @@ class SimulatedSeeds:
         return script_run.run_script(script_of(script))
 
     def situations(self) -> tuple[str, ...]:
-        return SITUATIONS[self.stack]
+        return situations_of(self.stack)
 
 
 def program_digest() -> str:

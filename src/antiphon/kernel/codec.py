@@ -35,6 +35,8 @@ _PARTS_MAX: Final = 12
 _LONG: Final = 4096
 """Bytes above which to look at a part costs less than to copy it."""
 _STACK_AT: Final = 6
+_KIND_AT: Final = 7
+_FLAGS_AT: Final = 26
 
 
 def view_tag(view: View, options: Options) -> int:
@@ -75,3 +77,13 @@ def unseal(data: bytes) -> tuple[int, int, int, int, int, int]:
 def stack_number(data: bytes) -> int:
     """The number of the stack that a packet is for, of which `unseal` has found the outer layer sound."""
     return data[_STACK_AT]
+
+
+def packet_kind(packet: bytes) -> int:
+    """The kind of a packet that this program has made (packet_kinds.py)."""
+    return packet[_KIND_AT]
+
+
+def packet_flags(packet: bytes) -> int:
+    """The flags of a packet that this program has made; what they mean depends on its kind."""
+    return packet[_FLAGS_AT]

@@ -85,7 +85,10 @@ class Exchange:
         "_wants_acks",
         "_window",
         "_window_max",
+        "acks_carried",
+        "asks",
         "duplicates",
+        "fragments",
         "incoming",
         "me",
         "multicasts",
@@ -143,6 +146,12 @@ class Exchange:
         self._status_at_ns = 0
         self._status_interval_ns = options.heartbeat_interval_ns
         self.duplicates = 0
+        self.acks_carried = 0
+        """Data packets that left with acks…"""
+        self.fragments = 0
+        """…or with a part of a message only."""
+        self.asks = 0
+        """Status packets that asked for acks."""
         self.requests = 0
         self.resends = 0
         self.sources: list[int] = []
@@ -286,11 +295,13 @@ class Exchange:
         if self._unacked and self._acks_fit:
             acks = self._news()
             self._acked()
+            self.acks_carried += 1
         overhead = FRAGMENT_OVERHEAD + len(order) + (0 if acks is None else acks_size(len(acks.received)))
         room = self._options.packet_bytes_max
         load = self.pending.next_load(room - overhead, room - self._fragment_overhead)
         number = out.sent + 1
         if load.total:
+            self.fragments += 1
             packet = encode_fragment(
                 self._stack, self._group, self._tag, self.me, load.level, number, out.stable,
                 load.first_message, order, acks, load.index, load.total, load.fragment, flags,
@@ -458,5 +469,7 @@ class Exchange:
         self._acked()
 
     def _multicast_status(self, ask: bool) -> None:
+        if ask:
+            self.asks += 1
         self.multicasts.extend(self._statuses(ask))
         self._acked()

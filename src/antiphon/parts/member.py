@@ -137,3 +137,13 @@ class Member:
     def statistics(self) -> dict[str, int]:
         """Counters by name."""
         raise NotImplementedError
+
+    def situations(self) -> list[int]:
+        """How often this member has been in each situation that its stack names, in that order."""
+        return []
+
+
+def add_counts(some: list[int], more: list[int]) -> list[int]:
+    """Counts of the same things, added up; those that are missing at the end of a list are 0."""
+    longer, shorter = (some, more) if len(some) >= len(more) else (more, some)
+    return [count + shorter[place] if place < len(shorter) else count for place, count in enumerate(longer)]

@@ -19,13 +19,11 @@ from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import POLICIES, PRIMARY, STATIC
 from antiphon.simulator.actions import ACTION_FIELDS, STATIC_ACTIONS, Action
-from antiphon.simulator.coverage import MEMBERSHIP_PACKETS
+from antiphon.simulator.crash_triggers import PACKETS
 from antiphon.simulator.layers import layer_document, layer_of
 from antiphon.stacks.registry import DEFAULT, offer
 
 FORMAT: Final = 2
-
-PACKETS: Final = {name: kind for kind, name in MEMBERSHIP_PACKETS.items()}
 
 
 @final
@@ -179,5 +177,5 @@ def _problem(action: Action, allowed: Sequence[str], processes: Sequence[str], g
     if "level" in used and (action.level not in LEVELS or not action.sizes):
         return f"a message needs a size and one of the levels {', '.join(LEVELS)}"
     if "packet" in used and action.packet not in PACKETS:
-        return f"there is no membership packet {action.packet!r}"
+        return f"there is no packet {action.packet!r}"
     return ""

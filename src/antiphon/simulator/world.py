@@ -47,6 +47,7 @@ from antiphon.kernel.inputs import Input, Join, Leave, Pause, Receive, Resume, S
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.parts.membership.agreement import JOINING, OUT
+from antiphon.simulator import coverage as situations
 from antiphon.simulator.actions import (
     BARRIER,
     CRASH,
@@ -67,7 +68,7 @@ from antiphon.simulator.incarnation import NO_VIEW, Incarnation
 from antiphon.simulator.network import PacketNetwork
 from antiphon.simulator.pauses import resume_ns
 from antiphon.simulator.recording import record
-from antiphon.simulator.script import PACKETS, Script, ScriptedGroup
+from antiphon.simulator.script import Script, ScriptedGroup
 
 _ARRIVE: Final = 0
 _TICK: Final = 1
@@ -160,8 +161,7 @@ class World:
     def plan(self, action: Action) -> None:
         """Have this action happen at its time."""
         if action.kind == CRASH_ON_PACKET:
-            packet = PACKETS[action.packet]
-            trigger = CrashTrigger(action.group, packet, action.at_ns, action.countdown, action.both)
+            trigger = CrashTrigger(action.group, action.packet, action.at_ns, action.countdown, action.both)
             self._crash_triggers.append(trigger)
             return
         host = self._hosts[action.process]
@@ -238,6 +238,7 @@ class World:
             if incarnation is not None:
                 stuck = [group for group in excused if group in incarnation.views]
                 incarnation.log.stop(self.now_ns, f"stuck in {', '.join(stuck)}" if stuck else QUIET)
+                self.coverage.add(incarnation.engine.situations())
 
     # ---- one event after the other ---------------------------------------------------------------------------------
 
@@ -374,13 +375,14 @@ class World:
 
     def _crash(self, incarnation: Incarnation) -> None:
         self.crashes += 1
-        self.coverage.count("event: crashed")
+        self.coverage.count(situations.CRASHED)
         incarnation.log.crash(self.now_ns, "killed")
         self._end_incarnation(incarnation)
 
     def _end_incarnation(self, incarnation: Incarnation) -> None:
         incarnation.ended = True
         self.running[incarnation.host] = None
+        self.coverage.add(incarnation.engine.situations())
 
     # ---- one step --------------------------------------------------------------------------------------------------
 
@@ -423,7 +425,7 @@ class World:
             else:
                 targets = incarnation.others.get(transmit.group, [])
             for packet in transmit.packets:
-                self.coverage.packet(packet, transmit.destination is not None)
+                self.coverage.packet(packet)
             self._transmit(incarnation, transmit.packets, targets)
             if incarnation.ended:
                 return
@@ -441,7 +443,7 @@ class World:
                     trigger = fired(self._crash_triggers, packet, self.now_ns)
                     if trigger is not None and self.progress.may_lose(incarnation):
                         self._crash(incarnation)
-                        self.coverage.count("event: crashed amid a change of view")
+                        self.coverage.count(situations.CRASHED_IN_STEP)
                         self._push_planned(self.now_ns + _RESTART_DELAY_NS, incarnation.host, _START)
                         if trigger.both and flights:
                             self._push_planned(self.now_ns + flights[0][0], target, _CRASH_IF_SAFE)
@@ -465,17 +467,17 @@ class World:
             self._workload.delivered(self, incarnation.host, event)
         elif isinstance(event, BarrierReached):
             self.delivered[SAFE] += 1
-            self.coverage.count("event: barrier reached")
+            self.coverage.count(situations.BARRIER_REACHED)
         elif isinstance(event, Installed):
             incarnation.views[event.group] = event.view
             self.progress.note_view(event.group, event.view)
             members = event.view.members
             incarnation.others[event.group] = [self._hosts[m.name] for m in members if m != incarnation.process]
-            self.coverage.count("event: view installed")
+            self.coverage.count(situations.VIEW_INSTALLED)
         elif isinstance(event, Suspected):
-            self.coverage.count("event: suspected")
+            self.coverage.count(situations.SUSPECTED)
         elif isinstance(event, MajorityLost):
-            self.coverage.count("event: stalled without a majority")
+            self.coverage.count(situations.STALLED)
         elif isinstance(event, Ended):
             self._end_membership(incarnation, event)
 
@@ -483,13 +485,13 @@ class World:
         del incarnation.views[event.group]
         if event.excluded:
             self.exclusions += 1
-            self.coverage.count("event: excluded")
+            self.coverage.count(situations.EXCLUDED)
             incarnation.log.crash(self.now_ns, "excluded")
             self._end_incarnation(incarnation)
             self._push_planned(self.now_ns + _RESTART_DELAY_NS, incarnation.host, _START)
             return
         self.progress.note_left(event.group, incarnation.process, event.left_to)
-        self.coverage.count("event: left in good order")
+        self.coverage.count(situations.LEFT)
         if incarnation.views:
             incarnation.log.note(self.now_ns, LEFT, event.group)
         else:

@@ -27,7 +27,7 @@ from antiphon.kernel.inputs import MAIN, Join
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import POLICIES, PRIMARY
-from antiphon.parts.member import Member
+from antiphon.parts.member import Member, add_counts
 
 GROUP: Final = "group"
 CAUSALITY_DOMAIN: Final = "causality domain"
@@ -75,6 +75,7 @@ class Capabilities:
         "policies",
         "private",
         "promised",
+        "situations",
     )
 
     def __init__(
@@ -88,6 +89,7 @@ class Capabilities:
         promised: tuple[Promise, ...],
         private: bool = False,
         crosses_groups: bool = False,
+        situations: tuple[str, ...] = (),
     ) -> None:
         self.name = name
         self.number = number
@@ -101,6 +103,8 @@ class Capabilities:
         """Whether a message can go to one member alone."""
         self.crosses_groups = crosses_groups
         """Whether groups of one causality domain are kept in causal order with each other."""
+        self.situations = situations
+        """What can happen on it beside what packet kinds and phases tell, by name (`Stack.situations`)."""
         self.level_bits = 0
         """A bit for each level that is offered."""
         for level in levels:
@@ -124,7 +128,7 @@ class Capabilities:
 class Stack:
     """All that one process does on one stack. Subclasses make members and add what stands above them."""
 
-    __slots__ = ("_members", "_options", "_process", "_random", "offers", "touched")
+    __slots__ = ("_members", "_options", "_process", "_random", "_situations", "offers", "touched")
 
     def __init__(self, offers: Capabilities, process: ProcessId, random: Random, options: Options) -> None:
         self.offers = offers
@@ -133,6 +137,8 @@ class Stack:
         self._options = options
         self._members: dict[int, Member] = {}
         """By the number that stands for the group in packets."""
+        self._situations: list[int] = []
+        """Of members that were forgotten."""
         self.touched: list[Member] = []
         """The members that this step has done something to; one list for all stacks of a process."""
 
@@ -166,6 +172,7 @@ class Stack:
         """Drop everything that is kept for a group that is over."""
         if self._members.get(member.group_id) is member:
             del self._members[member.group_id]
+            self._situations = add_counts(self._situations, member.situations())
 
     # ---- packets and time ------------------------------------------------------------------------------------------
 
@@ -214,5 +221,8 @@ class Stack:
         return []
 
     def situations(self) -> dict[str, int]:
-        """How often this stack has been in each situation that it names, for the coverage of simulated runs."""
-        return {}
+        """How often this process has been in each situation that the stack names, where it ever was."""
+        counts = self._situations
+        for member in self._members.values():
+            counts = add_counts(counts, member.situations())
+        return {name: count for name, count in zip(self.offers.situations, counts, strict=False) if count}

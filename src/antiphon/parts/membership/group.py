@@ -19,7 +19,7 @@ from antiphon.kernel.levels import SAFE
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
 from antiphon.kernel.policies import PRIMARY, STATIC
-from antiphon.parts.member import Member, StabilityMark
+from antiphon.parts.member import Member, StabilityMark, add_counts
 from antiphon.parts.membership.agreement import NORMAL, OUT
 from antiphon.parts.membership.membership import Membership
 from antiphon.parts.membership.messages import Chunks, Proposal
@@ -42,6 +42,7 @@ class GroupMember(Member):
         "_previous",
         "_process",
         "_session",
+        "_situations",
         "_stack",
     )
 
@@ -56,6 +57,8 @@ class GroupMember(Member):
         self._paused = False
         self._session: Session | None = None
         self._previous: Session | None = None
+        self._situations: list[int] = []
+        """Of the views before this one."""
         self._membership: Membership | None = None
         if join.view is None and (join.policy == STATIC or not join.contacts):
             raise UsageError(f"to join group {join.group!r}, name its first view, or contacts and the policy `primary`")
@@ -273,6 +276,7 @@ class GroupMember(Member):
         if old is not None:
             old.collect(effects)
             before = old.view.members
+            self._situations = add_counts(self._situations, old.situations())
         self._previous = old
         self._session = session
         self._pending.restart_message()
@@ -341,3 +345,6 @@ class GroupMember(Member):
         if self._session is not None:
             result.update(self._session.statistics())
         return result
+
+    def situations(self) -> list[int]:
+        return add_counts(self._situations, [] if self._session is None else self._session.situations())

@@ -30,6 +30,23 @@ WISH: Final = 12
 CHUNK: Final = 13
 STALL: Final = 14
 
+MESSAGE_NAMES: Final = {
+    JOIN: "join",
+    LEAVE: "leave",
+    HEARS: "hears",
+    KNOCK: "knock",
+    FLUSH: "flush",
+    STATE: "state",
+    PROPOSE: "propose",
+    DONE: "done",
+    INSTALL: "install",
+    OUTDATED: "outdated",
+    INSTALLED: "installed",
+    WISH: "wish",
+    CHUNK: "chunk",
+    STALL: "stall",
+}
+
 Member = tuple[str, int, str]
 """Name, incarnation, address."""
 Cut = list[list[tuple[int, int]]]

@@ -127,3 +127,7 @@ class Session:
 
     def statistics(self) -> dict[str, int]:
         raise NotImplementedError
+
+    def situations(self) -> list[int]:
+        """How often this view has been in each situation that its stack names, in that order."""
+        return []

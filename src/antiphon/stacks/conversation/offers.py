@@ -16,4 +16,5 @@ OFFERS: Final = Capabilities(
     policies=POLICIES,
     packet_kinds=(ADD, STATUS, REQUEST, MEMBERSHIP, START, ASK, RESTART, PART, ASK_PARTS),
     promised=group_promises(Promise("causal", GROUP, POLICIES)),
+    situations=("node resent", "acknowledgement by a node of its own", "node with several predecessors"),
 )

@@ -6,6 +6,7 @@ from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP, PRIVATE, PRIVATE_ACK, REQUEST, STATUS
 from antiphon.kernel.policies import POLICIES
 from antiphon.stacks.stack import CAUSALITY_DOMAIN, Capabilities, Promise, group_promises
+from antiphon.stacks.vector.situations import SITUATIONS
 
 NUMBER: Final = 1
 
@@ -18,4 +19,5 @@ OFFERS: Final = Capabilities(
     promised=group_promises(Promise("causal", CAUSALITY_DOMAIN, POLICIES)),
     private=True,
     crosses_groups=True,
+    situations=SITUATIONS,
 )

@@ -33,6 +33,7 @@ from antiphon.stacks.vector.delivery import DeliveryQueue
 from antiphon.stacks.vector.inter_group_order import GroupTime, InterGroupOrder
 from antiphon.stacks.vector.offers import NUMBER
 from antiphon.stacks.vector.private import Letter, PrivateLane
+from antiphon.stacks.vector.situations import ORDER_BITS, order_counts
 from antiphon.stacks.vector.timestamp import ForeignTime, OrderSection, Placement
 from antiphon.stacks.vector.view_end import PacketViewEnd
 
@@ -50,17 +51,20 @@ class ViewSession(Session):
 
     __slots__ = (
         "_agreed",
+        "_bare",
         "_blocked",
         "_causal",
         "_crossing",
         "_delivery",
         "_foreign",
         "_group_id",
+        "_in_place",
         "_letters_seen",
         "_me",
         "_messages",
         "_options",
         "_private",
+        "_sections",
         "_to_carry",
         "cut",
         "exchange",
@@ -117,6 +121,10 @@ class ViewSession(Session):
         self._messages: deque[tuple[int, int]] = deque()
         """Own packets that are not stable, each with the last message that is out with it."""
         self._blocked: list[int] = []
+        self._sections = [0] * ORDER_BITS
+        """Order sections that have left, by their bits."""
+        self._in_place = 0
+        self._bare = 0
 
     # ---- the application's pace ------------------------------------------------------------------------------------
 
@@ -359,6 +367,10 @@ class ViewSession(Session):
         placement = self._agreed.placement(number, in_place)
         order = timestamp.encode(causal.stamp(level), placement, self._to_carry)
         self._to_carry = []
+        if order:
+            self._sections[order[0]] += 1
+        if in_place:
+            self._in_place += 1
         load = exchange.send_next(order, ORDERED if in_place else 0, now_ns)
         causal.sent(number)
         if in_place:
@@ -394,6 +406,9 @@ class ViewSession(Session):
             carried.append(self._to_carry.pop(0))
         number = self.exchange.outgoing.sent + 1
         order = timestamp.encode((0, b""), self._agreed.placement(number, False), carried)
+        if order:
+            self._sections[order[0]] += 1
+        self._bare += 1
         self.exchange.send_bare(order, ORDERED, FIFO, now_ns)
         self._causal.sent(number)
         self._delivery.offer_bare(number)
@@ -559,3 +574,8 @@ class ViewSession(Session):
             "resends": exchange.resends,
             "messages_spoiled": self._delivery.spoiled,
         }
+
+    def situations(self) -> list[int]:
+        exchange = self.exchange
+        data = [exchange.resends, exchange.acks_carried, exchange.fragments, self._in_place, self._bare]
+        return [*data, self._agreed.term, exchange.asks, *order_counts(self._sections)]

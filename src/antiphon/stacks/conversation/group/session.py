@@ -82,6 +82,7 @@ class ConversationSession(Session):
     __slots__ = (
         "_ack_at_ns",
         "_acked_at_ns",
+        "_bare_acks",
         "_data_seen",
         "_free_at",
         "_gaps",
@@ -90,6 +91,7 @@ class ConversationSession(Session):
         "_group_id",
         "_image",
         "_me",
+        "_merges",
         "_options",
         "_ordering",
         "_outstanding",
@@ -152,6 +154,10 @@ class ConversationSession(Session):
         self._tries = 0
         self._stable_before = 0
         self._free_at = _FREE_MIN
+        self._bare_acks = 0
+        """Nodes without messages."""
+        self._merges = 0
+        """Nodes with several predecessors."""
 
     # ---- the application's pace ------------------------------------------------------------------------------------
 
@@ -295,6 +301,7 @@ class ConversationSession(Session):
         while self._may_send() and self._send_next(effects, now_ns):
             pass
         if self._ack_at_ns <= now_ns and not self.cut.frozen:
+            self._bare_acks += 1
             self._send_node(b"", now_ns)
         self._drain(effects)  # what was sent here may have been the last acknowledgement
         if self._waits() and not self._tries:
@@ -354,6 +361,8 @@ class ConversationSession(Session):
     def _send_node(self, payload: bytes, now_ns: int) -> GraphNode:
         """A message in the context of all that was taken in, which it acknowledges."""
         predecessors = [leaf.mid() for leaf in self._seen.leaves()]
+        if len(predecessors) > 1:
+            self._merges += 1
         number = self._graph.last[self._me] + 1
         node = self._image.send(predecessors, section(self._me, number, predecessors, payload))
         self._seen.add(node)
@@ -499,3 +508,6 @@ class ConversationSession(Session):
             "resends": counts.get("resent", 0),
             "messages_spoiled": self._ordering.spoiled,
         }
+
+    def situations(self) -> list[int]:
+        return [self._image.counts.get("resent", 0), self._bare_acks, self._merges]

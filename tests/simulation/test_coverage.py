@@ -1,0 +1,28 @@
+"""Coverage: what runs reach is among what they say can be reached, on every stack, and the simulator names no stack."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from antiphon import simulator
+from antiphon.simulator.coverage import situations_of
+from antiphon.simulator.seeds import run_seed
+from antiphon.stacks.registry import OFFERS, offer
+
+
+@pytest.mark.parametrize("stack", OFFERS)
+def test_all_that_runs_reach_is_listed_and_all_that_a_stack_counts_is_reached(stack: str) -> None:
+    reached: set[str] = set()
+    for seed in range(12):
+        reached |= set(run_seed(seed, "all", stack).coverage)
+    assert reached <= set(situations_of(stack))
+    assert set(offer(stack).situations) <= reached
+    assert {"event: crashed", "membership: install", "phase: normal to flushing"} <= reached
+
+
+def test_the_simulator_names_no_stack() -> None:
+    names = re.compile("|".join(f"stacks.{stack}|[\"']{stack}[\"']" for stack in OFFERS))
+    files = [path for folder in simulator.__path__ for path in Path(folder).rglob("*.py")]
+    assert len(files) > 10
+    assert [path.name for path in files if names.search(path.read_text())] == []
