@@ -187,14 +187,8 @@ class Lab:
         self._arm(place)
 
     def _transmit(self, source: int, transmit: Transmit) -> None:
-        if transmit.address is not None:
-            targets = [self._place[transmit.address]]
-        elif transmit.destination is not None:
-            targets = [self._place[transmit.destination.name]]
-        else:
-            members = self.views[source][transmit.group].members
-            targets = [self._place[member.name] for member in members if member != self.ids[source]]
-        is_multicast = transmit.address is None and transmit.destination is None
+        targets = [self._place[name] for name in transmit.route.names()]
+        is_multicast = transmit.route.is_multicast
         for packet in transmit.packets:
             kind = self.tally.note(packet, len(targets), is_multicast)
             if self.keep_data and is_multicast and kind in ("data", "order"):

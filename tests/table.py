@@ -105,17 +105,16 @@ class Table:
         for event in effects.events:
             self._observe(member, event)
         for transmit in effects.transmits:
-            if transmit.address is not None:
-                names = [transmit.address]
-            elif transmit.destination is not None:
-                names = [transmit.destination.name]
-            else:
-                names = [process.name for process in self.views[member][transmit.group].members]
-            for name in names:
+            for name in transmit.route.names():
                 link = (member, self.names.index(name)) if name in self.names else (member, member)
-                if link[1] != member and not {(*link, ""), (*link, transmit.group)} & self._cuts:
-                    self.links.setdefault(link, []).extend(transmit.packets)
+                if link[1] != member and (*link, "") not in self._cuts:
+                    self.links.setdefault(link, []).extend(self._uncut(link, transmit.packets))
         return effects
+
+    def _uncut(self, link: tuple[int, int], packets: list[bytes]) -> list[bytes]:
+        """Those of these packets whose group is not cut off on the link."""
+        cut = {wire_id(group) for source, destination, group in self._cuts if (source, destination) == link}
+        return [packet for packet in packets if unseal(packet)[1] not in cut] if cut else packets
 
     def _observe(self, member: int, event: Event) -> None:
         self.events[member].append(event)
@@ -138,8 +137,8 @@ class Table:
     def send(
         self, member: int, *payloads: bytes, level: int = CAUSAL, group: str = GROUP, to: int | None = None
     ) -> Effects:
-        destination = None if to is None else self.processes[to]
-        return self.step(member, Send(group=group, payloads=list(payloads), level=level, destination=destination))
+        destinations = () if to is None else (self.processes[to],)
+        return self.step(member, Send(group=group, payloads=list(payloads), level=level, destinations=destinations))
 
     def barrier(self, member: int, payload: bytes = b"", group: str = GROUP) -> Effects:
         return self.step(member, SendBarrier(group=group, payload=payload))

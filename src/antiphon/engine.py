@@ -25,24 +25,54 @@ from heapq import heappop, heappush, heapreplace
 from random import Random
 from typing import Final, final
 
+from antiphon.kernel.calls import stack_of_token
 from antiphon.kernel.codec import stack_number, unseal
-from antiphon.kernel.effects import NEVER, Effects
+from antiphon.kernel.effects import NEVER, Effects, Flushed
 from antiphon.kernel.errors import MalformedError, UsageError
-from antiphon.kernel.identity import ProcessId, wire_id
-from antiphon.kernel.inputs import Input, Join, Leave, Pause, Receive, Resume, Send, SendBarrier, Tick
+from antiphon.kernel.identity import ProcessId, View, wire_id
+from antiphon.kernel.inputs import (
+    Close,
+    Create,
+    Flush,
+    Forget,
+    Input,
+    Join,
+    Leave,
+    Open,
+    Pause,
+    Receive,
+    Resume,
+    Send,
+    SendBarrier,
+    Tick,
+)
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.options import Options
+from antiphon.kernel.outcomes import CallOutcome
 from antiphon.parts.member import Member, StabilityMark
 from antiphon.parts.membership.agreement import JOINING
 from antiphon.stacks.registry import DEFAULT, check_level, has_number, kind
 from antiphon.stacks.stack import Stack
 
+FIRST_VIEW: Final = 1
+"""The id of a group's first view."""
 _LINGERING_MAX: Final = 64
 """Groups that were left in good order and still answer."""
 _NUMBERS_MAX: Final = 100_000
 """Groups that were left of which the last message's number is kept."""
 _MOMENTARY: Final = ("pending_bytes", "packets_held")
 """Statistics that say how things stand, not what has happened: they end with their group."""
+
+
+@final
+class PendingFlush:
+    """Somebody waits until all that the marks stand for is where it is to be."""
+
+    __slots__ = ("input", "marks")
+
+    def __init__(self, input: Flush, marks: list[StabilityMark]) -> None:
+        self.input = input
+        self.marks = marks
 
 
 @final
@@ -54,18 +84,21 @@ class Engine:
         "_deadlines",
         "_dropped",
         "_ended",
+        "_flushes",
         "_groups",
         "_last_numbers",
         "_lingering",
         "_names",
         "_number_floor",
         "_options",
+        "_paused",
         "_random",
         "_serial",
         "_stack_of",
         "_stacks",
         "_stacks_by_name",
         "_stacks_by_number",
+        "_streams",
         "_totals",
         "_touched",
         "process",
@@ -87,6 +120,10 @@ class Engine:
         self._serial = 0
         self._deadlines: list[tuple[int, int]] = []
         """A heap: when a member may be due, and its serial number."""
+        self._streams: dict[str, dict[int, Member]] = {}
+        """The members whose events are read by one stream, by serial number."""
+        self._paused: set[str] = set()
+        self._flushes: list[PendingFlush] = []
         self._touched: list[Member] = []
         """The members that this step has done something to; all stacks share it."""
         self._ended: list[Member] = []
@@ -109,40 +146,99 @@ class Engine:
             self._tick(effects, now_ns)
         elif isinstance(input, Join):
             self._join(input, effects, now_ns)
+        elif isinstance(input, Send):
+            self._send(input, effects, now_ns)
+        elif isinstance(input, CallOutcome):
+            self._stack_by_number(stack_of_token(input.token)).outcome(input, effects, now_ns)
         else:
-            self._act(input, self._group(input.group), effects, now_ns)
+            self._act(input, effects, now_ns)
         for member in self._touched:
             if member.unfinished:
                 member.finish(effects, now_ns)
         for stack in self._stacks:
             stack.end_step(effects, now_ns)
+        if self._flushes:
+            self._look_at_flushes(effects)
         self._note_deadlines(effects)
         return effects
 
-    def _act(
-        self, input: Send | SendBarrier | Pause | Resume | Leave, member: Member, effects: Effects, now_ns: int
-    ) -> None:
-        """What the application wants of one group."""
-        stack = self._stack_of[member.serial]
-        if isinstance(input, Send):
-            if not stack.offers.level_bits >> input.level & 1:
-                check_level(stack.offers, LEVEL_NAMES[input.level])
-            stack.touch(member, now_ns)
-            effects.accepted = member.send(input.payloads, input.level, input.destination, effects, now_ns)
-        elif isinstance(input, SendBarrier):
-            stack.touch(member, now_ns)
-            effects.accepted = member.barrier(input.payload, effects, now_ns)
-        elif isinstance(input, Pause):
-            stack.touch(member, now_ns)
-            member.pause()
-            return
-        elif isinstance(input, Resume):
-            stack.touch(member, now_ns)
-            member.resume(effects, now_ns)
+    # ---- what the application wants --------------------------------------------------------------------------------
+
+    def _send(self, input: Send, effects: Effects, now_ns: int) -> None:
+        member = self._groups.get(input.group)
+        if member is None:
+            if not input.stack:
+                self._group(input.group)
+            stack = self._stack(input.stack)
         else:
-            stack.touch(member, now_ns)
-            member.leave(now_ns)
+            stack = self._stack_of[member.serial]
+        if not stack.offers.level_bits >> input.level & 1:
+            check_level(stack.offers, LEVEL_NAMES[input.level])
+        if input.label and not stack.offers.labels:
+            raise UsageError(f"stack {stack.offers.name!r} knows no labels; send without one")
+        if member is None:
+            effects.accepted = stack.send_outside(input, effects, now_ns)
+            return
+        stack.touch(member, now_ns)
+        effects.accepted = member.send(input, effects, now_ns)
         member.unfinished = True
+
+    def _act(
+        self,
+        input: SendBarrier | Pause | Resume | Leave | Create | Forget | Flush | Open | Close,
+        effects: Effects,
+        now_ns: int,
+    ) -> None:
+        if isinstance(input, Pause):
+            self._pause(input.stream, now_ns)
+        elif isinstance(input, Resume):
+            self._resume(input.stream, effects, now_ns)
+        elif isinstance(input, SendBarrier):
+            member = self._touch(self._group(input.group), now_ns)
+            effects.accepted = member.barrier(input.payload, effects, now_ns)
+            member.unfinished = True
+        elif isinstance(input, Leave):
+            member = self._touch(self._group(input.group), now_ns)
+            member.leave(now_ns)
+            member.unfinished = True
+        elif isinstance(input, Create):
+            view = View(FIRST_VIEW, (self.process,), (input.address,) if input.address else ())
+            join = Join(
+                group=input.group, stack=input.stack, view=view, policy=input.policy, address=input.address,
+                domain=input.domain, stream=input.stream,
+            )  # fmt: skip
+            self._join(join, effects, now_ns)
+        elif isinstance(input, Forget):
+            self._drop(input.group)
+        elif isinstance(input, Flush):
+            self._flushes.append(PendingFlush(input, self.mark(list(input.groups))))
+        elif isinstance(input, Open):
+            self._stack(input.stack).open(input, effects, now_ns)
+        else:
+            self._stack(input.stack).close(input, effects, now_ns)
+
+    def _touch(self, member: Member, now_ns: int) -> Member:
+        self._stack_of[member.serial].touch(member, now_ns)
+        return member
+
+    def _pause(self, stream: str, now_ns: int) -> None:
+        if stream in self._streams:
+            self._paused.add(stream)
+            for member in self._streams[stream].values():
+                self._touch(member, now_ns).pause()
+
+    def _resume(self, stream: str, effects: Effects, now_ns: int) -> None:
+        """Let the groups of a stream deliver again, each to its end before the next: between them the stack keeps the
+        order."""
+        self._paused.discard(stream)
+        for member in list(self._streams.get(stream, {}).values()):
+            self._touch(member, now_ns).resume(effects, now_ns)
+            member.finish(effects, now_ns)
+
+    def _look_at_flushes(self, effects: Effects) -> None:
+        for flush in [flush for flush in self._flushes if self.is_stable(flush.marks, flush.input.copies)]:
+            self._flushes.remove(flush)
+            effects.events.append(Flushed(flush.input.request))
 
     def _receive(self, input: Receive, effects: Effects, now_ns: int) -> None:
         stacks = self._stacks_by_number
@@ -232,9 +328,13 @@ class Engine:
         self._stack_of[self._serial] = stack
         self._groups[input.group] = member
         self._names[member.group_id] = input.group
+        member.stream = input.stream or input.group
+        self._streams.setdefault(member.stream, {})[self._serial] = member
         stack.touch(member, now_ns)
         member.start(input.contacts, effects, now_ns)
         member.unfinished = True
+        if member.stream in self._paused:
+            member.pause()
 
     def _stack(self, name: str) -> Stack:
         """The one object of this stack that the process has; it is made when it is first asked for."""
@@ -245,6 +345,12 @@ class Engine:
             self._stacks.append(stack)
             self._stacks_by_name[name] = stack
             self._stacks_by_number[stack.offers.number] = stack
+        return stack
+
+    def _stack_by_number(self, number: int) -> Stack:
+        stack = self._stacks_by_number.get(number)
+        if stack is None:
+            raise UsageError(f"no stack of {self.process} has the number {number}, so it has asked for nothing")
         return stack
 
     def _forget_ended(self) -> None:
@@ -260,11 +366,24 @@ class Engine:
         while len(self._lingering) > _LINGERING_MAX:
             self._forget(next(iter(self._lingering.values())))
 
+    def _drop(self, group: str) -> None:
+        """Take no more part in a group, at once."""
+        member = self._groups.pop(group, None)
+        if member is not None:
+            self._lingering[group] = member
+        if group in self._lingering:
+            self._forget(self._lingering[group])
+
     def _forget(self, member: Member) -> None:
         """Drop all that is kept for a group that is over, but for the number of its last message."""
         del self._lingering[member.group]
         del self._by_serial[member.serial]
         del self._names[member.group_id]
+        streamed = self._streams[member.stream]
+        del streamed[member.serial]
+        if not streamed:
+            del self._streams[member.stream]
+            self._paused.discard(member.stream)
         self._stack_of.pop(member.serial).forget(member)
         self._last_numbers.pop(member.group, None)
         self._last_numbers[member.group] = member.last_number()

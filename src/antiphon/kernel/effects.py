@@ -2,16 +2,19 @@
 
 Carry it out in this order:
 1. `events`, first to last: record each in the history, then hand it to the application.
-2. `transmits`: a send is on record before it leaves. Where nothing is recorded, they may go first, unless a view is
-   installed: it tells where its members are.
-3. Arrange a `Tick` at `deadline_ns`; it replaces the deadline of every earlier step. NEVER means none.
+2. `transmits`: a send is on record before it leaves. Where nothing is recorded, they may go first.
+3. `calls`, first to last: what disks and links are to do (kernel/calls.py). None is waited for: what becomes of it
+   comes back as an input, and what depends on that is in the effects of that later step.
+4. Arrange a `Tick` at `deadline_ns`; it replaces the deadline of every earlier step. NEVER means none.
 """
 
 from typing import Final, final
 
+from antiphon.kernel.calls import Call
 from antiphon.kernel.identity import ProcessId, View
 
-NEVER: Final = 0x7FFF_FFFF_FFFF_FFFF
+NEVER: Final = 0x3FFF_FFFF_FFFF_FFFF
+"""Below 2^62, so that compiled code holds it in a machine word."""
 
 
 @final
@@ -106,9 +109,13 @@ class Received:
 
 @final
 class Installed:
-    """The group is in `view` from here on. Who of the view before is not in it left, or is taken to have failed."""
+    """The group is in `view` from here on. Members of the view before that are absent have left or failed.
 
-    __slots__ = ("failed", "group", "joined", "left", "view")
+    `parents`: the ids of the views that its members come from, as far as this process knows them: several where
+    parts of a group have merged, none for a first view.
+    """
+
+    __slots__ = ("failed", "group", "joined", "left", "parents", "view")
 
     def __init__(
         self,
@@ -117,12 +124,27 @@ class Installed:
         joined: tuple[ProcessId, ...],
         left: tuple[ProcessId, ...] = (),
         failed: tuple[ProcessId, ...] = (),
+        parents: tuple[int, ...] = (),
     ) -> None:
         self.group = group
         self.view = view
+        self.parents = parents
         self.joined = joined
         self.left = left
         self.failed = failed
+
+
+@final
+class Transitional:
+    """What follows, up to the next `Installed`, is delivered among these members of the view alone: those that go on
+    from it together (extended virtual synchrony)."""
+
+    __slots__ = ("group", "members", "view_id")
+
+    def __init__(self, group: str, view_id: int, members: tuple[ProcessId, ...]) -> None:
+        self.group = group
+        self.view_id = view_id
+        self.members = members
 
 
 @final
@@ -170,36 +192,116 @@ class Writable:
         self.group = group
 
 
-Event = Sent | Delivered | BarrierReached | Received | Installed | Suspected | MajorityLost | Ended | Writable
+@final
+class RequestRefused:
+    """A stack does not do what the input with this request id asked for; `reason` is for people. It may come in a later
+    step than the input."""
+
+    __slots__ = ("group", "reason", "request")
+
+    def __init__(self, group: str, request: int, reason: str) -> None:
+        self.group = group
+        self.request = request
+        self.reason = reason
+
+
+@final
+class Flushed:
+    """All that the `Flush` with this request id stands for is where it was to be."""
+
+    __slots__ = ("group", "request")
+
+    def __init__(self, request: int) -> None:
+        self.group = ""
+        self.request = request
+
+
+@final
+class AskApplication:
+    """A question to the application, in its place among the events of the group. The answer is the input
+    `ApplicationAnswer` with the same token. No step waits for it; what comes after `deadline_ns` is ignored."""
+
+    __slots__ = ("deadline_ns", "group", "question", "token")
+
+    def __init__(self, group: str, token: int, question: bytes, deadline_ns: int) -> None:
+        self.group = group
+        self.token = token
+        self.question = question
+        self.deadline_ns = deadline_ns
+
+
+Event = (
+    Sent
+    | Delivered
+    | BarrierReached
+    | Received
+    | Installed
+    | Transitional
+    | Suspected
+    | MajorityLost
+    | Ended
+    | Writable
+    | RequestRefused
+    | Flushed
+    | AskApplication
+)
+
+
+@final
+class Route:
+    """Where packets go: to processes, at addresses that stand in the same order where they are known; or, where no
+    process is named, to whoever is at the addresses. What an address means is the runtime's affair.
+
+    A stack makes a route once and uses it again, so whoever transmits may keep in `resolved` what it has found out.
+    """
+
+    __slots__ = ("addresses", "is_multicast", "processes", "resolved")
+
+    def __init__(
+        self, processes: tuple[ProcessId, ...], addresses: tuple[str, ...] = (), is_multicast: bool = False
+    ) -> None:
+        self.processes = processes
+        self.addresses = addresses
+        self.is_multicast = is_multicast
+        """The same packets go to all of a view but this process, as IP multicast may carry them."""
+        self.resolved: object = None
+
+    def names(self) -> tuple[str, ...]:
+        """The addresses or, where none is known, the names of the processes: what simulated networks go by."""
+        return self.addresses or tuple([process.name for process in self.processes])
+
+    def __repr__(self) -> str:
+        return f"Route({', '.join([*map(repr, self.processes), *self.addresses])})"
 
 
 @final
 class Transmit:
-    """Packets for one process, or for every other member of the group (`destination` None), in order.
+    """Packets for everybody on a route, in order."""
 
-    `address` is set where the process is not a member, and its address so not known from a view.
-    """
+    __slots__ = ("packets", "route")
 
-    __slots__ = ("address", "destination", "group", "packets")
-
-    def __init__(
-        self, group: str, destination: ProcessId | None, packets: list[bytes], address: str | None = None
-    ) -> None:
-        self.group = group
-        self.destination = destination
+    def __init__(self, route: Route, packets: list[bytes]) -> None:
+        self.route = route
         self.packets = packets
-        self.address = address
 
 
 @final
 class Effects:
     """What one step wants done; see the top of this file for the order."""
 
-    __slots__ = ("accepted", "deadline_ns", "events", "transmits")
+    __slots__ = ("accepted", "calls", "deadline_ns", "events", "transmits")
 
     def __init__(self) -> None:
         self.accepted = 0
         """How many of the messages that a `Send` or `SendBarrier` offered were taken, from the front."""
         self.events: list[Event] = []
         self.transmits: list[Transmit] = []
+        self.calls: list[Call] | None = None
+        """None in most steps."""
         self.deadline_ns: int = NEVER
+
+    def call(self, call: Call) -> None:
+        """Have a disk or a link do something."""
+        if self.calls is None:
+            self.calls = []
+        self.calls.append(call)

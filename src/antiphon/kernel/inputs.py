@@ -4,6 +4,7 @@ from typing import Final, final
 
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.outcomes import CallOutcome
 
 MAIN: Final = CausalityDomain()
 """The domain of groups that name none."""
@@ -15,10 +16,11 @@ class Join:
 
     With `view`: as one of the founders, which all start in this view. With `contacts`: by asking the members, or
     whoever knows them, at these addresses; `address` is where they can reach this process. `policy` is `static` (the
-    view never changes) or `primary`. `domain`: the groups with which it is kept in causal order.
+    view never changes) or `primary`. `domain`: the groups with which it is kept in causal order. `stream`: by which its
+    events are read together with those of other groups; "" for a stream of its own.
     """
 
-    __slots__ = ("address", "contacts", "domain", "group", "policy", "stack", "view")
+    __slots__ = ("address", "contacts", "domain", "group", "policy", "stack", "stream", "view")
 
     def __init__(
         self,
@@ -30,14 +32,88 @@ class Join:
         address: str = "",
         contacts: tuple[str, ...] = (),
         domain: CausalityDomain = MAIN,
+        stream: str = "",
     ) -> None:
         self.group = group
+        self.stream = stream
         self.view = view
         self.stack = stack
         self.policy = policy
         self.address = address
         self.contacts = contacts
         self.domain = domain
+
+
+@final
+class Create:
+    """Begin `group` on `stack`, with this process as its only member; others may join it later."""
+
+    __slots__ = ("address", "domain", "group", "policy", "stack", "stream")
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        stack: str = "",
+        policy: str,
+        address: str = "",
+        domain: CausalityDomain = MAIN,
+        stream: str = "",
+    ) -> None:
+        self.group = group
+        self.stack = stack
+        self.policy = policy
+        self.address = address
+        self.domain = domain
+        self.stream = stream
+
+
+@final
+class Open:
+    """Take a role on a stack beside being a member of groups: a site, a relay, a peer of a service, a client of one.
+
+    `address`: where others reach this process; `contacts`: where those are that know the role already. `functions`:
+    names of pure functions that all of them have to share, such as comparisons of labels (kernel/functions.py).
+    """
+
+    __slots__ = ("address", "contacts", "functions", "role", "stack")
+
+    def __init__(
+        self,
+        *,
+        stack: str,
+        role: str,
+        address: str = "",
+        contacts: tuple[str, ...] = (),
+        functions: tuple[str, ...] = (),
+    ) -> None:
+        self.stack = stack
+        self.role = role
+        self.address = address
+        self.contacts = contacts
+        self.functions = functions
+
+
+@final
+class Close:
+    """Give up a role."""
+
+    __slots__ = ("role", "stack")
+
+    def __init__(self, *, stack: str, role: str) -> None:
+        self.stack = stack
+        self.role = role
+
+
+@final
+class Forget:
+    """Take no more part in `group`, and keep nothing of it. The others are not told: to them this process has crashed
+    there. Without effect for a group that this process is not in."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, group: str) -> None:
+        self.group = group
 
 
 @final
@@ -52,20 +128,37 @@ class Leave:
 
 @final
 class Send:
-    """Multicast `payloads`, in this order, at one level; or, with a `destination`, send them to one member only, in
-    causal order with everything else.
+    """Multicast `payloads`, in this order, at one level; or, with `destinations`, send them to these processes only.
+
+    A stack says which destinations it takes: none but all members, single members, any subset, any processes. Whoever
+    is not a member of `group`, or names none (""), sends as a client of `stack`, if that takes messages from outside.
+    `label` is a short text that goes with the messages on stacks that order by labels. `request`: an id by which a
+    refusal that comes later is known (`RequestRefused`).
 
     The engine takes as many as its pending queue has room for, from the front: `Effects.accepted` tells how many. The
     caller keeps the rest and offers it again after a `Writable` event.
     """
 
-    __slots__ = ("destination", "group", "level", "payloads")
+    __slots__ = ("destinations", "group", "label", "level", "payloads", "request", "stack")
 
-    def __init__(self, *, group: str, payloads: list[bytes], level: int, destination: ProcessId | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        group: str,
+        payloads: list[bytes],
+        level: int,
+        destinations: tuple[ProcessId, ...] = (),
+        label: str = "",
+        request: int = 0,
+        stack: str = "",
+    ) -> None:
         self.group = group
         self.payloads = payloads
         self.level = level
-        self.destination = destination
+        self.destinations = destinations
+        self.label = label
+        self.request = request
+        self.stack = stack
 
 
 @final
@@ -98,22 +191,52 @@ class Tick:
 
 @final
 class Pause:
-    """The application of `group` cannot take more now: deliver nothing until `Resume`. Peers will wait in turn."""
+    """The application cannot take more from `stream` now: deliver nothing in its groups until `Resume`. Peers will wait
+    in turn. A stream holds the groups that were joined with its name; a group that names none has a stream of its
+    own, by the group's name."""
 
-    __slots__ = ("group",)
+    __slots__ = ("stream",)
 
-    def __init__(self, group: str) -> None:
-        self.group = group
+    def __init__(self, stream: str) -> None:
+        self.stream = stream
 
 
 @final
 class Resume:
-    """The application of `group` takes deliveries again."""
+    """The application takes deliveries of `stream` again."""
 
-    __slots__ = ("group",)
+    __slots__ = ("stream",)
 
-    def __init__(self, group: str) -> None:
-        self.group = group
+    def __init__(self, stream: str) -> None:
+        self.stream = stream
 
 
-Input = Join | Leave | Send | SendBarrier | Receive | Tick | Pause | Resume
+@final
+class Flush:
+    """Tell by `Flushed` when all that was sent or delivered in these groups until now is stable at all members or, with
+    `copies`, held by so many members beside its sender. A group that is over is not waited for."""
+
+    __slots__ = ("copies", "groups", "request")
+
+    def __init__(self, *, request: int, groups: tuple[str, ...], copies: int = 0) -> None:
+        self.request = request
+        self.groups = groups
+        self.copies = copies
+
+
+Input = (
+    Join
+    | Create
+    | Leave
+    | Forget
+    | Open
+    | Close
+    | Send
+    | SendBarrier
+    | Receive
+    | Tick
+    | Pause
+    | Resume
+    | Flush
+    | CallOutcome
+)

@@ -50,7 +50,7 @@ from antiphon.parts.packet import (
     encode_request,
     encode_status,
 )
-from antiphon.parts.pending import Load, PendingQueue
+from antiphon.parts.pending import PacketLoad, PendingQueue
 
 _WINDOW_MIN: Final = 8
 RESENDS_MAX: Final = 64
@@ -288,7 +288,7 @@ class Exchange:
             now_ns,
         )  # fmt: skip
 
-    def send_next(self, order: bytes, flags: int, now_ns: int) -> Load:
+    def send_next(self, order: bytes, flags: int, now_ns: int) -> PacketLoad:
         """Make the next packet and put it on its way; `flags` are the stack's."""
         out = self.outgoing
         acks: Acks | None = None

@@ -7,7 +7,8 @@ its deadline at the end of the step, and forgets the member when it is over.
 from typing import final
 
 from antiphon.kernel.effects import NEVER, Effects
-from antiphon.kernel.identity import ProcessId, wire_id
+from antiphon.kernel.identity import wire_id
+from antiphon.kernel.inputs import Send
 
 
 @final
@@ -34,6 +35,7 @@ class Member:
         "group_id",
         "over",
         "serial",
+        "stream",
         "touched",
         "unfinished",
     )
@@ -48,6 +50,8 @@ class Member:
         # The engine's own notes.
         self.serial = 0
         """Numbers the members of an engine in the order in which they joined."""
+        self.stream = group
+        """What its events are read by."""
         self.touched = False
         """This step has done something to it."""
         self.unfinished = False
@@ -63,9 +67,7 @@ class Member:
         """Begin, in the first view or outside."""
         raise NotImplementedError
 
-    def send(
-        self, payloads: list[bytes], level: int, destination: ProcessId | None, effects: Effects, now_ns: int
-    ) -> int:
+    def send(self, input: Send, effects: Effects, now_ns: int) -> int:
         """Accept messages from the front, as far as there is room; how many. Raises UsageError."""
         raise NotImplementedError
 

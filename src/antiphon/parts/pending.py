@@ -35,7 +35,7 @@ class PendingRun:
 
 
 @final
-class Load:
+class PacketLoad:
     """What the next packet carries: whole messages, or (total > 0) one fragment of one message.
 
     `complete` holds the messages that are fully out once this packet is.
@@ -133,7 +133,7 @@ class PendingQueue:
         self._advance(run, run.position + 1, len(message) + LENGTH_SIZE)
         return number, message
 
-    def next_load(self, capacity: int, fragment_bytes: int) -> Load:
+    def next_load(self, capacity: int, fragment_bytes: int) -> PacketLoad:
         """Take what fits into `capacity` bytes off the front; a fragment has `fragment_bytes`, but for the last one."""
         run = self._runs[0]
         payloads = run.payloads
@@ -150,15 +150,15 @@ class PendingQueue:
             used += size
             end += 1
         self._advance(run, end, used)
-        return Load(run.level, first_message, payloads[position:end])
+        return PacketLoad(run.level, first_message, payloads[position:end])
 
-    def _next_fragment(self, run: PendingRun, size: int) -> Load:
+    def _next_fragment(self, run: PendingRun, size: int) -> PacketLoad:
         message = run.payloads[run.position]
         total = (len(message) + size - 1) // size
         index = self._fragment_index
         complete = [message] if index + 1 == total else []
         fragment = message[index * size : (index + 1) * size]
-        load = Load(run.level, self._next_message, complete, fragment, index, total)
+        load = PacketLoad(run.level, self._next_message, complete, fragment, index, total)
         self._fragment_index = index + 1
         if complete:
             self._fragment_index = 0

@@ -1,70 +1,78 @@
-"""Where the members of one group are reached.
+"""Where the packets of one node go.
 
-The table follows the views. Those of the view before are kept one view longer, because they may still have to be
-answered. What a view says about addresses came over the network: one that is not written in figures is left out, and
-what should go there is lost, like any packet.
+To the engine an address is a text without meaning. What views and strangers say about addresses came over the network:
+one that is not written in figures is left out, and what should go there is lost, like any packet.
 
-To the engine an address is a text without meaning. Whoever is outside asks one address, CONTACTS, to be let in; here it
-stands for everybody who may know the group, which may change while the process asks.
+Whoever is outside a group asks one address to be let in, `contacts_of(group)`; here it stands for everybody who may
+know the group, which may change while the process asks.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
+from antiphon.kernel.effects import Route
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.runtime.address import SocketAddress, numeric
 
-CONTACTS: Final = "contacts"
 CONTACTS_MAX: Final = 1000
+_CONTACTS: Final = "contacts of "
+
+
+def contacts_of(group: str) -> str:
+    """The address that stands for everybody who may know the group."""
+    return _CONTACTS + group
 
 
 class AddressBook:
-    """The addresses of one group's members; `others` are those of the view but for the process itself."""
+    """What the addresses of one node's routes stand for."""
 
-    def __init__(
-        self,
-        process: ProcessId,
-        family: int,
-        addresses: dict[ProcessId, SocketAddress],
-        contacts: Sequence[SocketAddress] = (),
-    ) -> None:
-        self._process = process
+    def __init__(self, family: int) -> None:
         self._family = family
-        self._before: dict[ProcessId, SocketAddress] = {}
-        self._now = addresses
-        self.contacts: list[SocketAddress] = []
-        self.meet(contacts)
-        self.others: list[SocketAddress] = []
-        self._list_others()
+        self._contacts: dict[str, list[SocketAddress]] = {}
+        self._views: dict[str, View] = {}
 
-    def install(self, view: View) -> None:
-        """The group has a new view; one that names no addresses changes nothing."""
-        if not view.addresses:
-            return
-        self._before = self._now
-        self._now = {}
-        for member, text in zip(view.members, view.addresses, strict=True):
-            address = numeric(text, self._family)
-            if address is not None:
-                self._now[member] = address
-        self._list_others()
+    def join(self, group: str, contacts: Sequence[SocketAddress]) -> None:
+        """A group is being joined by asking these; whoever was asked before is asked no more."""
+        self._contacts[group] = []
+        self.meet(group, contacts)
 
-    def meet(self, contacts: Sequence[SocketAddress]) -> None:
+    def install(self, group: str, view: View) -> None:
+        """A group has a new view."""
+        self._views[group] = view
+
+    def forget(self, group: str) -> None:
+        """A group is over."""
+        self._views.pop(group, None)
+        self._contacts.pop(group, None)
+
+    def meet(self, group: str, contacts: Sequence[SocketAddress]) -> None:
         """Ask these too, when there is something to ask; of too many, those that came last."""
-        met = dict.fromkeys([*self.contacts, *contacts])
-        self.contacts = list(met)[-CONTACTS_MAX:]
+        met = dict.fromkeys([*self.contacts(group), *contacts])
+        self._contacts[group] = list(met)[-CONTACTS_MAX:]
 
-    def find(self, destination: ProcessId | None, address: str | None) -> list[SocketAddress]:
-        """Where to send what is meant for `destination` (None: all others), at `address` if one is given."""
-        if destination is None and address == CONTACTS:  # but no stranger has its answer sent to all of them
-            return self.contacts
-        if address is not None:
-            where = numeric(address, self._family)
-        elif destination is None:
-            return self.others
-        else:
-            where = self._now.get(destination) or self._before.get(destination)
-        return [] if where is None else [where]
+    def contacts(self, group: str) -> list[SocketAddress]:
+        """Who may know the group."""
+        return self._contacts.get(group, [])
 
-    def _list_others(self) -> None:
-        self.others = [address for member, address in self._now.items() if member != self._process]
+    def others(self, group: str, process: ProcessId) -> list[SocketAddress]:
+        """Where the members of the group's last view are, but for this process."""
+        view = self._views.get(group)
+        if view is None:
+            return []
+        return self._in_figures(
+            [text for member, text in zip(view.members, view.addresses, strict=False) if member != process]
+        )
+
+    def find(self, route: Route) -> list[SocketAddress]:
+        """Where to send what goes by this route."""
+        if route.resolved is not None:
+            return cast(list[SocketAddress], route.resolved)
+        if not route.processes and route.addresses and route.addresses[0].startswith(_CONTACTS):
+            # But no stranger, who may call itself so, has its answer sent to all of them.
+            return self.contacts(route.addresses[0].removeprefix(_CONTACTS))
+        found = self._in_figures(route.addresses)
+        route.resolved = found
+        return found
+
+    def _in_figures(self, texts: Sequence[str]) -> list[SocketAddress]:
+        return [address for address in [numeric(text, self._family) for text in texts] if address is not None]

@@ -26,7 +26,7 @@ _HEAD: Final = Struct("<II")
 _CID: Final = Struct("<Q")
 
 
-class Stored:
+class StoredConversation:
     """What a file holds."""
 
     def __init__(self, cid: int, participants: dict[str, str], sections: list[bytes], size: int) -> None:
@@ -56,7 +56,7 @@ def read_records(data: bytes) -> tuple[list[bytes], int]:
     return records, position
 
 
-def read_stored(path: Path) -> Stored | None:
+def read_stored(path: Path) -> StoredConversation | None:
     """What a file holds; None if there is none, or not even its beginning is sound."""
     try:
         data = path.read_bytes()
@@ -70,7 +70,7 @@ def read_stored(path: Path) -> Stored | None:
     except MalformedError:
         return None
     participants = {process.name: address for process, address in zip(processes, addresses, strict=True)}
-    return Stored(int(_CID.unpack_from(records[0])[0]), participants, records[1:], size)
+    return StoredConversation(int(_CID.unpack_from(records[0])[0]), participants, records[1:], size)
 
 
 def path_of(directory: Path, name: str, cid: int) -> Path:
@@ -78,7 +78,7 @@ def path_of(directory: Path, name: str, cid: int) -> Path:
     return directory / f"{name}-{cid:016x}{SUFFIX}"
 
 
-def read_all(directory: Path, name: str) -> list[Stored]:
+def read_all(directory: Path, name: str) -> list[StoredConversation]:
     """All conversations that a participant has written down."""
     if not directory.is_dir():
         return []

@@ -41,11 +41,11 @@ from antiphon.kernel.effects import (
 )
 from antiphon.kernel.errors import ClosedError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Input, Join, Leave, Receive, Send, Tick
+from antiphon.kernel.inputs import Input, Join, Leave, Receive, Send, SendBarrier, Tick
 from antiphon.kernel.policies import PRIMARY
 from antiphon.parts.member import StabilityMark
 from antiphon.runtime.address import SocketAddress
-from antiphon.runtime.address_book import CONTACTS, AddressBook
+from antiphon.runtime.address_book import AddressBook, contacts_of
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.conversations import Conversations
 from antiphon.runtime.errors import NodeFailedError
@@ -57,8 +57,8 @@ from antiphon.runtime.transport import Transport
 log: Final = logging.getLogger("antiphon")
 
 FIRST_VIEW: Final = 1
-_ABOUT_NO_GROUP: Final = (Receive, Tick, Join)
-"""Inputs that the engine takes whatever has become of a group."""
+_ABOUT_A_GROUP: Final = (Send, SendBarrier, Leave)
+"""Inputs that the engine refuses for a group that is over."""
 NextLife = Callable[[], tuple[ProcessId, Engine, HistoryTap | None]]
 """Makes what the next incarnation of a process consists of."""
 
@@ -98,7 +98,7 @@ class GroupHandler(Protocol):
         """It is over: by `close`, or by an error."""
 
 
-class Flush:
+class FlushWait:
     """Somebody waits until all that `marks` stand for is at `k` others, or at all members."""
 
     def __init__(self, groups: Sequence[str], marks: list[StabilityMark], k: int, done: asyncio.Future[None]) -> None:
@@ -135,7 +135,7 @@ class Driver:
         self._members: dict[str, GroupHandler] = {}
         self._family = family
         self._joins: dict[str, Join] = {}
-        self._books: dict[str, AddressBook] = {}
+        self._addresses = AddressBook(family)
         self._first_views: dict[str, int] = {}
         self._silenced: set[str] = set()
         self._left: set[str] = set()
@@ -152,7 +152,7 @@ class Driver:
         self._timer_ns = NEVER
         self._delivered_ns = 0
         self._settling: list[tuple[GroupHandler, asyncio.Future[None]]] = []
-        self._flushing: list[Flush] = []
+        self._flushing: list[FlushWait] = []
 
     def receive(self, datagrams: list[bytes]) -> None:
         if self.conversations is not None:
@@ -165,16 +165,15 @@ class Driver:
         self,
         input: Join,
         member: GroupHandler,
-        addresses: dict[ProcessId, SocketAddress],
         contacts: Sequence[SocketAddress] = (),
     ) -> None:
-        """Join a group; `addresses` are those known from the start, `contacts` those to ask. What the engine refuses
+        """Join a group; `contacts` are those to ask. What the engine refuses
         here is the caller's mistake, and changes nothing."""
         now_ns = self.clock.now_ns()
         effects = self.engine.step(input, now_ns)
         self._members[input.group] = member
         self._joins[input.group] = input
-        self._books[input.group] = AddressBook(self.process, self._family, addresses, contacts)
+        self._addresses.join(input.group, contacts)
         try:
             self._carry_out(effects, now_ns)
         except Exception as error:
@@ -182,7 +181,7 @@ class Driver:
 
     def meet(self, group: str, contacts: Sequence[SocketAddress]) -> None:
         """These may know the group too."""
-        self._books[group].meet(contacts)
+        self._addresses.meet(group, contacts)
 
     def found(self, group: str, engine: Engine) -> None:
         """Nobody lets this process into `group`: begin it, alone. `engine` takes the place of the one that asked, which
@@ -191,7 +190,7 @@ class Driver:
         join = self._joins[group]
         join.view = View(FIRST_VIEW, (self.process,), (join.address,))
         self.engine = engine
-        self.join(join, self._members[group], {}, self._books[group].contacts)
+        self.join(join, self._members[group], self._addresses.contacts(group))
 
     def leave(self, group: str) -> None:
         """Ask the others to go on without this process."""
@@ -213,7 +212,7 @@ class Driver:
         try:
             while self._followers and not self._stopped:
                 following = self._followers.popleft()
-                if not isinstance(following, _ABOUT_NO_GROUP) and following.group in self._silenced:
+                if isinstance(following, _ABOUT_A_GROUP) and following.group in self._silenced:
                     continue
                 now_ns = self.clock.now_ns()
                 effects = self.engine.step(following, now_ns)
@@ -328,9 +327,7 @@ class Driver:
         transport = self.transport
         assert transport is not None
         for transmit in transmits:
-            if transmit.group not in self._silenced:
-                book = self._books[transmit.group]
-                transport.send(transmit.packets, book.find(transmit.destination, transmit.address))
+            transport.send(transmit.packets, self._addresses.find(transmit.route))
 
     def _emit(self, event: Event, now_ns: int) -> None:
         tap = self.tap
@@ -372,7 +369,7 @@ class Driver:
             if self.tap is not None:
                 self.tap.start(group, self._joins[group].stack, self._joins[group].policy, now_ns)
                 self.tap.view(group, event.view, now_ns)
-        self._books[group].install(event.view)
+        self._addresses.install(group, event.view)
         self._members[group].install(event)
 
     def _end(self, event: Ended, now_ns: int) -> None:
@@ -441,11 +438,11 @@ class Driver:
 
     def _join_again(self, group: str) -> None:
         """By asking those who were members when this process last heard of the group, and its former contacts."""
-        join, book, member = self._joins[group], self._books[group], self._members[group]
+        join, member = self._joins[group], self._members[group]
         join.view = None
-        join.contacts = (CONTACTS,)
+        join.contacts = (contacts_of(group),)
         self._silenced.discard(group)
-        self.join(join, member, {}, book.others + book.contacts)
+        self.join(join, member, self._addresses.others(group, self.process) + self._addresses.contacts(group))
         member.unblock()
 
     def _retire(self, tap: HistoryTap) -> None:
@@ -503,7 +500,7 @@ class Driver:
 
     async def flush(self, groups: Sequence[str], k: int) -> None:
         """Wait until all that was sent or delivered in `groups` until now is at `k` others, or at all members."""
-        flush = Flush(groups, self.engine.mark(list(groups)), k, self._loop.create_future())
+        flush = FlushWait(groups, self.engine.mark(list(groups)), k, self._loop.create_future())
         if self.engine.is_stable(flush.marks, k):
             return
         self._flushing.append(flush)

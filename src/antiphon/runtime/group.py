@@ -9,7 +9,7 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Installed
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Send
+from antiphon.kernel.inputs import Forget, Send
 from antiphon.kernel.inputs import SendBarrier as BarrierInput
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
 from antiphon.kernel.options import Options
@@ -221,6 +221,7 @@ class Group:
         if not self._over.is_set():
             self._driver.silence(self.name)
             self._finish()
+            self._driver.step(Forget(self.name))
 
     async def settle(self, linger_s: float) -> bool:
         """Send no more and wait until all members have what was sent here, at most `linger_s`; whether they have."""
@@ -292,7 +293,14 @@ class Group:
     def _offer(self, payloads: list[bytes], way: SendMode) -> int:
         if way.barrier:
             return self._driver.step(BarrierInput(group=self.name, payload=payloads[0]))
-        return self._driver.step(Send(group=self.name, payloads=payloads, level=way.level, destination=way.destination))
+        return self._driver.step(
+            Send(
+                group=self.name,
+                payloads=payloads,
+                level=way.level,
+                destinations=() if way.destination is None else (way.destination,),
+            )
+        )
 
     # What the driver tells.
 

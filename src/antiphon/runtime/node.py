@@ -33,7 +33,7 @@ from antiphon.kernel.inputs import MAIN, Join
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PRIMARY, STATIC
 from antiphon.runtime.address import SocketAddress, is_loopback, join_address, reachable, resolve, split_address
-from antiphon.runtime.address_book import CONTACTS
+from antiphon.runtime.address_book import contacts_of
 from antiphon.runtime.arguments import (
     check_contacts,
     check_count,
@@ -322,7 +322,7 @@ class Node:
         member = self._make_group(driver, group, stack, policy, domain)
         view = View(FIRST_VIEW, tuple(addresses), texts)
         join = Join(group=group, view=view, stack=stack, policy=policy, address=own, domain=domain)
-        driver.join(join, member, addresses)
+        driver.join(join, member)
         self._groups[group] = member
         return member
 
@@ -346,9 +346,14 @@ class Node:
                 driver = self._running()  # as above
                 member = self._make_group(driver, group, stack, PRIMARY, domain)
                 join = Join(
-                    group=group, stack=stack, policy=PRIMARY, address=search.own, contacts=(CONTACTS,), domain=domain
+                    group=group,
+                    stack=stack,
+                    policy=PRIMARY,
+                    address=search.own,
+                    contacts=(contacts_of(group),),
+                    domain=domain,
                 )
-                driver.join(join, member, {}, search.others)
+                driver.join(join, member, search.others)
                 self._groups[group] = member
                 self._searches[asyncio.create_task(self._keep_looking(driver, member, search))] = search
                 await self._enter(driver, member, search, found_after_s)

@@ -24,7 +24,6 @@ class Incarnation:
         "engine",
         "host",
         "log",
-        "others",
         "phases",
         "process",
         "tick_at_ns",
@@ -40,8 +39,6 @@ class Incarnation:
         self.log = log
         self.views: dict[str, View] = {}
         """The view of each group that it is in; NO_VIEW where it has asked to join."""
-        self.others: dict[str, list[int]] = {}
-        """The hosts of the other members, by group."""
         self.phases: dict[str, int] = {}
         """The phase that its membership of each group was last seen in."""
         self.backlog: list[Send] = []

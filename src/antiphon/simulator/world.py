@@ -307,7 +307,7 @@ class World:
         elif action.kind == SEND_PRIVATE:
             destination = _member(incarnation.views[group], action.to)
             if destination is not None:
-                send = Send(group=group, payloads=[_PRIVATE_PAYLOAD], level=CAUSAL, destination=destination)
+                send = Send(group=group, payloads=[_PRIVATE_PAYLOAD], level=CAUSAL, destinations=(destination,))
                 incarnation.backlog.append(send)
                 self._offer(incarnation)
         elif action.kind == BARRIER:
@@ -349,7 +349,6 @@ class World:
         plans = [plan for plan in self.plans if name in plan.members]
         for plan in plans:
             incarnation.views[plan.name] = NO_VIEW
-            incarnation.others[plan.name] = []
         for plan in plans:
             if not incarnation.ended:
                 self._join(incarnation, plan)
@@ -404,7 +403,7 @@ class World:
             self.sent += taken
             rest = send.payloads[taken:]
             if rest:
-                backlog[0] = Send(group=send.group, payloads=rest, level=send.level, destination=send.destination)
+                backlog[0] = Send(group=send.group, payloads=rest, level=send.level, destinations=send.destinations)
             else:
                 backlog.pop(0)
             self._carry_out(incarnation, effects)
@@ -418,12 +417,7 @@ class World:
             if incarnation.ended:
                 return
         for transmit in effects.transmits:
-            if transmit.address is not None:
-                targets = [self._hosts[transmit.address]]
-            elif transmit.destination is not None:
-                targets = [self._hosts[transmit.destination.name]]
-            else:
-                targets = incarnation.others.get(transmit.group, [])
+            targets = [self._hosts[name] for name in transmit.route.names()]
             for packet in transmit.packets:
                 self.coverage.packet(packet)
             self._transmit(incarnation, transmit.packets, targets)
@@ -471,8 +465,6 @@ class World:
         elif isinstance(event, Installed):
             incarnation.views[event.group] = event.view
             self.progress.note_view(event.group, event.view)
-            members = event.view.members
-            incarnation.others[event.group] = [self._hosts[m.name] for m in members if m != incarnation.process]
             self.coverage.count(situations.VIEW_INSTALLED)
         elif isinstance(event, Suspected):
             self.coverage.count(situations.SUSPECTED)
@@ -503,7 +495,8 @@ def _can_send(incarnation: Incarnation, send: Send) -> bool:
     """Whether the group, and the one member that the message is for, are still there."""
     if not incarnation.is_in(send.group):
         return False
-    return send.destination is None or incarnation.views[send.group].rank(send.destination) >= 0
+    view = incarnation.views[send.group]
+    return all(view.rank(destination) >= 0 for destination in send.destinations)
 
 
 def _has_writable(effects: Effects) -> bool:

@@ -8,6 +8,9 @@ each one the packets that bear its number, its joins, and time; it calls each on
     check_join      refuse what it would otherwise ignore
     make_member     this process as a member of one group
     receive         a packet that bears the stack's number
+    open, close     roles beside being a member, if the stack has any
+    send_outside    a message of somebody who is no member, if the stack takes such
+    outcome         what became of a question to the application, or of a call to a disk or a link
     end_step        once at the end of each step, after every member that had something to do was finished
     deadline, tick  the stack's own time; each member's time is the engine's to keep
     forget          a group is over: nothing of it may stay behind
@@ -20,12 +23,14 @@ walks through one.
 from random import Random
 from typing import Final, final
 
+from antiphon.kernel.calls import token_of
 from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.inputs import MAIN, Join
+from antiphon.kernel.inputs import MAIN, Close, Join, Open, Send
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
+from antiphon.kernel.outcomes import CallOutcome
 from antiphon.kernel.policies import POLICIES, PRIMARY
 from antiphon.parts.member import Member, add_counts
 
@@ -67,6 +72,7 @@ class Capabilities:
 
     __slots__ = (
         "crosses_groups",
+        "labels",
         "level_bits",
         "levels",
         "name",
@@ -88,6 +94,7 @@ class Capabilities:
         packet_kinds: tuple[int, ...],
         promised: tuple[Promise, ...],
         private: bool = False,
+        labels: bool = False,
         crosses_groups: bool = False,
         situations: tuple[str, ...] = (),
     ) -> None:
@@ -101,6 +108,8 @@ class Capabilities:
         self.promised = promised
         self.private = private
         """Whether a message can go to one member alone."""
+        self.labels = labels
+        """Whether messages can carry labels."""
         self.crosses_groups = crosses_groups
         """Whether groups of one causality domain are kept in causal order with each other."""
         self.situations = situations
@@ -128,7 +137,7 @@ class Capabilities:
 class Stack:
     """All that one process does on one stack. Subclasses make members and add what stands above them."""
 
-    __slots__ = ("_members", "_options", "_process", "_random", "_situations", "offers", "touched")
+    __slots__ = ("_members", "_options", "_process", "_random", "_situations", "_tokens", "offers", "touched")
 
     def __init__(self, offers: Capabilities, process: ProcessId, random: Random, options: Options) -> None:
         self.offers = offers
@@ -139,6 +148,7 @@ class Stack:
         """By the number that stands for the group in packets."""
         self._situations: list[int] = []
         """Of members that were forgotten."""
+        self._tokens = 0
         self.touched: list[Member] = []
         """The members that this step has done something to; one list for all stacks of a process."""
 
@@ -173,6 +183,28 @@ class Stack:
         if self._members.get(member.group_id) is member:
             del self._members[member.group_id]
             self._situations = add_counts(self._situations, member.situations())
+
+    # ---- roles, senders from outside, and what was asked for -------------------------------------------------------
+
+    def open(self, input: Open, effects: Effects, now_ns: int) -> None:
+        """Take a role. Raises UsageError, before anything has changed."""
+        raise UsageError(f"stack {self.offers.name!r} has no role {input.role!r}; it has none beside members of groups")
+
+    def close(self, input: Close, effects: Effects, now_ns: int) -> None:
+        """Give up a role. Raises UsageError for one that was not taken."""
+        raise UsageError(f"stack {self.offers.name!r} has no role {input.role!r}")
+
+    def send_outside(self, input: Send, effects: Effects, now_ns: int) -> int:
+        """Accept messages of a process that is no member of the group, or to no group; how many. Raises UsageError."""
+        raise UsageError(f"stack {self.offers.name!r} takes messages of members only; join group {input.group!r} first")
+
+    def outcome(self, outcome: CallOutcome, effects: Effects, now_ns: int) -> None:
+        """Take what became of something that this stack asked for. What it no longer waits for it ignores."""
+
+    def new_token(self) -> int:
+        """A token for something that this stack asks for; also the id of a link that it dials."""
+        self._tokens += 1
+        return token_of(self.offers.number, self._tokens)
 
     # ---- packets and time ------------------------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ class Agreement:
         self._process = process
         self._options = options
         self._members_max = members_max
-        self._post = MembershipSender(stack, group, group_id, process, address, options)
+        self._post = MembershipSender(stack, group_id, process, address, options)
         self._requests = MembershipRequests()
         self._present: set[int] = set()
         """Who has been heard in this view."""
@@ -94,7 +94,7 @@ class Agreement:
     def _begin(self, view: View, end: ViewEnd, now_ns: int) -> None:
         """A view is installed: nothing is agreed on yet about the one after it."""
         self._view = view
-        self._post.view_id = view.id
+        self._post.begin(view)
         self._present = set()
         self._end_of_view = end
         self._me = view.rank(self._process)

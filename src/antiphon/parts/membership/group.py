@@ -14,7 +14,7 @@ from typing import Final
 from antiphon.kernel.effects import NEVER, Effects, Ended, Installed, Writable
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Join
+from antiphon.kernel.inputs import Join, Send
 from antiphon.kernel.levels import SAFE
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
@@ -77,8 +77,8 @@ class GroupMember(Member):
     def _make_session(self, view: View, annex: bytes) -> Session:
         raise NotImplementedError
 
-    def _check_send(self, level: int, destination: ProcessId | None) -> None:
-        """Raises UsageError where the stack cannot send such a message."""
+    def _check_send(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
+        """Raise UsageError where the stack cannot send such a message."""
 
     def _ticket(self) -> int:
         """The place of the next message among all that this process sends, to whatever group."""
@@ -117,18 +117,20 @@ class GroupMember(Member):
         else:
             self._membership.ask_to_join(contacts, now_ns)
 
-    def send(
-        self, payloads: list[bytes], level: int, destination: ProcessId | None, effects: Effects, now_ns: int
-    ) -> int:
+    def send(self, input: Send, effects: Effects, now_ns: int) -> int:
         """Accept messages; `finish` puts on the wire what may leave."""
-        self._check_send(level, destination)
+        payloads = input.payloads
+        destination: ProcessId | None = None
+        self._check_send(input.level, input.destinations)
+        if input.destinations:
+            destination = input.destinations[0]
         self._check_member()
         if self._membership is not None:
             self._membership.notice_time(effects, now_ns)
         for payload in payloads:
             if len(payload) > self._options.message_bytes_max:
                 raise MessageTooLargeError(len(payload), self._options.message_bytes_max)
-        return self._pending.accept(payloads, level, destination, False, self._ticket())
+        return self._pending.accept(payloads, input.level, destination, False, self._ticket())
 
     def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> int:
         """Accept a barrier; it ends the view when its turn comes."""
@@ -288,6 +290,7 @@ class GroupMember(Member):
                 joined,
                 tuple(before[rank] for rank in proposal.left) if before else (),
                 tuple(before[rank] for rank in proposal.failed) if before else (),
+                () if old is None else (old.view.id,),
             )
         )
         self._entered(old, proposal, bool(joined), now_ns)

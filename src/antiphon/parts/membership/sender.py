@@ -2,8 +2,8 @@
 
 from typing import final
 
-from antiphon.kernel.effects import Effects, Transmit
-from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.effects import Effects, Route, Transmit
+from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.parts.membership.messages import BarrierBody, Life, MembershipMessage, Proposal, RowBody
 from antiphon.parts.ranges import Ranges
@@ -13,18 +13,27 @@ from antiphon.parts.ranges import Ranges
 class MembershipSender:
     """The outgoing side of one process's membership of one group."""
 
-    __slots__ = ("_address", "_group", "_group_id", "_options", "_process", "_stack", "view_id")
+    __slots__ = (
+        "_address",
+        "_addresses",
+        "_group_id",
+        "_members_before",
+        "_options",
+        "_process",
+        "_stack",
+        "view_id",
+    )
 
-    def __init__(
-        self, stack: int, group: str, group_id: int, process: ProcessId, address: str, options: Options
-    ) -> None:
+    def __init__(self, stack: int, group_id: int, process: ProcessId, address: str, options: Options) -> None:
         self._stack = stack
-        self._group = group
         self._group_id = group_id
         self._process = process
         self._address = address
         self._options = options
         self.view_id = 0
+        self._addresses: dict[ProcessId, str] = {}
+        """Of the members of this view and of the one before, where they are known."""
+        self._members_before: tuple[ProcessId, ...] = ()
 
     def message(
         self,
@@ -62,4 +71,19 @@ class MembershipSender:
         self.transmit(to, address, self.encode(message), effects)
 
     def transmit(self, to: ProcessId | None, address: str | None, packets: list[bytes], effects: Effects) -> None:
-        effects.transmits.append(Transmit(self._group, to, packets, address))
+        """Send packets to a process, or to whoever is at an address. Without an address, that of the last view."""
+        if address is None and to is not None:
+            address = self._addresses.get(to)
+        effects.transmits.append(
+            Transmit(Route(() if to is None else (to,), () if not address else (address,)), packets)
+        )
+
+    def begin(self, view: View) -> None:
+        """Speak for this view from here on. Members of the view before may still have to be answered."""
+        self.view_id = view.id
+        before = self._addresses
+        self._addresses = dict(zip(view.members, view.addresses, strict=False))
+        for process in self._members_before:
+            if process in before:
+                self._addresses.setdefault(process, before[process])
+        self._members_before = view.members

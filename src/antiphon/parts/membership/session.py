@@ -6,10 +6,17 @@ cut is proposed, and what is missing of it here is fetched and set aside. `is_co
 place of the first; so nothing that was fetched may be delivered before the last.
 """
 
-from antiphon.kernel.effects import Effects
+from antiphon.kernel.effects import Effects, Route
 from antiphon.kernel.identity import View
 from antiphon.parts.membership.messages import BarrierBody
 from antiphon.parts.ranges import Ranges
+
+
+def route_to_others(view: View, me: int) -> Route:
+    """The way to all members of a view but the one with the rank `me`."""
+    return Route(
+        view.members[:me] + view.members[me + 1 :], view.addresses[:me] + view.addresses[me + 1 :], is_multicast=True
+    )
 
 
 class ViewEnd:
@@ -58,13 +65,25 @@ class ViewEnd:
 class Session:
     """One member in one view."""
 
-    __slots__ = ("end", "tag", "view")
+    __slots__ = ("_routes", "end", "everyone", "tag", "view")
 
-    def __init__(self, view: View, tag: int, end: ViewEnd) -> None:
+    def __init__(self, view: View, me: int, tag: int, end: ViewEnd) -> None:
         self.view = view
+        self.everyone = route_to_others(view, me)
+        """The way to all other members."""
+        self._routes: dict[int, Route] = {}
         self.tag = tag
         """What packets of this view are known by."""
         self.end = end
+
+    def route(self, rank: int) -> Route:
+        """The way to the member with this rank."""
+        route = self._routes.get(rank)
+        if route is None:
+            addresses = self.view.addresses
+            route = Route((self.view.members[rank],), (addresses[rank],) if addresses else ())
+            self._routes[rank] = route
+        return route
 
     def pause(self) -> None:
         """Deliver nothing until `resume`."""

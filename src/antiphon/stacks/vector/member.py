@@ -24,7 +24,7 @@ from antiphon.parts.membership.membership import Membership
 from antiphon.parts.membership.messages import Proposal
 from antiphon.parts.membership.session import Session
 from antiphon.stacks.vector.inter_group_order import InterGroupOrder
-from antiphon.stacks.vector.offers import NUMBER
+from antiphon.stacks.vector.offers import NUMBER, OFFERS
 from antiphon.stacks.vector.session import ViewSession, members_max
 from antiphon.stacks.vector.view_end import epoch_of
 
@@ -61,8 +61,10 @@ class VectorMember(GroupMember):
         self._view_session = session
         return session
 
-    def _check_send(self, level: int, destination: ProcessId | None) -> None:
-        if destination is not None and level != CAUSAL:
+    def _check_send(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
+        if len(destinations) > 1:
+            raise UsageError(f"stack {OFFERS.name!r} sends to all members or to one, not to {len(destinations)}")
+        if destinations and level != CAUSAL:
             raise UsageError(f"a message to one member is `causal`; {LEVEL_NAMES[level]!r} is for multicasts")
 
     # ---- in and out of views, beside other groups ------------------------------------------------------------------

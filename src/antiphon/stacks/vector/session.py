@@ -103,7 +103,7 @@ class ViewSession(Session):
             NUMBER, self._group_id, tag, members, self._me, order_bytes_max, pending, random, options
         )  # fmt: skip
         self.cut = PacketViewEnd(self.exchange, members, epoch)
-        super().__init__(view, tag, self.cut)
+        super().__init__(view, self._me, tag, self.cut)
         self._causal = CausalOrder(members, self._me)
         self._agreed = AgreedOrder(members, self._me)
         self._crossing = crossing
@@ -492,15 +492,15 @@ class ViewSession(Session):
         exchange = self.exchange
         if exchange.multicasts:
             if len(self.view.members) > 1:
-                effects.transmits.append(Transmit(self.group, None, exchange.multicasts))
+                effects.transmits.append(Transmit(self.everyone, exchange.multicasts))
             exchange.multicasts = []
         if exchange.unicasts:
             for rank, packets in exchange.unicasts.items():
-                effects.transmits.append(Transmit(self.group, self.view.members[rank], packets))
+                effects.transmits.append(Transmit(self.route(rank), packets))
             exchange.unicasts = {}
         if self._private.unicasts:
             for rank, packet in self._private.unicasts:
-                effects.transmits.append(Transmit(self.group, self.view.members[rank], [packet]))
+                effects.transmits.append(Transmit(self.route(rank), [packet]))
             self._private.unicasts = []
 
     def outstanding(self) -> int:

@@ -12,7 +12,7 @@ from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.levels import SAFE
 from antiphon.parts.message_graph import GraphNode
 from antiphon.parts.packet import LENGTH_SIZE, cut_messages, lengths_table, table_end
-from antiphon.parts.pending import Load
+from antiphon.parts.pending import PacketLoad
 
 _HEAD: Final = Struct("<BBHQ")
 _HEAD_SIZE: Final = 12
@@ -48,7 +48,7 @@ class NodeBatch:
         return len(self._section) - self._body - (0 if self.total else LENGTH_SIZE * self.count)
 
 
-def encode_batch(load: Load) -> bytes:
+def encode_batch(load: PacketLoad) -> bytes:
     """What a node carries."""
     if load.total:
         head = _HEAD.pack(load.level, 1, 1, load.first_message) + _FRAGMENT.pack(load.index, load.total)

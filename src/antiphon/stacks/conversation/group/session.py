@@ -135,7 +135,7 @@ class ConversationSession(Session):
         self._graph = self._image.graph
         self._gaps = Gaps(self._image, me, options)
         self.cut = GraphViewEnd(self._graph, me, options)
-        super().__init__(view, tag, self.cut)
+        super().__init__(view, me, tag, self.cut)
         self._seen = GraphView(self._graph)
         self._ordering = Ordering(group, view, self._graph, options.message_bytes_max)
         self._room = options.packet_bytes_max - ADD_OVERHEAD - BATCH_OVERHEAD - MID_SIZE * members
@@ -432,9 +432,9 @@ class ConversationSession(Session):
             else:
                 unicasts.setdefault(rank, []).append(packet)
         if multicasts:
-            effects.transmits.append(Transmit(self._group, None, multicasts))
+            effects.transmits.append(Transmit(self.everyone, multicasts))
         for rank, packets in unicasts.items():
-            effects.transmits.append(Transmit(self._group, self.view.members[rank], packets))
+            effects.transmits.append(Transmit(self.route(rank), packets))
 
     # ---- the end of the view ---------------------------------------------------------------------------------------
 
