@@ -1,8 +1,8 @@
-"""What a bad network does to a packet, as layers that compose.
+"""Faults of a network, as layers that compose.
 
-A layer takes the flights of one packet from `source` to `destination` (each a delay in nanoseconds and the bytes that
-will arrive) and returns what is left of them. The simulator and the real sockets use the same layers; all chance comes
-from the random generator that is passed in, so a seed reproduces it.
+A layer gets the flights of one packet from `source` to `destination` (each flight is a delay in nanoseconds and the
+bytes that arrive) and returns the flights that remain. The simulator and the real sockets use the same layers. All
+randomness comes from the generator that is passed in, so a seed reproduces a run.
 """
 
 from random import Random
@@ -12,14 +12,14 @@ Flight = tuple[int, bytes]
 
 
 class Fault:
-    """One layer."""
+    """One layer of faults."""
 
     def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
         raise NotImplementedError
 
 
 def fly(layers: list[Fault], random: Random, now_ns: int, source: str, destination: str, data: bytes) -> list[Flight]:
-    """The fate of one packet under all layers, first to last."""
+    """Return what arrives of one packet after all layers, applied first to last."""
     flights: list[Flight] = [(0, data)]
     for layer in layers:
         if not flights:
@@ -41,7 +41,7 @@ class Loss(Fault):
 
 @final
 class BurstLoss(Fault):
-    """Losses come in bursts: with `probability` a burst starts on a link, and eats everything there for `length_ns`."""
+    """Losses come in bursts: with `probability` a burst starts on a link, which loses everything for `length_ns`."""
 
     def __init__(self, probability: float, length_ns: int) -> None:
         self.probability = probability
@@ -85,7 +85,7 @@ class Delay(Fault):
 
 @final
 class Reordering(Fault):
-    """With this probability a flight is held back by up to `hold_ns_max`, so that later ones overtake it."""
+    """With this probability a flight is delayed by up to `hold_ns_max`, so that later ones overtake it."""
 
     def __init__(self, probability: float, hold_ns_max: int) -> None:
         self.probability = probability
@@ -120,9 +120,9 @@ class Corruption(Fault):
 
 @final
 class Partition(Fault):
-    """Between `from_ns` and `until_ns` nothing crosses from `sources` to `destinations`; one way only.
+    """From `from_ns` until `until_ns` all flights from `sources` to `destinations` are lost, in this direction only.
 
-    A full partition is two of these.
+    A partition in both directions is two of these.
     """
 
     def __init__(self, sources: frozenset[str], destinations: frozenset[str], from_ns: int, until_ns: int) -> None:

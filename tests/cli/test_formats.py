@@ -93,8 +93,8 @@ def test_a_place_that_is_taken_is_refused(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("import", "--format", "csv", "x", "h"), "'csv' is no format that can be imported; choose from: cs451, "),
-        (("export", "--format", "csv", "x", "o"), "'csv' is no format that can be exported; choose from: shiviz, "),
+        (("import", "--format", "csv", "x", "h"), "the format 'csv' cannot be imported; choose from: cs451, "),
+        (("export", "--format", "csv", "x", "o"), "the format 'csv' cannot be exported; choose from: shiviz, "),
         (("import", "--format", "cs451", "nowhere", "h"), "there is no nowhere; name the log to import"),
         (("import", "--format", "jepsen", "--parser", "x", "nowhere", "h"), "--parser is for shiviz logs"),
         (("import", "--format", "cs451", "--level", "best", ".", "h"), "level 'best' is none that a log can be"),

@@ -76,8 +76,8 @@ def test_what_cannot_work_is_refused_before_spark_is_started(
 ) -> None:
     for arguments, problem in (
         ((str(tmp_path / "nothing"), "p1#5"), "there is no such file or directory"),
-        ((str(history), "p1#5", "--depth", "0"), "at least 1 step"),
-        ((str(history), "p1#5", "--limit", "0"), "at least 1 message"),
+        ((str(history), "p1#5", "--depth", "0"), "must be at least 1"),
+        ((str(history), "p1#5", "--limit", "0"), "must be at least 1"),
         ((str(history), "p1#5", "--picture", str(tmp_path / "no" / "page.html")), "name a file in a directory"),
     ):
         outcome = run("lineage", *arguments)

@@ -46,6 +46,6 @@ def test_a_mistake_of_our_own_never_looks_like_a_verdict(run: Run, monkeypatch: 
     outcome = run("demo")
     assert outcome.code == 70
     assert outcome.err.startswith(
-        "antiphon: this is a mistake in Antiphon, please report it: AssertionError: one log per"
+        "antiphon: this is a defect of Antiphon, please report it: AssertionError: one log per"
     )
     assert outcome.err.count("\n") == 1

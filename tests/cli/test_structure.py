@@ -59,7 +59,7 @@ def test_what_cannot_work_is_refused_before_spark_starts(
     for arguments, complaint in (
         (["--plan", str(tmp_path / "no" / "plan.toml")], "the plan cannot be written to"),
         (["--picture", str(tmp_path)], "the picture cannot be written to"),
-        (["--sequencers", "0"], "0 sequencers cannot order anything"),
+        (["--sequencers", "0"], "--sequencers 0 is too few"),
     ):
         outcome = run("structure", str(office), *arguments)
         assert outcome.code == 2

@@ -1,1 +1,1 @@
-"""The command line: one file per command. Commands parse, call and print; what they call knows nothing of them."""
+"""The command line: one file per command. A command parses its options, calls the library and prints the result."""

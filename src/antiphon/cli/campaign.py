@@ -1,4 +1,4 @@
-"""`antiphon campaign`: many seeds over Spark, each a simulated run that is held to its promises."""
+"""`antiphon campaign`: many simulated runs on Spark, one per seed, each audited."""
 
 import json as json_text
 import time
@@ -24,39 +24,39 @@ from antiphon.simulator.seeds import check_workload
 from antiphon.stacks.registry import DEFAULT, offer
 
 TOLD_EVERY_S: Final = 10
-"""Where there is no terminal, a line of progress each so often."""
+"""Seconds between two lines of progress where there is no terminal."""
 
 
 def campaign(
     stack: Annotated[str, typer.Option(metavar="S", help="The stack that the groups run on.")] = DEFAULT,
-    seeds: Annotated[str, typer.Option(metavar="A:B", help="From seed A up to, but without, seed B.")] = "0:1000",
+    seeds: Annotated[str, typer.Option(metavar="A:B", help="Seeds A to B-1.")] = "0:1000",
     workload: Annotated[
-        str, typer.Option(metavar="static/churn/all", help="Members that stay, members that come and go, or both.")
+        str, typer.Option(metavar="static/churn/all", help="Fixed members, members that join and fail, or both.")
     ] = "all",
     out: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Where everything goes; by default a folder named for the seeds.")
+        Path | None, typer.Option(metavar="DIR", help="Output directory; by default one named after the seeds.")
     ] = None,
     master: Annotated[
         str | None,
-        typer.Option(metavar="M", help="A Spark master to run on; without it, Spark runs inside this process."),
+        typer.Option(metavar="M", help="Spark master to run on; by default Spark runs in this process."),
     ] = None,
     keep: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Of how many failing seeds to keep the history, and shrink it.")
+        int, typer.Option(metavar="N", min=0, help="How many failing seeds to keep with history and shrunk test.")
     ] = 10,
     shrink_runs: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many runs to spend on shrinking one of them.")
+        int, typer.Option(metavar="N", min=1, help="How many runs to spend on shrinking one failing seed.")
     ] = RUNS_MAX,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
 ) -> None:
-    """Run many seeds, each a simulated run, and hold every one of them to its promises.
+    """Run many simulated runs, one per seed, and audit each of them.
 
-    A seed decides everything: members, groups, messages, crashes, partitions, losses. Workload `static` has groups
-    whose members stay; `churn` has overlapping groups whose members join, leave, crash and come back; `all` has both.
+    A seed determines everything: members, groups, messages, crashes, partitions, losses. Workload `static` has groups
+    with fixed members; `churn` has overlapping groups whose members join, leave, crash and restart; `all` has both.
 
-    The directory then holds the outcome of each seed (results/*.parquet), a page with plots (summary.html), and for
-    failing seeds (failing/) the history, and a smaller run that breaks the same promise as a test that pytest runs.
-    Started again after a kill it goes on where it was. Exit code: 0 all kept, 1 a promise was broken, 2 it cannot
-    be done, 3 unknown.
+    The output directory holds the outcome of each seed (results/*.parquet), a page with plots (summary.html) and, for
+    failing seeds (failing/), the history and a smaller run that breaks the same promise, as a test for pytest.
+    A campaign that was killed continues when it is started again. Exit code: 0 all kept, 1 a promise was broken,
+    2 the campaign cannot be run, 3 unknown.
 
     \b
       antiphon campaign --seeds 0:2000
@@ -82,29 +82,29 @@ def campaign(
 def _seeds(text: str) -> tuple[int, int]:
     first, colon, end = text.partition(":")
     if not (colon and first.isdecimal() and end.isdecimal()):
-        raise UsageError(f"--seeds {text} names no seeds; write two numbers, such as 0:1000")
+        raise UsageError(f"--seeds {text} is not a range of seeds; write two numbers, such as 0:1000")
     return int(first), int(end)
 
 
 def conduct(
     plan: Campaign, directory: Path, simulator: Simulator, *, master: str | None, keep: int, shrink_runs: int
 ) -> Summary:
-    """Run the campaign to its end, and write its page; says meanwhile how far it is, on standard error."""
+    """Run the campaign to its end and write its page; report progress on standard error."""
     refuse_without_spark("a campaign")
     directory = directory.absolute()
-    open_directory(directory, plan)  # what cannot work is refused before Spark is started, which takes seconds
+    open_directory(directory, plan)  # refuse mistakes before Spark is started, which takes seconds
     with quiet_standard_output(), steps("starting Spark") as step:
-        # Imported here, since Spark is an extra and its import is slow.
+        # Imported here: Spark is an optional dependency, and its import is slow.
         from antiphon.pipeline.campaign.campaign import keep as keep_failing
         from antiphon.pipeline.campaign.campaign import run_campaign
         from antiphon.pipeline.failures import spark_failures
         from antiphon.pipeline.session import make_session
 
         started_s = time.monotonic()
-        teller = _Teller(plan, step, started_s)
+        progress = _ProgressReport(plan, step, started_s)
         with spark_failures(unreachable_hint(master)):
             spark = make_session(master)
-            tally, seeds_now = run_campaign(plan, directory, simulator, spark, teller.tell)
+            tally, seeds_now = run_campaign(plan, directory, simulator, spark, progress.report)
             elapsed_s = time.monotonic() - started_s
             if tally.failing and keep:
                 step(f"keeping and shrinking {min(keep, len(tally.failing))} of {tally.failed:,} failing seeds")
@@ -126,8 +126,8 @@ def conduct(
     return summary
 
 
-class _Teller:
-    """Says how far the campaign is: all the time on a terminal, else now and then."""
+class _ProgressReport:
+    """Reports the progress of a campaign: continuously on a terminal, else every TOLD_EVERY_S."""
 
     def __init__(self, plan: Campaign, step: Callable[[str], None], started_s: float) -> None:
         self._plan = plan
@@ -136,7 +136,7 @@ class _Teller:
         self._told_s = started_s
         self._told = -1
 
-    def tell(self, tally: CampaignTally, before: int) -> None:
+    def report(self, tally: CampaignTally, before: int) -> None:
         now_s = time.monotonic()
         is_due = self._told < 0 or tally.seeds == self._plan.seeds or now_s - self._told_s >= TOLD_EVERY_S
         if tally.seeds == self._told or not (errors.is_terminal or is_due):

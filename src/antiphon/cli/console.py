@@ -1,7 +1,7 @@
-"""Where words go: the result to standard output, everything else (progress, complaints) to standard error.
+"""Output of the commands: the result on standard output, progress and errors on standard error.
 
-With `--json` the result is one document, and nothing else may reach standard output: not even what libraries or child
-processes print there on their own.
+With `--json` the result is one document, and nothing else may reach standard output, not even what libraries or child
+processes print there.
 """
 
 import json
@@ -17,7 +17,7 @@ from rich.text import Text
 
 PIECE_LENGTH_MAX: Final = 300
 UNWRAPPED_WIDTH: Final = 1_000_000
-"""Columns of a page that is no terminal: nothing that is printed there is wrapped or cut."""
+"""Columns of a pipe or file: wide enough that nothing is wrapped or cut."""
 
 errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
@@ -31,25 +31,25 @@ def show(result: RenderableType) -> None:
 
 
 def show_json(document: dict[str, Any]) -> None:
-    """Print the one document that `--json` promises."""
+    """Print the one document of `--json`."""
     sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
     sys.stdout.flush()
 
 
 def one_line(text: str) -> str:
-    """Any text as a bounded piece of a sentence."""
+    """Return `text` on one line, cut to PIECE_LENGTH_MAX characters."""
     line = " ".join(text.split())
     return line if len(line) <= PIECE_LENGTH_MAX else line[: PIECE_LENGTH_MAX - 1] + "…"
 
 
 def complain(sentence: str) -> None:
-    """Tell what went wrong."""
+    """Print an error message."""
     errors.print(Text.assemble(("antiphon: ", "bold red"), sentence))
 
 
 @contextmanager
 def steps(first: str) -> Iterator[Callable[[str], None]]:
-    """Say what is being done. Yields a function to call with each next step: a moving line on terminals."""
+    """Print what is being done. Yields a function to call at each further step; a terminal shows one changing line."""
     if errors.is_terminal:
         with errors.status(Text(first)) as status:
             yield lambda step: status.update(Text(step))
@@ -60,7 +60,7 @@ def steps(first: str) -> Iterator[Callable[[str], None]]:
 
 @contextmanager
 def counting(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Say how far a count has come. Yields a function of (done, total): a bar on a terminal, else a line per tenth."""
+    """Print the progress of a count. Yields a function of (done, total): a bar on a terminal, else a line per tenth."""
     if not errors.is_terminal:
         yield _Tenths(what).update
         return
@@ -71,7 +71,7 @@ def counting(what: str) -> Iterator[Callable[[int, int], None]]:
 
 
 class _Tenths:
-    """Prints a count whenever another tenth of it is done."""
+    """Prints the count whenever another tenth of it is done."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -86,7 +86,7 @@ class _Tenths:
 
 @contextmanager
 def quiet_standard_output() -> Iterator[None]:
-    """Within, whatever is written to standard output, by whomever, goes to standard error instead."""
+    """Redirect to standard error all that this process and its children write to standard output meanwhile."""
     sys.stdout.flush()
     kept = os.dup(1)
     os.dup2(2, 1)

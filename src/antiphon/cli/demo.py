@@ -1,4 +1,4 @@
-"""`antiphon demo`: real processes over a bad network, then the proof that they kept their promises."""
+"""`antiphon demo`: real processes over a bad network, then an audit of what they did."""
 
 from collections import Counter
 from pathlib import Path
@@ -20,17 +20,17 @@ REORDERING: Final = 0.05
 def demo(
     members: Annotated[int, typer.Option(metavar="N", help="How many processes to start.")] = 5,
     messages: Annotated[int, typer.Option(metavar="M", help="How many messages each of them sends.")] = 10_000,
-    loss: Annotated[float, typer.Option(metavar="P", min=0, max=0.5, help="The share of packets that is lost.")] = 0.05,
-    seed: Annotated[int, typer.Option(metavar="K", help="Seeds the chance that faults come by.")] = 1,
+    loss: Annotated[float, typer.Option(metavar="P", min=0, max=0.5, help="Probability that a packet is lost.")] = 0.05,
+    seed: Annotated[int, typer.Option(metavar="K", help="Seed of the random faults.")] = 1,
     directory: Annotated[
-        Path, typer.Option(metavar="DIR", help="Each demo makes a new folder in here, for its history and report.")
+        Path, typer.Option(metavar="DIR", help="Where each demo makes a new folder for its history and report.")
     ] = Path("demo"),
 ) -> None:
-    """Show the whole of it: processes, faults, history, audit, report.
+    """Run processes over a bad network, and audit what they did.
 
     Starts real processes on this machine that multicast to each other at level `causal`, over sockets that lose,
-    double and reorder packets; records what each one sends and delivers; audits the record on Spark; and writes a
-    report to open in a browser. Exits with 0 if every promise was kept.
+    duplicate and reorder packets; records what each one sends and delivers; audits the record on Spark; and writes a
+    report for a browser. Exit code 0: every promise was kept.
 
     \b
       antiphon demo
@@ -58,7 +58,7 @@ def demo(
     close_history(history)
     show(Text(_sentence(result)))
     if not result.completed:
-        complain("the run did not go quiet in time, so the audit cannot tell whether everything would have arrived")
+        complain("some messages had not arrived when time was up, so the audit cannot tell whether they would have")
     audit, _ = audit_history(history, master=None, promise=None, report=report)
     show(audit_table(audit))
     show(Text(f"\nhistory  {history}\nreport   {report}  (open it in a browser)"))
@@ -66,7 +66,7 @@ def demo(
 
 
 def _new_place(directory: Path) -> Path:
-    """A folder that no earlier demo has used."""
+    """Make and return a folder that no earlier demo has used."""
     directory.mkdir(parents=True, exist_ok=True)
     number = 1 + max((int(entry.name) for entry in directory.iterdir() if entry.name.isdecimal()), default=0)
     place = directory / str(number)

@@ -1,4 +1,4 @@
-"""`antiphon feed`: a member that multicasts what a streaming query has published in a spool."""
+"""`antiphon feed`: join a group and multicast the rows that a streaming query has written to a spool."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,18 +12,18 @@ from antiphon.streams.feeder import Feeder
 
 def feed(
     group: Annotated[str, typer.Option(metavar="G", help="The group to multicast to.")],
-    contacts: Annotated[str, typer.Option(metavar="A,B", help="Addresses of members that may let it in.")],
-    spool: Annotated[Path, typer.Option(metavar="DIR", help="The spool that the query writes to; made if need be.")],
-    name: Annotated[str, typer.Option(metavar="NAME", help="Who it is in the group.")] = "feeder",
-    address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it receives.")] = "127.0.0.1:0",
-    join_s: Annotated[float, typer.Option(metavar="S", help="How long it tries to get in, at most.")] = 30.0,
-    fast: Annotated[bool, typer.Option("--fast", help="The group runs on Options.fast(), and so must this.")] = False,
+    contacts: Annotated[str, typer.Option(metavar="A,B", help="Addresses of members, to join through.")],
+    spool: Annotated[Path, typer.Option(metavar="DIR", help="The spool that the query writes to; created if missing.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="Its name in the group.")] = "feeder",
+    address: Annotated[str, typer.Option(metavar="HOST:PORT", help="The address it receives on.")] = "127.0.0.1:0",
+    join_s: Annotated[float, typer.Option(metavar="S", help="How long it tries to join.")] = 30.0,
+    fast: Annotated[bool, typer.Option("--fast", help="Use Options.fast(), if the group does.")] = False,
 ) -> None:
     """Join a group and multicast the rows of a spool, batch by batch, until Ctrl-C.
 
-    A streaming query writes to the spool (frame.writeStream.format("antiphon")). Each row is multicast at its level and
-    under its number; what is at all members is let go. Killed and started again, it goes on where it was; members that
-    read through antiphon.toolkit.Feeds see each row once.
+    A streaming query writes to the spool (frame.writeStream.format("antiphon")). Each row is multicast at its level,
+    with its number; batches that are at all members are deleted. A feeder that was killed continues when it is started
+    again; members that read through antiphon.toolkit.Feeds see each row once.
 
     \b
       antiphon feed --group quotes --contacts 127.0.0.1:7400 --spool quotes-spool

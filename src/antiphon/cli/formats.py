@@ -1,4 +1,4 @@
-"""`antiphon import` and `antiphon export`: other tools' logs in and out."""
+"""`antiphon import` and `antiphon export`: convert other tools' logs to histories, and histories for other tools."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -30,26 +30,26 @@ EXPORTS = {
 
 
 def import_(
-    source: Annotated[Path, typer.Argument(metavar="SRC", help="The log: a file, or for cs451 a folder.")],
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Where the history goes; new or empty.")],
-    format: Annotated[str, typer.Option("--format", metavar="F", help=f"What SRC is: {', '.join(IMPORTS)}.")],
+    source: Annotated[Path, typer.Argument(metavar="SRC", help="The log: a file; for cs451 a folder.")],
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="The new history; an empty or missing directory.")],
+    format: Annotated[str, typer.Option("--format", metavar="F", help=f"The format of SRC: {', '.join(IMPORTS)}.")],
     run: Annotated[
-        str | None, typer.Option(metavar="NAME", help="What to call the run; else by the name of SRC.")
+        str | None, typer.Option(metavar="NAME", help="The name of the run; by default that of SRC.")
     ] = None,
     level: Annotated[
         str | None,
-        typer.Option(metavar="LEVEL", help=f"What the logged system claims to offer: {', '.join(PROMISES)}."),
+        typer.Option(metavar="LEVEL", help=f"The level that the logged system promises: {', '.join(PROMISES)}."),
     ] = None,
     parser: Annotated[
         str | None,
-        typer.Option(metavar="REGEX", help="shiviz: the parser expression, for a log that does not begin with it."),
+        typer.Option(metavar="REGEX", help="shiviz: the parser expression, if the log does not begin with it."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
-    """Make a history of another tool's log, to be audited and drawn like one of our own.
+    """Convert another tool's log to a history, which can then be audited and drawn.
 
-    A line that does not follow its format is refused with its number and the reason, and nothing is written. The level
-    decides what the history promises (docs/formats.md has the table); `antiphon audit --promise` can ask otherwise.
+    If a line does not follow the format, the error names its number and the reason, and nothing is written. The level
+    determines what the history promises (table in docs/formats.md); `antiphon audit --promise` overrides it.
 
     \b
       antiphon import --format cs451 outputs/ run1           a folder of N.output files
@@ -59,7 +59,7 @@ def import_(
     """
     importer = IMPORTS.get(format)
     if importer is None:
-        raise UsageError(f"{format!r} is no format that can be imported; choose from: {', '.join(IMPORTS)}")
+        raise UsageError(f"the format {format!r} cannot be imported; choose from: {', '.join(IMPORTS)}")
     if parser is not None and format != "shiviz":
         raise UsageError(f"--parser is for shiviz logs, and the format is {format}; leave it out")
     if not source.exists():
@@ -77,8 +77,8 @@ def import_(
 
 def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="The history: a directory of Parquet files.")],
-    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; one that is there is replaced.")],
-    format: Annotated[str, typer.Option("--format", metavar="F", help=f"What OUT shall be: {', '.join(EXPORTS)}.")],
+    out: Annotated[Path, typer.Argument(metavar="OUT", help="The file to write; an existing one is replaced.")],
+    format: Annotated[str, typer.Option("--format", metavar="F", help=f"The format of OUT: {', '.join(EXPORTS)}.")],
     run: Annotated[str | None, typer.Option(metavar="NAME", help="Only this run of the history.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
@@ -92,7 +92,7 @@ def export(
     """
     exporter = EXPORTS.get(format)
     if exporter is None:
-        raise UsageError(f"{format!r} is no format that can be exported; choose from: {', '.join(EXPORTS)}")
+        raise UsageError(f"the format {format!r} cannot be exported; choose from: {', '.join(EXPORTS)}")
     history = HistoryFiles.open(directory)
     with steps(f"writing {history.rows:,} rows to {out}"), new_file(out) as stream:
         result = exporter(history, stream, run)

@@ -1,4 +1,4 @@
-"""`antiphon lineage`: what a message came from, what came of it, and why a delivery took so long."""
+"""`antiphon lineage`: what caused a message, what it caused, and what its delivery waited for."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,28 +14,28 @@ from antiphon.kernel.errors import UsageError
 def lineage(
     history: Annotated[Path, typer.Argument(metavar="DIR", help="The history: a directory of Parquet files.")],
     message: Annotated[
-        str, typer.Argument(metavar="MESSAGE", help="GROUP:PROCESS#NUMBER; the group may be left out if it is clear.")
+        str, typer.Argument(metavar="MESSAGE", help="GROUP:PROCESS#NUMBER; GROUP: may be omitted if only one fits.")
     ],
-    run: Annotated[str | None, typer.Option(metavar="R", help="The run, where the history holds several.")] = None,
-    depth: Annotated[int, typer.Option(metavar="N", help="How many steps to go back and forward.")] = 3,
-    limit: Annotated[int, typer.Option(metavar="N", help="How many messages to show on each side at most.")] = 20,
+    run: Annotated[str | None, typer.Option(metavar="R", help="The run, if the history holds several.")] = None,
+    depth: Annotated[int, typer.Option(metavar="N", help="How many steps to follow in each direction.")] = 3,
+    limit: Annotated[int, typer.Option(metavar="N", help="How many messages to show in each direction.")] = 20,
     at: Annotated[
-        str | None, typer.Option(metavar="PROCESS", help="Also tell what its delivery at this process waited for.")
+        str | None, typer.Option(metavar="PROCESS", help="Also show what its delivery at this process waited for.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the tables.")] = False,
     picture: Annotated[
-        Path | None, typer.Option(metavar="FILE.html", help="Also draw it, as a self-contained page.")
+        Path | None, typer.Option(metavar="FILE.html", help="Also write a drawing, as one HTML file.")
     ] = None,
     master: Annotated[
         str | None,
-        typer.Option(metavar="M", help="A Spark master to run on; without it, Spark runs inside this process."),
+        typer.Option(metavar="M", help="Spark master to run on; by default Spark runs in this process."),
     ] = None,
 ) -> None:
     """Show what caused a message and what it caused.
 
-    A direct cause is a message that the sender knew of when it sent this one, with no other message in between. With
-    --at, the time from send to delivery at one process is split into what it waited for: the link, messages that had
-    to come first, its place in the total order, or the members that had yet to receive it.
+    A direct cause is a message that the sender had sent or delivered when it sent this one, with no other message in
+    between. With --at, the time from the send to the delivery at one process is divided by what it was spent on: the
+    link, earlier messages, the position in the total order, or members that had not received the message.
 
     \b
       antiphon lineage run1 quotes:alice#42
@@ -45,7 +45,7 @@ def lineage(
     """
     _refuse_early(history, depth, limit, picture)
     with quiet_standard_output(), steps("starting Spark") as step:
-        # Imported here, since Spark is an extra and its import is slow.
+        # Imported here: Spark is an optional dependency, and its import is slow.
         from antiphon.pipeline.failures import spark_failures
         from antiphon.pipeline.graph.critical import critical_path
         from antiphon.pipeline.graph.document import lineage_document
@@ -78,10 +78,10 @@ def lineage(
 
 
 def _refuse_early(history: Path, depth: int, limit: int, picture: Path | None) -> None:
-    """Raise for what cannot work anyhow, before Spark is started, which takes seconds."""
+    """Raise for mistakes that can be seen before Spark is started, which takes seconds."""
     HistoryFiles.open(history)
     if depth < 1 or limit < 1:
-        raise UsageError("a lineage goes at least 1 step back and forward, and shows at least 1 message each way")
+        raise UsageError("--depth and --limit must be at least 1")
     if picture is not None and (picture.is_dir() or not picture.parent.is_dir()):
         raise UsageError(f"the picture cannot be written to {picture}; name a file in a directory that exists")
     refuse_without_spark("the lineage")

@@ -1,4 +1,4 @@
-"""`antiphon listen`: a member that only reads, and keeps what it reads in a journal for streaming queries."""
+"""`antiphon listen`: join a group, only read, and write what is read to a journal for streaming queries."""
 
 from pathlib import Path
 from typing import Annotated
@@ -12,18 +12,18 @@ from antiphon.streams.listener import Listener
 
 def listen(
     group: Annotated[str, typer.Option(metavar="G", help="The group to listen to.")],
-    contacts: Annotated[str, typer.Option(metavar="A,B", help="Addresses of members that may let it in.")],
-    log: Annotated[Path, typer.Option(metavar="DIR", help="Where the journal goes; made, or gone on with.")],
-    name: Annotated[str, typer.Option(metavar="NAME", help="Who it is in the group.")] = "listener",
-    address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where it receives.")] = "127.0.0.1:0",
-    join_s: Annotated[float, typer.Option(metavar="S", help="How long it tries to get in, at most.")] = 30.0,
-    fast: Annotated[bool, typer.Option("--fast", help="The group runs on Options.fast(), and so must this.")] = False,
+    contacts: Annotated[str, typer.Option(metavar="A,B", help="Addresses of members, to join through.")],
+    log: Annotated[Path, typer.Option(metavar="DIR", help="The journal; created, or continued.")],
+    name: Annotated[str, typer.Option(metavar="NAME", help="Its name in the group.")] = "listener",
+    address: Annotated[str, typer.Option(metavar="HOST:PORT", help="The address it receives on.")] = "127.0.0.1:0",
+    join_s: Annotated[float, typer.Option(metavar="S", help="How long it tries to join.")] = 30.0,
+    fast: Annotated[bool, typer.Option("--fast", help="Use Options.fast(), if the group does.")] = False,
 ) -> None:
-    """Join a group as a silent member, and write all that it delivers into a journal, until Ctrl-C.
+    """Join a group as a member that only reads, and write all that it delivers to a journal, until Ctrl-C.
 
-    Every message and view gets an offset, 0, 1, 2…, and is on disk before it counts; Spark reads the journal as a
-    stream (spark.readStream.format("antiphon")). Started again, it goes on in the same journal as a new incarnation;
-    what the group delivered meanwhile is missing, and a row of kind `gap` marks the place.
+    Every message and view gets an offset, 0, 1, 2…, and Spark reads the journal as a stream
+    (spark.readStream.format("antiphon")), as far as it is on disk. A listener that is started again continues the same
+    journal as a new incarnation; a row of kind `gap` marks where messages are missing.
 
     \b
       antiphon listen --group quotes --contacts 127.0.0.1:7400 --log quotes-journal

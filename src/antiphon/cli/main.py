@@ -1,11 +1,11 @@
-"""The `antiphon` command. Every failure ends here as one sentence on standard error and an exit code.
+"""The `antiphon` command. Every failure is reported here, as one sentence on standard error and an exit code.
 
 exit  meaning
 0     done; for an audit: kept
-1     an audit found a promise broken, and nothing else ever exits so
-2     it could not be done: the input, the command line or the machine is at fault, and the sentence says which
+1     an audit found a broken promise; nothing else exits with 1
+2     not done: the input, the command line or the machine is at fault, and the message says which
 3     an audit could not decide
-70    a mistake in Antiphon itself
+70    a defect of Antiphon itself
 130   interrupted
 """
 
@@ -66,24 +66,24 @@ def antiphon(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show version and build, and exit.")
     ] = False,
 ) -> None:
-    """Fault-tolerant process groups, and the proof that they kept their promises.
+    """Fault-tolerant process groups, and an audit that checks from records whether they kept their promises.
 
     Try it:
 
     \b
       antiphon demo                                five processes, a bad network, an audit, a report
       antiphon sim --history run1 --faults all     one simulated run, recorded
-      antiphon audit run1 --report run1.html       hold the record to its promises
+      antiphon audit run1 --report run1.html       did the run keep its promises?
       antiphon lineage run1 simulated:p1#3         what caused a message, and what it caused
-      antiphon export --format shiviz run1 out.log the same record for another tool to draw
-      antiphon campaign --seeds 0:2000             many simulated runs, each held to its promises
+      antiphon export --format shiviz run1 out.log the same record, for another tool
+      antiphon campaign --seeds 0:2000             many simulated runs, each audited
       antiphon bench throughput                    messages per second
     """
 
 
 def main() -> None:
     """Run the command line and exit."""
-    # Spark's client logs the stack traces of failures that come to us as exceptions anyway.
+    # Spark's client logs the stack traces of failures that it also raises.
     logging.basicConfig(handlers=[logging.NullHandler()])
     try:
         app()
@@ -94,11 +94,11 @@ def main() -> None:
         complain(f"{error.filename or 'the system'}: {error.strerror or error}")
         sys.exit(EXIT_UNUSABLE)
     except Exception as error:
-        complain(f"this is a mistake in Antiphon, please report it: {_where(error)}")
+        complain(f"this is a defect of Antiphon, please report it: {_where(error)}")
         sys.exit(EXIT_INTERNAL)
 
 
 def _where(error: Exception) -> str:
-    """The error and the place it comes from, on one line: enough for a report, without a stack trace."""
+    """Return the error and the line that raised it, as one line."""
     place = traceback.extract_tb(error.__traceback__)[-1]
     return f"{type(error).__name__}: {one_line(str(error))} ({place.name}, line {place.lineno} of {place.filename})"

@@ -1,4 +1,4 @@
-"""`antiphon sim`: one simulated run, recorded as a history."""
+"""`antiphon sim`: simulate one run and record its history."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,21 +15,21 @@ from antiphon.stacks.registry import DEFAULT
 
 
 def sim(
-    history: Annotated[Path, typer.Option(metavar="DIR", help="Where the history goes; made if need be.")],
+    history: Annotated[Path, typer.Option(metavar="DIR", help="The history; created if missing.")],
     stack: Annotated[str, typer.Option(metavar="S", help="The stack that the group runs on.")] = DEFAULT,
     members: Annotated[int, typer.Option(metavar="N", help="How many members the group has.")] = 5,
     messages: Annotated[int, typer.Option(metavar="M", help="How many messages each member sends.")] = 100,
     seed: Annotated[int, typer.Option(metavar="K", help="The same seed gives the same run, byte for byte.")] = 0,
     faults: Annotated[
-        str, typer.Option(metavar="none/loss/all", help="What the network, and the scheduler, do to it.")
+        str, typer.Option(metavar="none/loss/all", help="Which faults the network and the scheduler have.")
     ] = "none",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Simulate one run of a group in virtual time, and record it.
 
-    The engines are the ones that real processes run; clock and network are simulated. Faults: `loss` loses packets;
-    `all` also duplicates, reorders, delays, damages and partitions, and lets members stand still. In the end the
-    network heals and the run goes quiet, so that an audit can also ask whether everything arrived.
+    The engines are those of real processes; clock and network are simulated. Faults: `loss` loses packets; `all` also
+    duplicates, reorders, delays and damages them, partitions the network and pauses members. In the end the network
+    heals and the run becomes quiet, so that an audit can also check that everything arrived.
 
     \b
       antiphon sim --history run1
@@ -68,9 +68,9 @@ def _document(run: str, history: Path, options: SimulationOptions, result: Simul
 
 
 def _sentence(history: Path, options: SimulationOptions, result: SimulationResult) -> str:
-    ending = "and went quiet" if result.quiet else "and did not go quiet: something is still missing somewhere"
+    ending = "and became quiet" if result.quiet else "and did not become quiet: some messages are still missing"
     return (
         f"{options.members} members sent {result.sent:,} messages and delivered {result.delivered:,} "
         f"in {result.time_ns / 1e9:.1f} s of virtual time, {ending}.\n"
-        f"The history lies in {history}; next: antiphon audit {history}"
+        f"The history is in {history}; next: antiphon audit {history}"
     )

@@ -1,6 +1,6 @@
-"""The simulator as a campaign needs it (pipeline/campaign/contract.py), and which program it is.
+"""The simulator as a campaign uses it (pipeline/campaign/contract.py), and a digest of the program that runs.
 
-Plain Python: it is pickled and sent to Spark's executors, where the compiled simulator is imported anew.
+Plain Python: it is pickled and sent to Spark's executors, which import the compiled simulator themselves.
 """
 
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class SimulatedSeeds:
 
 
 def program_digest() -> str:
-    """A digest of all sources that decide a run and its verdict."""
+    """Return a digest of all sources that determine a run and its verdict."""
     digest = blake2b(digest_size=16)
     for part in ("kernel", "parts", "stacks", "engine.py", "faults.py", "simulator", "history", "pipeline"):
         place = PACKAGE / part

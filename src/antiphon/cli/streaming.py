@@ -1,4 +1,4 @@
-"""What `listen` and `feed` share: where to join, and running until Ctrl-C or SIGTERM."""
+"""What `listen` and `feed` share: the options for joining, and running until Ctrl-C or SIGTERM."""
 
 import asyncio
 import signal
@@ -11,7 +11,7 @@ from antiphon.kernel.errors import UsageError
 from antiphon.streams.membership import StreamPlace
 
 SAY_S: Final = 5.0
-"""How often a running process says how far it is."""
+"""Seconds between two reports of progress."""
 
 
 class Runnable(Protocol):
@@ -23,16 +23,16 @@ class Runnable(Protocol):
 
 
 def place_of(group: str, name: str, contacts: str, address: str, join_s: float, fast: bool) -> StreamPlace:
-    """From the command line's words."""
+    """Return the options of the command line as a StreamPlace."""
     addresses = [text.strip() for text in contacts.split(",") if text.strip()]
     if not addresses:
-        raise UsageError("name at least one member to be let in by, as in --contacts 127.0.0.1:7400")
+        raise UsageError("name at least one member to join through, as in --contacts 127.0.0.1:7400")
     options = Options.fast() if fast else None
     return StreamPlace(group=group, name=name, contacts=addresses, address=address, join_s=join_s, options=options)
 
 
 def run_until_stopped(make: Callable[[], Runnable], what: str, progress: Callable[[], str]) -> None:
-    """Run until Ctrl-C or SIGTERM, then leave in good order; says on standard error how far it is."""
+    """Run until Ctrl-C or SIGTERM, then leave the group; report progress on standard error."""
     with steps(what) as step:
         asyncio.run(_run(make, lambda: step(f"{what}: {progress()}")))
 

@@ -1,4 +1,4 @@
-"""`antiphon structure`: which groups overlap in a history, and what to make of it."""
+"""`antiphon structure`: which groups of a history overlap, and a plan derived from it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,23 +18,25 @@ def structure(
     history: Annotated[Path, typer.Argument(metavar="DIR", help="The history: a directory of Parquet files.")],
     master: Annotated[
         str | None,
-        typer.Option(metavar="M", help="A Spark master to run on; without it, Spark runs inside this process."),
+        typer.Option(metavar="M", help="Spark master to run on; by default Spark runs in this process."),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the tables.")] = False,
     plan: Annotated[
         Path | None, typer.Option(metavar="FILE.toml", help="Also write a plan, for `antiphon.load_plan`.")
     ] = None,
-    picture: Annotated[Path | None, typer.Option(metavar="FILE.svg", help="Also draw the groups.")] = None,
+    picture: Annotated[
+        Path | None, typer.Option(metavar="FILE.svg", help="Also write a drawing of the groups.")
+    ] = None,
     sequencers: Annotated[
         int | None,
-        typer.Option(metavar="N", help="At most so many sequencers; without it, one for all that need the same."),
+        typer.Option(metavar="N", help="At most so many sequencers; by default as many as can be independent."),
     ] = None,
 ) -> None:
-    """Find out which groups overlap, and plan from it.
+    """Show which groups overlap, and derive a plan from it.
 
-    Members and load are measured from a recorded history. From them follow: whose vector times messages must carry
+    Members and load are measured in a recorded history. The plan says which groups' vector times messages must carry
     (causality domains and their components), which groups need the same sequencer and where it should run, and which
-    processes should share a broadcast domain. Several runs in one history are taken together.
+    processes should share a broadcast domain. Several runs in one history are combined.
 
     \b
       antiphon structure run1
@@ -54,13 +56,13 @@ def structure(
 
 
 def _refuse_early(history: Path, plan: Path | None, picture: Path | None, sequencers: int | None) -> None:
-    """Raise for what cannot work anyhow, before Spark is started, which takes seconds."""
+    """Raise for mistakes that can be seen before Spark is started, which takes seconds."""
     HistoryFiles.open(history)
     for what, file in (("plan", plan), ("picture", picture)):
         if file is not None and (file.is_dir() or not file.parent.is_dir()):
             raise UsageError(f"the {what} cannot be written to {file}; name a file in a directory that exists")
     if sequencers is not None and sequencers < 1:
-        raise UsageError(f"{sequencers} sequencers cannot order anything; allow 1 or more")
+        raise UsageError(f"--sequencers {sequencers} is too few; allow 1 or more")
     refuse_without_spark("the search for structure", "rustworkx")
 
 

@@ -1,10 +1,11 @@
-"""The wall clock, held back from going backwards: times in a journal rise, so that watermarks on them are honest."""
+"""The wall clock, kept from going backwards: the times in a journal never fall, so that watermarks on them are
+correct."""
 
 from time import time_ns
 
 
 class RisingClock:
-    """Nanoseconds since 1970, never less than before."""
+    """Nanoseconds since 1970; no value is less than the one before."""
 
     def __init__(self) -> None:
         self._last_ns = 0

@@ -1,11 +1,11 @@
-"""A feeder: a member that multicasts the published batches of a spool, in order, each row once as receivers see it.
+"""A feeder: a member that multicasts the published batches of a spool, in order; receivers see each row exactly once.
 
-Rows are numbered over all batches and go out under their number (toolkit/feeds.py says what receivers do with it). A
-batch is settled, and the position on disk moves past it, when all its rows are at every member. A feeder that is
-killed, or given up by the others, begins again at the position, as a new incarnation, once it is in a view without its
-former ones. So no row is left out, and the rows that were already delivered come with numbers that receivers know.
+Rows are numbered over all batches and carry their number (toolkit/feeds.py explains how receivers use it). When all
+rows of a batch are at every member the batch is settled, and the position on disk moves past it. A feeder that was
+killed or excluded begins again at that position, as a new incarnation, once it is in a view without its earlier ones.
+So no row is left out, and rows that were delivered before come with numbers that receivers know.
 
-What it holds in memory: the record batch that it is sending, and what the group's flow control lets it be ahead.
+In memory it holds the record batch that it is sending, and what the group's flow control has accepted ahead.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from antiphon.streams.membership import StreamPlace, member
 from antiphon.toolkit.feeds import encode_row
 
 LOOK_S: Final = 0.05
-"""How often the spool is looked at for new batches."""
+"""How often the spool is checked for new batches."""
 
 
 class Feeder:
-    """Empties a spool into a group until it is stopped."""
+    """Multicasts the batches of a spool until it is stopped."""
 
     def __init__(self, spool: Spool, place: StreamPlace) -> None:
         self._spool = spool
@@ -32,14 +32,14 @@ class Feeder:
         self._moved = asyncio.Event()
         self._stopping = asyncio.Event()
         self.rows = 0
-        """Rows that are known to be at all members, in this run."""
+        """How many rows this feeder has sent that are known to be at all members."""
 
     def stop(self) -> None:
-        """Leave when the batch that is under way is settled."""
+        """Leave the group once the current batch is settled."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Join and send, and come back when excluded, until `stop`. Raises if it cannot get in, or read the spool."""
+        """Join, send, and join again when excluded, until `stop`. Raises if it cannot join or cannot read the spool."""
         lock = take_lock(self._spool.directory / "lock")
         try:
             while not self._stopping.is_set():
@@ -52,7 +52,7 @@ class Feeder:
         return count_up(self._spool.directory / "incarnation")
 
     async def _live(self, group: Group) -> None:
-        """One life: send until the group ends here, or `stop`."""
+        """Send as one incarnation, until it is no longer a member or `stop` is called."""
         self._view = View(0, ())
         reading = asyncio.create_task(self._read(group))
         sending = asyncio.create_task(self._send(group))
@@ -67,7 +67,7 @@ class Feeder:
                 raise result
 
     async def _read(self, group: Group) -> None:
-        """Own messages come back like everybody's, and have to be read; views tell when to begin."""
+        """Read the group: own messages have to be read like all others, and a view tells when to begin."""
         async for event in group.batches():
             if isinstance(event, ViewChange):
                 self._view = event.view
@@ -97,10 +97,12 @@ class Feeder:
             await group.send_many(rows, order=level)
             number += len(rows)
         if number != published.first + published.rows:
-            why = f"batch {published.batch} is damaged: it has {number - published.first} of {published.rows} rows"
+            why = (
+                f"batch {published.batch} is damaged: {number - published.first} of its {published.rows} rows are there"
+            )
             raise StorageError(self._spool.directory, why)
         await group.flush()
         if group.is_over:
-            raise ExcludedError(group.name, group.process)  # the next life sends it again
+            raise ExcludedError(group.name, group.process)  # the next incarnation sends the batch again
         self._spool.settle(published)
         self.rows += published.rows

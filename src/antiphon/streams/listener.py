@@ -1,12 +1,12 @@
 """A listener: a member that only reads, and writes all that it is handed into a journal.
 
-Reading and writing go side by side: while one append is being synced, what is read meanwhile gathers for the next, so
-the journal keeps up with a fast group at few syncs, and a slow one is on disk at once. At most PENDING_ROWS or
-PENDING_BYTES gather; then nothing more is read, the group's queue fills, and the senders wait: the group is slowed
-to what the disk takes, and nothing is dropped.
+Reading and writing overlap: while one append is synced to disk, the rows read meanwhile are collected for the next. So
+a fast group costs few syncs, and a row of a slow group is on disk at once. At most PENDING_ROWS or PENDING_BYTES are
+collected; then nothing more is read, the group's queue fills, and the senders wait: the group is slowed down to what
+the disk takes, and nothing is dropped.
 
-Whoever is away misses what the group delivers meanwhile. So each return to a group, of a listener that was killed or
-was given up by the others, is marked by a row of kind `gap` before the view by which it comes in.
+A listener that is not a member misses what the group delivers meanwhile. So each time it joins again, after it was
+killed or excluded, a row of kind `gap` is written before its first view.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ GroupEvent = Batch | ViewChange | Barrier | Stalled | Excluded
 
 
 class Listener:
-    """Reads a group into a journal until it is stopped."""
+    """Writes all that a group delivers into a journal, until it is stopped."""
 
     def __init__(self, journal: JournalWriter, place: StreamPlace) -> None:
         self._journal = journal
@@ -44,19 +44,19 @@ class Listener:
         self._room = asyncio.Event()
         self._stopping = asyncio.Event()
         self._is_over = False
-        """Nothing more will gather."""
+        """Nothing more will be read."""
 
     @property
     def offset(self) -> int:
-        """Rows that are on disk."""
+        """How many rows are on disk."""
         return self._journal.end
 
     def stop(self) -> None:
-        """Leave the group in good order; what was read by then is written."""
+        """Leave the group, and write what was read by then."""
         self._stopping.set()
 
     async def run(self) -> None:
-        """Join, read and write, and come back when excluded, until `stop`. Raises if it cannot get in, or write."""
+        """Join, read, write, and join again when excluded, until `stop`. Raises if it cannot join or cannot write."""
         writing = asyncio.create_task(self._write())
         try:
             while not self._stopping.is_set() and not writing.done():
@@ -69,7 +69,7 @@ class Listener:
             await writing
 
     async def _live(self, group: Group, writing: asyncio.Task[None]) -> None:
-        """One life: until it ends, or `stop`, or the journal cannot be written."""
+        """Read as one incarnation, until it is no longer a member, `stop` is called, or writing fails."""
         reading = asyncio.create_task(self._read(group))
         stopping = asyncio.create_task(self._stopping.wait())
         try:
@@ -92,7 +92,7 @@ class Listener:
                 self._take(event)
                 self._arrived.set()
         except ClosedError:
-            pass  # the group has come to its end here
+            pass  # this process is no longer a member
 
     def _take(self, event: GroupEvent) -> None:
         time_ns = self._clock.now_ns()
@@ -154,7 +154,7 @@ class Listener:
         )
 
     async def _write(self) -> None:
-        """Append what has gathered, again and again, in another thread."""
+        """Append the pending rows to the journal, in another thread, until there are no more."""
         while self._pending or not self._is_over:
             await self._arrived.wait()
             self._arrived.clear()
@@ -163,7 +163,7 @@ class Listener:
             await asyncio.to_thread(self._append, rows)
 
     def _append(self, rows: list[JournalRow]) -> None:
-        """In frames of bounded size."""
+        """Append `rows` in frames of bounded size."""
         start = size = 0
         for place, row in enumerate(rows):
             size += len(row.payload or b"")
@@ -174,7 +174,7 @@ class Listener:
 
 
 def _positions(journal: JournalReader, end: int) -> dict[str, int]:
-    """Of each feed, the last row that the journal has: it is read through once."""
+    """Return the number of each feed's last row in the journal, by reading all of it once."""
     positions: dict[str, int] = {}
     for batch in journal.read(journal.start(), end):
         fed = batch.filter(pc.is_valid(batch["feed"]))

@@ -1,7 +1,7 @@
-"""Being a member for as long as it takes: whoever is given up by the others comes back as the next incarnation.
+"""Membership of a listener or feeder: when it was excluded or killed, it joins again as the next incarnation.
 
-`Node(rejoin=True)` does the same within one stream, but keeps the incarnation to itself; here it is counted on disk, so
-that a process that was killed comes back with a number that was never used, and each life begins with a clean slate.
+`Node(rejoin=True)` does the same within one stream, but keeps the incarnation in memory. Here it is counted on disk, so
+that a process that was killed joins with a number that was never used, and each incarnation starts from scratch.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from antiphon import ExcludedError, Group, Node, Options
 
 @dataclass(frozen=True, kw_only=True)
 class StreamPlace:
-    """Where a listener or feeder joins, and as whom."""
+    """Which group a listener or feeder joins, under which name, and where it receives."""
 
     group: str
     name: str
@@ -22,12 +22,12 @@ class StreamPlace:
     address: str = "127.0.0.1:0"
     options: Options | None = None
     join_s: float = 30.0
-    """How long it tries to get in, at most, before it gives up."""
+    """How long it tries to join before it gives up."""
 
 
 @asynccontextmanager
 async def member(place: StreamPlace, next_incarnation: Callable[[], int]) -> AsyncIterator[Group]:
-    """One life in the group; left in good order at the end."""
+    """Join as the next incarnation and yield the group; leave it at the end."""
     until_s = asyncio.get_running_loop().time() + place.join_s
     while True:
         node = Node(place.name, address=place.address, incarnation=next_incarnation(), options=place.options)
