@@ -3,19 +3,23 @@
 Ports are replaced by free ones; nothing else is changed.
 """
 
+import ast
+import importlib
 import os
 import re
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
 import pytest
 
+import antiphon
 from antiphon.cli.main import app
 from antiphon.pipeline.reference import audit
 from bench.peers.driver import free_ports
-from tests.test_examples import EXAMPLES, LIMIT_S, ROOT, Program
+from tests.test_examples import LIMIT_S, ROOT, Program
 from tests.test_readme import readme_program
 
 pytestmark = pytest.mark.processes
@@ -119,10 +123,48 @@ def test_ctrl_c_ends_an_example_of_conversations(example: str) -> None:
             program.close()
 
 
-def test_every_command_of_the_guide_names_a_file_that_is_there() -> None:
-    named = re.findall(r"docs/examples/(\w+\.py)", (ROOT / "docs" / "guide.md").read_text())
-    assert named
-    assert {name for name in named if not (EXAMPLES / name).exists()} == set()
+def test_the_walk_through_the_guide() -> None:
+    """Its three commands as printed; alice is killed, the others go on, and alice gets what was added meanwhile."""
+    commands = re.findall(r"docs/examples/(\w+\.py) (\w+) +([\d.: ]+)\n", (ROOT / "docs" / "guide.md").read_text())
+    ports = dict(zip(("7400", "7401", "7402"), free_ports(3), strict=True))
+    assert [name for _, name, _ in commands] == ["alice", "bob", "carol"]
+    running: dict[str, Program] = {}
+    try:
+        for example, name, addresses in commands:
+            own, *contacts = [ports[port] for port in re.findall(r":(\d+)", addresses)]
+            running[name] = Program(example, name, own, contacts)
+            running[name].expect("members " + " ".join(running))
+        running["alice"].type("5")
+        for program in running.values():
+            program.expect("count 5", ask="")
+        running["alice"].kill()
+        running.pop("alice").close()
+        for name in ("bob", "carol"):
+            running[name].expect("members bob carol")
+        running["bob"].type("7")
+        running["alice"] = Program(example, "alice", ports["7400"], [ports["7401"], ports["7402"]])
+        for program in running.values():
+            program.expect("count 12", ask="")
+    finally:
+        for program in running.values():
+            program.kill()
+            program.close()
+
+
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_python_on_the_pages_compiles_and_imports_what_exists(page: Path) -> None:
+    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        source = textwrap.dedent(block)
+        tree = compile(source, page.name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT | ast.PyCF_ONLY_AST)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("antiphon"):
+                module = importlib.import_module(node.module)
+                assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "antiphon":
+                assert hasattr(antiphon, node.attr), node.attr
 
 
 def test_joins_views_and_suspicions_are_logged_at_info(tmp_path: Path) -> None:

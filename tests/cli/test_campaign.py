@@ -18,7 +18,7 @@ from tests.cli.conftest import Run
     [
         (("--seeds", "7"), "--seeds 7 is not a range of seeds; write two numbers, such as 0:1000"),
         (("--seeds", "9:9"), "there are no seeds 9:9; name the first, and the one after the last"),
-        (("--workload", "rain"), "there is no workload 'rain'; choose one of: static, churn, all"),
+        (("--workload", "rain"), "there is no workload 'rain'; choose one of: static, churn, links, all"),
         (("--stack", "nonesuch"), "there is no stack 'nonesuch'; the stacks are: vector, conversation"),
     ],
 )
