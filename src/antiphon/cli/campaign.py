@@ -31,7 +31,7 @@ def campaign(
     stack: Annotated[str, typer.Option(metavar="S", help="The stack that the groups run on.")] = DEFAULT,
     seeds: Annotated[str, typer.Option(metavar="A:B", help="Seeds A to B-1.")] = "0:1000",
     workload: Annotated[
-        str, typer.Option(metavar="static/churn/all", help="Fixed members, members that join and fail, or both.")
+        str, typer.Option(metavar="static/churn/links/all", help="Fixed members, members that join and fail, or both.")
     ] = "all",
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Output directory; by default one named after the seeds.")
