@@ -1,4 +1,4 @@
-"""One audit in a process of its own, told as one JSON document: what `bench.audit_scale` measures.
+"""Run one audit and print one JSON document about it; `bench.audit_scale` starts it as a child process.
 
 python -m bench.audit_run DIR
 python -m bench.audit_run DIR --reference

@@ -1,13 +1,14 @@
-"""How the audit on Spark grows: time and memory by the number of events, and the plain-Python auditor beside it.
+"""Time and memory of the audit on Spark by the number of events, and of the plain-Python auditor for comparison.
 
     python -m bench.audit_scale                                                  from the project's root
     python -m bench.audit_scale --events 1000000,10000000,100000000 --out bench/results
     python -m bench.audit_scale --events 10000000 --plant causal=1               one violation, found and explained
 
-Histories come from `bench.histories` and are deleted again. Each audit is a process of its own, with two cores; its
-memory, and that of all it starts, is watched. Events are single messages; a row may stand for several, so rows are
-told as well. The plain-Python auditor keeps a set of messages per message, so it takes the square of the length of a
-run: it is compared on a history that is cut into many runs (`--runs`), which both audit. Every verdict is checked.
+`bench.histories` generates the histories, which are deleted afterwards. Each audit is a process of its own, with two
+cores; its memory, including that of its children, is measured. Events are single messages; a row may stand for several,
+so the number of rows is given as well. The plain-Python auditor keeps a set of messages per message, so its time grows
+with the square of the length of a run: it is compared on a history that is divided into many runs (`--runs`), which
+both audit. Every verdict is checked.
 """
 
 import argparse

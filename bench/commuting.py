@@ -1,18 +1,18 @@
-"""What it is worth to say that operations commute: a replicated set, beside the same set in full agreed order.
+"""The gain from commuting operations: a replicated set, and the same set with all operations in agreed order.
 
     python -m bench.commuting           the table; from the project's root
     python -m bench.commuting --json    one JSON document
 
-Real processes on loopback, MEMBERS copies of one set. Of the operations a share, 90% unless told otherwise, add an
+Real processes on loopback, MEMBERS copies of one set. A share of the operations, 90% by default, add an
 element; the others clear the set. *commuting*: additions are executed as they come, clearings in one order
 (psync-1989, 4.3). *agreed*: all operations are executed in the one order of waves (4.2). Both are messages of a
 conversation, one for each operation, with the same window; the processes, the set and the code around it are the same.
-How each acknowledges is given for both: whatever served it best is its default.
+How each acknowledges can be set for both; the default is what was fastest for it.
 
-Closed loop: every copy has so many clients, and each issues an operation, waits until it was executed at its own copy,
-and issues the next. The value is operations of all clients per second. With few clients that is a matter of latency:
-an operation that commutes is executed where it is issued without a round trip. With many clients the processors are
-the limit, and it is a matter of what an operation costs all copies.
+Closed loop: every copy has the given number of clients; each calls an operation, waits until it is executed at its own
+copy, and calls the next. The value is operations of all clients per second. With few clients that is a matter of
+latency: an operation that commutes is executed where it is issued without a round trip. With many clients the
+processors are the limit, and it is a matter of what an operation costs all copies.
 
 The two take turns within each repeat; the ratio is of one repeat, and its value the median over the repeats. After each
 run all copies must have executed everything and be equal, or nothing is reported.

@@ -1,7 +1,7 @@
-"""A crew: processes that stay up and do one job after another, so that what is compared can take turns in one run.
+"""A crew: processes that execute one job after another, so that the compared systems can take turns in one run.
 
-The parent tells a process `job` with a `what` and its fields; the process answers `done` with what came of it. A job
-that takes longer than its limit, or a process that ends, ends the run: nothing is reported then.
+The parent sends a process `job` with a `what` and its fields; the process answers `done` with the result. If a job
+takes longer than its limit, or a process ends, the run fails and nothing is reported.
 """
 
 import asyncio
@@ -14,18 +14,18 @@ from antiphon.runtime.workers import Object, Worker, Workers
 from bench.figures import IncompleteError
 
 JOB_S: Final = 30.0
-"""Beside the time that a job is meant to last."""
+"""Added to the planned duration of a job."""
 MEMBER: Final = ("-m", "bench.member")
 ECHO: Final = ("-m", "bench.echo")
 
 
 def mean_rate(measured: list[Object]) -> float:
-    """Of what a flood has measured: delivered messages per second, the mean over the members."""
+    """Return the mean over the members of delivered messages per second, as a flood measured them."""
     return statistics.mean(float(member["rate"]) for member in measured)
 
 
 async def together(jobs: Iterable[Coroutine[None, None, Object]]) -> list[Object]:
-    """Do all at the same time. If one fails the others are given up, and its error is raised."""
+    """Run all jobs concurrently. If one fails, the others are cancelled and its error is raised."""
     try:
         async with asyncio.TaskGroup() as tasks:
             doing = [tasks.create_task(job) for job in jobs]

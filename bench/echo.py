@@ -1,4 +1,4 @@
-"""One process of the plain wire, for comparison: it serves echoes, and asks others for theirs.
+"""One process of a plain echo over sockets, for comparison: it answers requests, and sends requests to others.
 
     udp      asyncio's datagram endpoints
     tcp      asyncio's streams of bytes, a protocol on each side: a plain remote call

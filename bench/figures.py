@@ -1,4 +1,4 @@
-"""Figures: percentiles, medians and spreads, and the one form in which every measurement is told.
+"""Percentiles, medians and spreads, and the common format of all results.
 
 A percentile is a value that was measured (nearest rank), never one in between. A spread is (greatest - least) / median.
 """
@@ -21,13 +21,13 @@ ANTIPHON: Final = "antiphon"
 
 
 class IncompleteError(AntiphonError):
-    """A run did not come to its end, or lost something on the way: there is nothing to report."""
+    """A run did not complete, or lost messages: there is no result."""
 
 
 def percentile(values: Sequence[float], percent: float) -> float:
-    """The least of the values that `percent` of them do not exceed."""
+    """Return the smallest value that at least `percent` of the values do not exceed."""
     if not values:
-        raise IncompleteError("there is no percentile of nothing: the run measured no values; run it for longer")
+        raise IncompleteError("the run measured no values; run it for longer")
     return sorted(values)[max(0, ceil(len(values) * percent / 100) - 1)]
 
 

@@ -3,14 +3,14 @@
     python -m bench.graph_growth                              from the project's root
     python -m bench.graph_growth --out bench/results          also writes graph_growth.json and two plots
 
-One host of a conversation: each message is attached to its image and taken into its participant's view, and that is
+One host of a conversation: each message is attached to the graph and received into its participant's view; that is
 what is timed. Each case runs in a process of its own, up to a million messages of 64 bytes:
 
     freed        bodies are dropped when stable, nodes beyond a threshold of THRESHOLD a participant are freed
     kept         no node is freed; bodies are dropped when stable; Python's garbage collector is off
-    collected    the same with the collector on, which from time to time walks through all that is kept
+    collected    the same with the collector on, which periodically traverses all that is kept
 
-Talks, which decide how many immediate predecessors a message has:
+Patterns of sending, which determine how many immediate predecessors a message has:
 
     token      one after the other, each in the context of all before: one predecessor
     random     each receives what it has not seen at random times: some predecessors

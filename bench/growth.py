@@ -1,22 +1,22 @@
-"""What a message costs as a group gets more members, and as a process gets more groups.
+"""The cost of a message by the number of members of a group, and by the number of groups of a process.
 
     python -m bench.growth                    measures, and writes growth.json and two plots to bench/results
-    python -m bench.growth --out DIRECTORY    to another place
+    python -m bench.growth --out DIRECTORY    to another directory
 
 On the lab's perfect network, in virtual time. Bytes are those of packets as they leave, operations are lines of Python
-executed in the engines (lab.LineCounter): both are the same in every run. Needs the interpreted core, since of compiled
-code there are no lines to count: set ANTIPHON_PURE=1.
+executed in the engines (lab.LineCounter): both are the same in every run. Needs the interpreted core, since lines of
+compiled code cannot be counted: set ANTIPHON_PURE=1.
 
 By members: one group. SENDERS of its members send MESSAGES messages one millisecond apart: those next to each other in
 rank, or those as far apart as can be, since acks name a span of ranks. Operations are those of one member that only
-receives, acks and all, divided by the messages.
+receives, acks included, divided by the messages.
 
-By groups: PROCESSES processes and more and more groups of GROUP_MEMBERS of them, drawn by chance, so that each process
-is in many and the overlap graph is full of cycles. In TALKING of the groups one member, drawn by chance, sends, all of
-these in turn. The first message of each is counted by itself: it has to tell the views of the other groups, once. When
-each has sent three, all have heard of all groups, and the messages that come then are measured.
-Operations are those of all processes. For each of the rules of a causality domain, and for `carry` also with a
-resilience of one: what is known at one other member may be followed at once, so times of other groups have to travel.
+By groups: PROCESSES processes and more and more groups of GROUP_MEMBERS of them, drawn at random, so that each process
+is in many groups and the overlap graph has many cycles. In TALKING of the groups one member, drawn at random, sends;
+these send in turn. The first message of each is counted separately: it carries the views of the other groups, once.
+When each has sent three messages, all processes know all groups, and later messages are measured. Operations are those
+of all processes. For each of the rules of a causality domain, and for `carry` also with a resilience of one: what is
+known at one other member may be followed at once, so times of other groups have to travel.
 """
 
 import argparse

@@ -1,13 +1,13 @@
-"""A generator of histories of any length in which every promise is kept, but for those that it breaks on purpose.
+"""A generator of histories of any length that keep every promise, except those that are broken on purpose.
 
     python -m bench.histories DIR --events 1000000
     python -m bench.histories DIR --events 100000 --plant causal=2,total=1
 
-No protocol is at work, only a plan that is right by construction. Time goes in rounds. In a round, members send bursts
-of messages, each one burst, before they deliver anything of that round; every member delivers the bursts of a round
-after those of all earlier rounds, some rounds late, each member as late as it likes. So bursts of one round are
-concurrent and each member delivers them in an order of its own, a burst perhaps in two parts; only what is agreed or
-safe has an order that all share. Whatever happened before a burst was sent in an earlier round and comes first.
+No protocol runs: the schedule is correct by construction. Time is divided into rounds. In a round each member sends one
+burst of messages before it delivers anything of that round; every member delivers the bursts of a round after those of
+all earlier rounds, with a delay of some rounds that differs by member. So bursts of one round are concurrent and each
+member delivers them in its own order, a burst possibly in two parts; only agreed and safe messages have an order that
+all share. What happened before a burst was sent in an earlier round and is delivered first.
 
 Rounds make up epochs. At the end of an epoch everybody alive delivers all there is; then members are dropped, because
 they crashed in the epoch (perhaps with a last burst that nobody got), or leave, or join, or there is a barrier; and the

@@ -1,8 +1,8 @@
-"""Rows of a generated history as columns, and the files that they go to: as a recorder would write them, but fast.
+"""Rows of a generated history as columns, and their files: like those of a recorder, but written faster.
 
-`Rows` are some rows of one log, in order; names, labels and lists of members are places in a `Vocabulary`. A
-`LogWriter` takes them piece by piece, numbers them, and gives away a segment whenever SEGMENT_ROWS are together: so
-memory is bounded by one segment per log, however long the history is. `write_to` makes files of the segments.
+`Rows` are some rows of one log, in order; names, labels and lists of members are indices into a `Vocabulary`. A
+`LogWriter` takes them piece by piece, numbers them, and emits a segment whenever it has SEGMENT_ROWS: so memory is
+bounded by one segment per log, however long the history is. `write_to` writes the segments to files.
 """
 
 from collections.abc import Callable, Sequence

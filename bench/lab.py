@@ -1,7 +1,7 @@
-"""A lab: engines on a perfect network in virtual time, where every packet is looked at as it leaves.
+"""A lab: engines on a perfect network in virtual time, where every packet is inspected as it leaves.
 
-Each packet takes FLIGHT_NS, none is lost, and what arrives somewhere at one point in time arrives in one step. So the
-figures are exact and the same in every run: what is measured is the protocol, not the machine.
+Each packet takes FLIGHT_NS, none is lost, and packets that arrive at a process at the same time arrive in one step. So
+the figures are exact and the same in every run: they measure the protocol, not the machine.
 
 A multicast counts once as a multicast, and as one packet and its bytes per other member where unicasts are counted.
 """

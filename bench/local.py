@@ -1,4 +1,5 @@
-"""Two engines in one process, without network and event loop: what the steps of a request and its reply take.
+"""The time of the engine's steps for a request and its reply: two engines in one process, without network and event
+loop.
 
 The levels to compare take turns, BLOCK requests each; every packet that one engine sends reaches the other at once.
 """

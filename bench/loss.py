@@ -1,8 +1,7 @@
-"""A loopback that loses packets: a network namespace of its own, in which this process, and whatever it starts, lives
-for a while.
+"""A loopback that loses packets: a network namespace that this process, and its children, enter for a while.
 
-One packet in `every` is dropped as it comes in, at random, whatever it carries. Needs root, `ip` and `nft`, and Linux.
-The machine's own network is not touched; the namespace goes when this is left.
+One arriving packet in `every` is dropped, at random. Needs root, `ip` and `nft`, and Linux. The machine's own network
+is not changed; the namespace is deleted at the end.
 """
 
 import ctypes

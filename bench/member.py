@@ -1,7 +1,7 @@
-"""One member of a crew: a process with a node, in one or more groups, that does the jobs that its parent names.
+"""One member of a crew: a process with a node, in one or more groups, that executes its parent's jobs.
 
-Sums are kept over all groups: what was sent, and what the application was handed, batch by batch, with the numbers of
-each sender in each group checked for gaps. A job that finds something wrong ends the process, and so the run.
+It counts over all groups what was sent, and what the application was handed, batch by batch; the numbers of each sender
+in each group are checked for gaps. A job that finds an error ends the process, and so the run.
 """
 
 import asyncio

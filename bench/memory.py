@@ -1,9 +1,9 @@
-"""How much memory a program takes, and how long it keeps processors busy, with all that it starts.
+"""Memory and processor time of a program, its child processes included.
 
-It is looked at several times a second. Two sums of memory over its processes, at their highest: resident memory, in
-which what processes share counts for each, and the proportional share, in which it counts once. Files that are mapped
-count in both as far as they are in memory. Processor seconds are those of every process when it was last seen: on a
-machine that others use too they tell more than the clock.
+Both are sampled several times a second. Two maxima of memory, summed over the processes: resident memory, in which
+shared pages count for each process, and proportional memory, in which they count once. Mapped files count in both as
+far as they are in memory. Processor seconds are those of each process at its last sample: on a machine that others use,
+too, they are more meaningful than elapsed time.
 """
 
 import os

@@ -1,10 +1,10 @@
 """Violations planted into a generated history, the way a faulty protocol would make them.
 
-Each is planted by itself: it takes up a round of a member that no other one touches, and nothing that follows depends
-on it. So what the audit must count is known beforehand: `counted` tells it, by guarantee. A few cannot be had alone: a
-safe message that a member never delivers is not settled either, a message that comes a view late breaks both promises
-about messages and views, what is delivered behind a barrier lies in the barrier's past, and what a member that was
-dropped had to say is heard for a second time, in another view and perhaps at another level.
+Each violation is planted in a round of a member that no other violation uses, and nothing that follows depends on it.
+So the expected counts of the audit are known beforehand: `counted` returns them, by guarantee. A few violations imply
+others: a safe message that a member never delivers is not settled either; a message that is delivered a view late
+breaks both promises about messages and views; a message that is delivered after a barrier is in the barrier's past; and
+a message of a dropped member is delivered a second time, in another view and possibly at another level.
 """
 
 from collections import Counter, defaultdict

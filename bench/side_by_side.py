@@ -1,4 +1,4 @@
-"""Two checkouts side by side, in one run: what a change costs, told from what else the machine does.
+"""Two checkouts in one run: the cost of a change, separated from other load on the machine.
 
     python -m bench.side_by_side --old ../before --new .              everything
     python -m bench.side_by_side --old ../before --new . --only rates --repeats 12

@@ -1,4 +1,4 @@
-"""What single steps of the engine take, without network and event loop: two members in one process.
+"""The time of single steps of the engine, without network and event loop: two members in one process.
 
     python -m bench.steps                        time per Receive of 1 and of 64 packets; 10 against 3,000 groups
     python -m bench.steps --messages 2000        send and receive so many and say nothing: for a counter around it

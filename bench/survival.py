@@ -1,10 +1,11 @@
-"""Do large groups, and many, form and survive: 200 processes in one group, 200 groups over 20 processes.
+"""Whether large groups, and many groups, are formed and survive: 200 processes in one group, 200 groups over 20
+processes.
 
     python -m bench.survival            a table: what happened, how long it took in virtual time, views, packets
     python -m bench.survival --json     the same as one JSON document
 
-On the lab's perfect network. Each step is done when all that live are in one view of just them and have delivered the
-same messages; if that does not come about within a minute of virtual time, the run fails.
+On the lab's perfect network. Each step is done when all living processes are in one view of just them and have
+delivered the same messages; if that takes more than a minute of virtual time, the run fails.
 """
 
 import argparse

@@ -1,12 +1,12 @@
-"""One process that passes messages by four wires, for the tables of psync-1989, section 6.
+"""One process that passes messages over four kinds of transport, for the tables of psync-1989, section 6.
 
     udp     asyncio's datagrams: no order, no repair
     rpc     a request and its reply over the same datagrams: numbered, sent again after a time, answered once
     talk    a conversation of a node, each message sent to every host by itself
     tcp     a circuit between each two processes, a copy of each message on every one, without Nagle's delay
 
-All are used alike: a task waits for a message and then sends one, in the same event loop, each message being one byte
-of the application's. What a wire adds, a length in front of the byte for example, is its own affair.
+All are used alike: a task waits for a message and then sends one, in the same event loop; each message is one byte of
+the application. What a transport adds, a length before the byte for example, is not counted.
 
 A token is passed: message k is sent by process k modulo n, to all others, when it has received message k - 1. With two
 processes that is a round trip for every two messages. A circuit knows nothing of the messages of other circuits, so

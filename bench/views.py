@@ -1,12 +1,11 @@
-"""How long a group stands still when its coordinator dies: from `kill -9` to the next view at all survivors.
+"""How long a group is blocked when its coordinator fails: from `kill -9` to the next view at all survivors.
 
     python -m bench.views                       the default settings and the fast profile, as JSON; from the project's
                                                 root, as root, with `ip` and `nft` (network namespaces)
 
 Each member is a process on a host of its own, on a bridge; messages flow all the time. The coordinator is killed, and
-started anew when the others have their view, again and again. One value per kill: the time until the last of the
-survivors has read of a view without it. The figures are of these values; `excluded` counts processes that were given
-up though nobody had killed them, the price of haste.
+restarted when the others have their view, repeatedly. There is one value per kill: the time until the last of the
+survivors has read a view without it. `excluded` counts processes that were suspected although they were not killed.
 """
 
 import argparse

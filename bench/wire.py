@@ -1,4 +1,4 @@
-"""What goes over the wire, counted packet by packet, beside what isis-1991 says it should be.
+"""Packets and bytes on the wire, counted packet by packet, beside the figures of isis-1991.
 
     python -m bench.wire            a table: paper | measured
     python -m bench.wire --json     the same as one JSON document

@@ -1,4 +1,4 @@
-"""Antiphon beside other systems, and beside the limits of the machine: one driver, one load, one clock.
+"""Antiphon compared with other systems, and with the limits of the machine: one driver, one load, one clock.
 
 Every system is a number of member processes, in whatever language is its own. A member is started with the arguments
 
@@ -13,7 +13,7 @@ Every system is a number of member processes, in whatever language is its own. A
     seconds     from `go` to the last of them
     cpu_s       seconds of processor time of this process in between
 
-4. It goes on serving the others until its input ends. A member that nobody ends, ends itself after LIFE_S.
+4. It keeps serving the others until its input ends, or for LIFE_S at most.
 
 Byte 0 of a message is its number modulo 256, byte 1 the rank of its sender. Programs that get messages one by one
 check each; those that get batches check the first and the last of each.

@@ -1,7 +1,7 @@
 """Corosync: closed process groups from C, AGREED order; one daemon, and all members are its clients.
 
-The daemon gets a configuration of its own, on loopback, and is ended with the run. It wants to be root, and to be alone
-on its machine: where another one runs, the bench leaves it in peace and says so.
+The daemon gets its own configuration, on loopback, and is stopped after the run. It needs root, and must be the only
+one on its machine: if another one runs, the bench does not start and says so.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""One run: start the members of one system, give them one load, take what they measured, leave nothing behind.
+"""One run: start the members of one system, apply one load, collect what they measured, and clean up.
 
 A run counts only if every member got every message of every other, each one the next of its sender.
 """

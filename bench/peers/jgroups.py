@@ -1,7 +1,7 @@
 """JGroups: Java, on the stacks that it ships for IP multicast: udp.xml (fifo) and sequencer.xml (total order).
 
-Two values are changed. With the credits it ships with, members send more than a socket's buffer holds; and who loses
-the last message of a run learns of it only by the gossip about stability, which by default comes once in 50 s.
+Two values are changed. With the credits it ships with, members send more than a socket's buffer holds; and a member
+that loses the last message of a run learns of it only from the stability messages, which by default come every 50 s.
 """
 
 import os
