@@ -3,7 +3,7 @@
     domain = ClientDomain()
     async with Client("orders", …, domain=domain) as orders, Client("stock", …, domain=domain) as stock:
         await orders.send(b"buy 5")
-        await stock.send(b"reserve 5")          # whoever is in both groups delivers the order first
+        await stock.send(b"reserve 5")          # a process in both groups delivers the order first
 
 The rule is the paper's conservative one: before a client sends to one service, all that the program has sent to, or
 received from, the other services of the domain is at all members there (`Client.sync`). So no vector times of one

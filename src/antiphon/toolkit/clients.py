@@ -42,7 +42,7 @@ UNACCEPTED_MAX: Final = 1024
 REQUESTS_MAX: Final = 1024
 EVENTS_MAX: Final = 4096
 SILENCE_S: Final = 10.0
-"""A gateway from which nothing comes for this long is given up; its heartbeats come more often."""
+"""The client leaves a gateway from which nothing comes for this long; heartbeats come more often."""
 PAUSE_S: Final = 0.1
 """Between two rounds of trying all gateways."""
 

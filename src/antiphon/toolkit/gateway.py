@@ -140,7 +140,7 @@ class Gateway(GatewayListener):
     def __init__(self, service: Service, *, address: str = "127.0.0.1:0", clients_max: int = CLIENTS_MAX) -> None:
         if not service.has_state:
             raise UsageError(
-                "a gateway needs a service with `snapshot` and `restore`: whoever joins has to learn which messages of "
+                "a gateway needs a service with `snapshot` and `restore`: a joiner has to learn which messages of "
                 "clients were delivered before"
             )
         self._service = service

@@ -1,4 +1,4 @@
-"""The root of a hierarchy: it maps whoever comes to one of the leaves (isis-1991 3: hierarchical groups).
+"""The root of a hierarchy: it maps newcomers to leaves (isis-1991 3: hierarchical groups).
 
     async with HierarchyRoot(hierarchy, address="10.0.0.1:7600"):           # at some representatives
         ...

@@ -48,7 +48,7 @@ def _read(
             loop.call_soon_threadsafe(lines.put_nowait, _text(rest))
         loop.call_soon_threadsafe(lines.put_nowait, None)
     except RuntimeError:
-        pass  # the loop was closed: nobody takes lines any more
+        pass  # the loop is closed
 
 
 def _text(line: bytes) -> str:
