@@ -49,6 +49,8 @@ def logs_of(pieces: list[Piece]) -> dict[str, dict[str, LogFacts]]:
         batches = [summarise(piece, place, limits.get(piece.run, {})) for place, piece in enumerate(pieces)]
         logs = gather_logs(summaries_of(pa.Table.from_batches(batches)), {})
         limits = {run: never_sent(of_run) for run, of_run in logs.items()}
+        if not any(limits.values()):
+            break
     return logs
 
 
