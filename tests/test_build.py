@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from importlib.machinery import EXTENSION_SUFFIXES
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from antiphon import _build
 
+ROOT = Path(__file__).resolve().parent.parent
 IMPORT_A = "import antiphon.kernel.a as a; print(a.__file__)"
 
 
@@ -89,3 +91,48 @@ def test_the_running_build_is_described(package: Path, monkeypatch: pytest.Monke
     assert build_of(package)["describe"]() == "pure Python (no C compiler was found)"
     monkeypatch.setenv(_build.PURE_VARIABLE, "1")
     assert build_of(package)["describe"]() == "pure Python (ANTIPHON_PURE is set)"
+
+
+PROJECT = '[project]\nname = "antiphon"\nversion = "0"\n[tool.setuptools.packages.find]\nwhere = ["src"]\n'
+
+
+def compile_core(root: Path) -> str:
+    """What `setup.py build_ext --inplace` says on standard error."""
+    kept = {name: value for name, value in os.environ.items() if name != _build.PURE_VARIABLE}
+    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
+    done = subprocess.run(command, cwd=root, env=kept, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stderr
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(find_spec("mypyc") is None, reason="mypy is not installed")
+@pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
+def test_a_build_tells_its_progress_and_compiles_only_what_changed(package: Path, tmp_path: Path) -> None:
+    """The real setup.py around a small package of two modules, one of which calls the other."""
+    root = tmp_path / "project"
+    shutil.copytree(package, root / "src" / "antiphon", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    core = root / "src" / "antiphon" / "kernel"
+    (core / "a.py").write_text("def one() -> int:\n    return 1\n")
+    (core / "b.py").write_text("from antiphon.kernel.a import one\n\n\ndef two() -> int:\n    return one() + 1\n")
+    shutil.copy(ROOT / "setup.py", root)
+    (root / "pyproject.toml").write_text(PROJECT)
+
+    said = compile_core(root)
+    total = said.rpartition("compiling file ")[2].split()[2].rstrip(":")
+    assert "translating 2 modules to C" in said
+    assert f"compiling file {total} of {total}" in said
+    ask = "import antiphon.kernel.b as b; from antiphon import _build; print(b.__file__, b.two(), _build.describe())"
+    file, two, described = run_python(root / "src" / "antiphon", ask).stdout.split()
+    assert (Path(file).suffix, two, described) == (".so", "2", "compiled")
+    assert "up to date" in compile_core(root)
+
+    objects = {path.name: path.stat().st_mtime_ns for path in (root / "build").rglob("__native*.o")}
+    assert len(objects) == 3  # a, b, and what belongs to the library
+    (core / "a.py").write_text("def one() -> int:\n    return 10\n")
+    compile_core(root)
+    again = {path.name: path.stat().st_mtime_ns for path in (root / "build").rglob("__native*.o")}
+    changed = {name for name in objects if again[name] != objects[name]}
+    assert "__native_antiphon___kernel___a.o" in changed
+    assert "__native_antiphon___kernel___b.o" not in changed
+    assert run_python(root / "src" / "antiphon", ask).stdout.split()[1] == "11"
