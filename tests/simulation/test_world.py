@@ -6,7 +6,7 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.kernel.policies import STATIC
 from antiphon.simulator.actions import PAUSE, PAUSE_APPLICATION, SEND, Action
-from antiphon.simulator.pauses import resume_ns
+from antiphon.simulator.event_heap import resume_ns
 from antiphon.simulator.script import Script, ScriptedGroup
 from antiphon.simulator.script_run import ScriptRun, run_script
 

@@ -7,6 +7,7 @@ barrier            group
 leave              group
 crash              –
 crash_if_safe      –: a crash, unless a group would lose its majority by it
+power_loss         –: a crash after which the disk has only what was synced
 start              –: a new incarnation begins, unless one is running
 crash_on_packet    group, packet, countdown, both, and no `process`: see crash_triggers.py
 pause              until_ns: the whole process stands still; its packets and timers wait for it
@@ -26,6 +27,7 @@ BARRIER: Final = "barrier"
 LEAVE: Final = "leave"
 CRASH: Final = "crash"
 CRASH_IF_SAFE: Final = "crash_if_safe"
+POWER_LOSS: Final = "power_loss"
 START: Final = "start"
 CRASH_ON_PACKET: Final = "crash_on_packet"
 PAUSE: Final = "pause"
@@ -38,6 +40,7 @@ ACTION_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     LEAVE: ("process", "group"),
     CRASH: ("process",),
     CRASH_IF_SAFE: ("process",),
+    POWER_LOSS: ("process",),
     START: ("process",),
     CRASH_ON_PACKET: ("group", "packet", "countdown", "both"),
     PAUSE: ("process", "until_ns"),

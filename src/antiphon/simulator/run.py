@@ -116,7 +116,7 @@ def simulate(options: SimulationOptions, logs: Sequence[Log]) -> SimulationResul
     assert [log.process for log in logs] == options.process_names(), "one log per process, in order"
     script = static_script(options)
     world = World(script, _GivenLogs(logs).make, make_workload(options))
-    play(world, script.heal_ns)
+    play(world, script)
     world.end()
     return SimulationResult(world)
 

@@ -12,6 +12,12 @@ from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.simulator.script import Script
 from antiphon.simulator.world import Workload, World
 
+_LOOK_INTERVAL_NS: Final = 50 * MILLISECOND_NS
+"""How often to look whether all groups are quiet."""
+_EXCUSED_WAIT_NS: Final = 5_000 * MILLISECOND_NS
+"""How long the groups that are held up by one without a majority are given to become quiet after all…"""
+_IDLE_SILENCES: Final = 4
+"""…unless nothing has happened anywhere for so many times the silence after which a member is suspected."""
 QUIET_NS_MAX: Final = 60_000 * MILLISECOND_NS
 """Virtual time that the groups have to become quiet in."""
 
@@ -65,7 +71,7 @@ def run_script(script: Script, workload: Workload | None = None) -> ScriptRun:
     result.resilience = script.domain.resilience
     world = World(script, maker.make, workload)
     try:
-        play(world, script.heal_ns)
+        play(world, script)
         result.excused = world.progress.excused()
         result.restless = [
             group for group in result.groups if group not in result.excused and not world.progress.is_quiet(group)
@@ -79,8 +85,23 @@ def run_script(script: Script, workload: Workload | None = None) -> ScriptRun:
     return result
 
 
-def play(world: World, heal_ns: int) -> None:
+def play(world: World, script: Script) -> None:
     """All of a run: the script and its faults, and then as much time as it takes to become quiet."""
     world.begin()
-    world.run_through(heal_ns)
-    world.run(heal_ns + QUIET_NS_MAX)
+    world.run_through(script.heal_ns)
+    run_until_quiet(world, _IDLE_SILENCES * script.options.silence_ns_min, script.heal_ns + QUIET_NS_MAX)
+
+
+def run_until_quiet(world: World, idle_ns: int, until_ns: int) -> None:
+    """Go on until every group is quiet or cannot become so, or until this time."""
+    progress = world.progress
+    give_up_ns = until_ns
+    while world.now_ns < until_ns:
+        waiting = [group for group in progress.groups if not progress.is_quiet(group)]
+        lost = [group for group in waiting if progress.has_lost_majority(group)]
+        is_over = world.now_ns >= min(give_up_ns, world.last_event_ns + idle_ns)
+        if not world.planned and (waiting == lost or (is_over and waiting == progress.excused())):
+            return
+        if lost and give_up_ns == until_ns:
+            give_up_ns = world.now_ns + _EXCUSED_WAIT_NS
+        world.run_through(min(world.now_ns + _LOOK_INTERVAL_NS, until_ns))

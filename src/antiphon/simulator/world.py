@@ -1,7 +1,7 @@
 """The simulated world: the engines of many processes in virtual time, on a network that may do anything to a packet.
 
-One heap of events, ordered by time; a serial number breaks ties. So a run is a pure function of its script and
-workload. Nothing sleeps: time jumps from one event to the next.
+One heap of events, ordered by time (event_heap.py). So a run is a pure function of its script and workload. Nothing
+sleeps: time jumps from one event to the next.
 
 Each *host* has the name of a process and runs at most one *incarnation* of it at any time, which has one engine for all
 its groups, and a log. An incarnation is a founder of some groups, in their first view, and asks the other members of
@@ -11,6 +11,9 @@ the rest to let it join. It ends
   by a crash trigger  a crash in the middle of a step (crash_triggers.py);
   by exclusion        from any of its groups: for the others that is a crash;
   by leaving          the last group that it was in; leaving one of several is a note in its log.
+
+Engines also call disks and links (devices.py) and ask their application questions, which the workload answers. A disk
+belongs to the host: what is written survives crashes and, once it is synced, a power loss.
 
 After a crash trigger or an exclusion the next incarnation starts soon. Packets for an incarnation that has ended are
 lost, and so is what its last step had yet to transmit.
@@ -23,15 +26,16 @@ ends, in the order in which it was due. Crashes and starts do not wait.
 """
 
 from collections.abc import Callable
-from heapq import heappop, heappush
 from random import Random
 from typing import Final, final
 
 from antiphon.engine import Engine
 from antiphon.history.log import Log
 from antiphon.history.schema import LEAVES, LEFT, QUIET
+from antiphon.kernel.calls import Call, Dial
 from antiphon.kernel.effects import (
     NEVER,
+    AskApplication,
     BarrierReached,
     Delivered,
     Effects,
@@ -46,6 +50,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Leave, Pause, Receive, Resume, Send, SendBarrier, Tick
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
 from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.kernel.outcomes import ApplicationAnswer, CallOutcome
 from antiphon.parts.membership.agreement import JOINING, OUT
 from antiphon.simulator import coverage as situations
 from antiphon.simulator.actions import (
@@ -56,6 +61,7 @@ from antiphon.simulator.actions import (
     LEAVE,
     PAUSE,
     PAUSE_APPLICATION,
+    POWER_LOSS,
     SEND,
     SEND_PRIVATE,
     START,
@@ -63,10 +69,11 @@ from antiphon.simulator.actions import (
 )
 from antiphon.simulator.coverage import Coverage
 from antiphon.simulator.crash_triggers import CrashTrigger, fired
+from antiphon.simulator.devices import Devices
+from antiphon.simulator.event_heap import EventHeap
 from antiphon.simulator.group_progress import GroupProgress
 from antiphon.simulator.incarnation import NO_VIEW, Incarnation
 from antiphon.simulator.network import PacketNetwork
-from antiphon.simulator.pauses import resume_ns
 from antiphon.simulator.recording import record
 from antiphon.simulator.script import Script, ScriptedGroup
 
@@ -75,22 +82,21 @@ _TICK: Final = 1
 _WORKLOAD: Final = 2
 _ACTION: Final = 3
 _RESUME_APPLICATION: Final = 4
-_CRASH: Final = 5
-_CRASH_IF_SAFE: Final = 6
-_START: Final = 7
-_LAST_TO_WAIT: Final = _RESUME_APPLICATION
+_OUTCOME: Final = 5
+_CRASH: Final = 6
+_CRASH_IF_SAFE: Final = 7
+_POWER_LOSS: Final = 8
+_START: Final = 9
+_DEVICE: Final = 10
+_LAST_TO_WAIT: Final = _OUTCOME
 """Events up to this one wait while the host is paused."""
 
 _TICKS_MAX: Final = 10
 """An engine that wants more ticks than this at one point in time makes no progress."""
 _RESTART_DELAY_NS: Final = 300 * MILLISECOND_NS
 """How soon the next incarnation starts after an exclusion or a crash trigger."""
-_LOOK_INTERVAL_NS: Final = 50 * MILLISECOND_NS
-"""How often the world looks whether all groups are quiet."""
-_EXCUSED_WAIT_NS: Final = 5_000 * MILLISECOND_NS
-"""How long the groups that are held up by one without a majority are given to become quiet after all…"""
-_IDLE_SILENCES: Final = 4
-"""…unless nothing has happened anywhere for so many times the silence after which a member is doubted."""
+_ANSWER_DELAY_NS: Final = MILLISECOND_NS
+"""How long an application takes to answer a question."""
 
 _PRIVATE_PAYLOAD: Final = b"for you alone"
 _BARRIER_PAYLOAD: Final = b"so far"
@@ -107,6 +113,11 @@ class Workload:
 
     def delivered(self, world: "World", host: int, event: Delivered) -> None:
         """The application of this host was handed messages."""
+
+    def answer(self, world: "World", host: int, event: AskApplication) -> bytes | None:
+        """What the application of this host answers to a question of its stack; None: nothing. This one repeats the
+        question."""
+        return event.question
 
     def sent(self, world: "World", host: int, payloads: list[bytes], level: int) -> None:
         """The application of this host has sent these; they may wait for the engine to accept them."""
@@ -129,21 +140,23 @@ class World:
         self.coverage = Coverage()
         self.logs: list[Log] = []
         self.network = PacketNetwork(script.faults(), script.seed)
+        self.devices = Devices(len(self.names), script.faults(), script.seed)
         self.running: list[Incarnation | None] = [None] * len(self.names)
         """By host."""
         self._script = script
         self._make_log = make_log
         self._workload = Workload() if workload is None else workload
-        self._heap: list[tuple[int, int, int, int, int, int, bytes]] = []
-        self._serial = 0
+        self._heap = EventHeap(len(self.names), _LAST_TO_WAIT)
         self._actions: list[Action] = []
         self._payloads = 0
-        self._planned = 0
+        self._outcomes: dict[int, tuple[ProcessId, CallOutcome]] = {}
+        """What is still to be handed to incarnations, by the numbers of its events."""
+        self.planned = 0
         """Events on the heap that the script, the workload or a restart has put there."""
-        self._last_event_ns = 0
+        self.last_event_ns = 0
+        """When something last happened that an application is told."""
         self._crash_triggers: list[CrashTrigger] = []
         self._incarnations = [0] * len(self.names)
-        self._pauses: list[list[tuple[int, int]]] = [[] for _ in self.names]
         self._hosts = {name: host for host, name in enumerate(self.names)}
         self.progress = GroupProgress(self.plans, self._hosts, self.running)
 
@@ -166,11 +179,13 @@ class World:
             return
         host = self._hosts[action.process]
         if action.kind == PAUSE:
-            self._pauses[host].append((action.at_ns, action.until_ns))
+            self._heap.pause(host, action.at_ns, action.until_ns)
         elif action.kind == CRASH:
             self._push_planned(action.at_ns, host, _CRASH)
         elif action.kind == CRASH_IF_SAFE:
             self._push_planned(action.at_ns, host, _CRASH_IF_SAFE)
+        elif action.kind == POWER_LOSS:
+            self._push_planned(action.at_ns, host, _POWER_LOSS)
         elif action.kind == START:
             self._push_planned(action.at_ns, host, _START)
         else:
@@ -192,44 +207,24 @@ class World:
             incarnation.backlog.append(Send(group=self.plans[0].name, payloads=payloads, level=level))
 
     def _push_planned(self, at_ns: int, host: int, kind: int, number: int = 0) -> None:
-        self._planned += 1
-        self._push(at_ns, host, kind, number, b"")
-
-    def _push(self, at_ns: int, host: int, kind: int, number: int, data: bytes) -> None:
-        self._serial += 1
-        heappush(self._heap, (at_ns, at_ns, self._serial, host, kind, number, data))
+        self.planned += 1
+        self._heap.push(at_ns, host, kind, number, b"")
 
     # ---- the run ---------------------------------------------------------------------------------------------------
 
     def run_through(self, until_ns: int) -> None:
         """Go on until this time."""
-        while self._heap and self._heap[0][0] <= until_ns:
-            self._next()
+        event = self._heap.pop(until_ns)
+        while event is not None:
+            at_ns, _, _, host, kind, number, data = event
+            self.now_ns = at_ns
+            self._happen(host, kind, number, data)
+            event = self._heap.pop(until_ns)
         self.now_ns = max(self.now_ns, until_ns)
-
-    def run(self, until_ns: int) -> None:
-        """Go on until every group is quiet or cannot become so, or until this time."""
-        progress = self.progress
-        give_up_ns = until_ns
-        while self.now_ns < until_ns:
-            waiting = [group for group in progress.groups if not progress.is_quiet(group)]
-            lost = [group for group in waiting if progress.has_lost_majority(group)]
-            if not self._planned and (
-                waiting == lost or (self._is_over(give_up_ns) and waiting == progress.excused())
-            ):  # fmt: skip
-                return
-            if lost and give_up_ns == until_ns:
-                give_up_ns = self.now_ns + _EXCUSED_WAIT_NS
-            self.run_through(min(self.now_ns + _LOOK_INTERVAL_NS, until_ns))
-
-    def _is_over(self, give_up_ns: int) -> bool:
-        """Whether groups that are held up have had their time, or nothing happens any more."""
-        idle_ns = _IDLE_SILENCES * self._script.options.silence_ns_min
-        return self.now_ns >= min(give_up_ns, self._last_event_ns + idle_ns)
 
     def is_quiet(self) -> bool:
         """Whether nothing is planned and all groups are quiet."""
-        return not self._planned and all(self.progress.is_quiet(group) for group in self.progress.groups)
+        return not self.planned and all(self.progress.is_quiet(group) for group in self.progress.groups)
 
     def end(self) -> None:
         """Close the logs. Processes of excused groups were stopped early; all others have had time to become quiet."""
@@ -242,14 +237,7 @@ class World:
 
     # ---- one event after the other ---------------------------------------------------------------------------------
 
-    def _next(self) -> None:
-        at_ns, due_ns, serial, host, kind, number, data = heappop(self._heap)
-        if kind <= _LAST_TO_WAIT and self._pauses[host]:
-            later_ns = resume_ns(self._pauses[host], at_ns)
-            if later_ns > at_ns:
-                heappush(self._heap, (later_ns, due_ns, serial, host, kind, number, data))
-                return
-        self.now_ns = at_ns
+    def _happen(self, host: int, kind: int, number: int, data: bytes) -> None:
         incarnation = self.running[host]
         if kind == _ARRIVE:
             if incarnation is not None:
@@ -258,15 +246,26 @@ class World:
             if (
                 incarnation is not None
                 and number == incarnation.process.incarnation
-                and at_ns >= incarnation.tick_at_ns
+                and self.now_ns >= incarnation.tick_at_ns
             ):  # fmt: skip
                 self._tick(incarnation)
+        elif kind == _OUTCOME:
+            process, outcome = self._outcomes.pop(number)
+            if incarnation is not None and incarnation.process == process:
+                self._step(incarnation, outcome)
+        elif kind == _DEVICE:
+            self.devices.advance(self.now_ns, number)
+            self._follow_devices()
         else:
-            self._planned -= 1
+            self.planned -= 1
             self._planned_event(host, incarnation, kind, number)
 
     def _planned_event(self, host: int, incarnation: Incarnation | None, kind: int, number: int) -> None:
-        if incarnation is None:
+        if kind == _POWER_LOSS:
+            if incarnation is not None:
+                self._crash(incarnation)
+            self.devices.lose_power(host)
+        elif incarnation is None:
             if kind == _START:
                 self._start(host)
         elif kind == _WORKLOAD:
@@ -293,7 +292,7 @@ class World:
         deadline_ns = max(incarnation.deadline_ns, self.now_ns)
         if deadline_ns < incarnation.tick_at_ns:
             incarnation.tick_at_ns = deadline_ns
-            self._push(deadline_ns, incarnation.host, _TICK, incarnation.process.incarnation, b"")
+            self._heap.push(deadline_ns, incarnation.host, _TICK, incarnation.process.incarnation, b"")
 
     def _act(self, incarnation: Incarnation, action: Action) -> None:
         """Have the application do something in a group that it is in."""
@@ -382,6 +381,8 @@ class World:
         incarnation.ended = True
         self.running[incarnation.host] = None
         self.coverage.add(incarnation.engine.situations())
+        self.devices.end_process(self.now_ns, incarnation.process)
+        self._follow_devices()
 
     # ---- one step --------------------------------------------------------------------------------------------------
 
@@ -423,8 +424,30 @@ class World:
             self._transmit(incarnation, transmit.packets, targets)
             if incarnation.ended:
                 return
+        if effects.calls is not None:
+            for call in effects.calls:
+                self._call(incarnation, call)
+            self._follow_devices()
         incarnation.deadline_ns = effects.deadline_ns
         self._arm(incarnation)
+
+    def _call(self, incarnation: Incarnation, call: Call) -> None:
+        dialled: Incarnation | None = None
+        if isinstance(call, Dial) and call.address in self._hosts:
+            dialled = self.running[self._hosts[call.address]]
+        other = None if dialled is None else dialled.process
+        self.devices.call(self.now_ns, incarnation.host, incarnation.process, call, other)
+
+    def _follow_devices(self) -> None:
+        """Put on the heap what disks and links want."""
+        for at_ns, timer in self.devices.take_timers():
+            self._heap.push(at_ns, 0, _DEVICE, timer, b"")
+        for at_ns, process, outcome in self.devices.take_outcomes():
+            self._push_outcome(at_ns, process, outcome)
+
+    def _push_outcome(self, at_ns: int, process: ProcessId, outcome: CallOutcome) -> None:
+        self._outcomes[self._heap.serial] = (process, outcome)
+        self._heap.push(at_ns, self._hosts[process.name], _OUTCOME, self._heap.serial, b"")
 
     def _transmit(self, incarnation: Incarnation, packets: list[bytes], targets: list[int]) -> None:
         source = incarnation.process.name
@@ -432,7 +455,7 @@ class World:
             for target in targets:
                 flights = self.network.carry(self.now_ns, source, self.names[target], packet)
                 for delay_ns, data in flights:
-                    self._push(self.now_ns + delay_ns, target, _ARRIVE, 0, data)
+                    self._heap.push(self.now_ns + delay_ns, target, _ARRIVE, 0, data)
                 if self._crash_triggers:
                     trigger = fired(self._crash_triggers, packet, self.now_ns)
                     if trigger is not None and self.progress.may_lose(incarnation):
@@ -454,7 +477,7 @@ class World:
                 incarnation.phases[group] = phase
 
     def _observe(self, incarnation: Incarnation, event: Event) -> None:
-        self._last_event_ns = self.now_ns
+        self.last_event_ns = self.now_ns
         record(incarnation.log, self.now_ns, event, self._script.stack, self._script.policy)
         if isinstance(event, Delivered):
             self.delivered[event.level] += len(event.payloads)
@@ -472,6 +495,11 @@ class World:
             self.coverage.count(situations.STALLED)
         elif isinstance(event, Ended):
             self._end_membership(incarnation, event)
+        elif isinstance(event, AskApplication):
+            answer = self._workload.answer(self, incarnation.host, event)
+            if answer is not None:
+                outcome = ApplicationAnswer(event.token, answer)
+                self._push_outcome(self.now_ns + _ANSWER_DELAY_NS, incarnation.process, outcome)
 
     def _end_membership(self, incarnation: Incarnation, event: Ended) -> None:
         del incarnation.views[event.group]
