@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from antiphon._build import pure_forced
+from antiphon.kernel.errors import UsageError
 from antiphon.pipeline import reference
 from antiphon.pipeline.campaign.judge import MISTAKE
 from antiphon.pipeline.result import BROKEN
@@ -24,7 +25,9 @@ from tests.mutants.group_mutants import GROUP_MUTANTS
 from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.order_mutants import ORDER_MUTANTS
+from tests.mutants.runtime_mutants import RUNTIME_MUTANTS, RuntimeMutant
 from tests.mutants.view_mutants import VIEW_MUTANTS
+from tests.programs.campaign import run_program
 from tests.simulation.campaign import explain, make_logs
 from tests.simulation.churn import run_churn
 from tests.simulation.free_conversations import run_seed
@@ -32,7 +35,7 @@ from tests.stacks.conversation.library.plays import broadcast_problem, operation
 
 ALL_MUTANTS = (
     *MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *LIBRARY_MUTANTS, *CONVERSATION_GROUP_MUTANTS,
-    *CONVERSATION_MUTANTS,
+    *CONVERSATION_MUTANTS, *RUNTIME_MUTANTS,
 )  # fmt: skip
 PLAYS = {OPERATIONS: operations_problem, BROADCAST: broadcast_problem, SESSION: session_problem}
 
@@ -78,7 +81,18 @@ def talk_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
     return problems[0][:200] if problems else None
 
 
+def program_symptoms(seed: int, breaks: Sequence[str], programs: Sequence[str]) -> str | None:
+    """The same in this seed's whole program, which also checks what it is handed."""
+    try:
+        result = run_program(seed, programs[seed % len(programs)])
+    except (AssertionError, UsageError) as error:
+        return f"assertion: {error}"
+    return result.problems[0][:200] if result.problems else None
+
+
 def symptoms_of(mutant: Mutant) -> Callable[[int, Sequence[str]], str | None]:
+    if isinstance(mutant, RuntimeMutant):
+        return partial(program_symptoms, programs=mutant.programs)
     if mutant in LIBRARY_MUTANTS:
         return play_symptoms
     if mutant in CONVERSATION_MUTANTS:

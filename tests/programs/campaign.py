@@ -27,7 +27,7 @@ from tests.programs.common import Play
 PROGRAMS: Final = (
     "one_group", "batches", "node_reader", "two_groups_tasks", "two_groups_listeners", "counter", "dictionary",
     "requests", "clients", "hierarchy", "rejoin", "static_group", "replicated_counter", "replicated_bank",
-    "shared_whiteboard",
+    "shared_whiteboard", "back_pressure", "flushing", "leavers",
 )  # fmt: skip
 
 
@@ -56,7 +56,7 @@ def program_of(seed: int) -> str:
 def run_program(seed: int, program: str | None = None) -> Result:
     """Simulate and audit one seed."""
     play = play_of(program or program_of(seed), seed)
-    return simulate(lambda: play.mains, seed=seed, faults=play.faults, check=play.check)
+    return simulate(lambda: play.mains, seed=seed, faults=play.faults, check=play.check, apart=play.apart)
 
 
 def run_seed(seed: int, program: str | None = None) -> Outcome:
@@ -82,7 +82,7 @@ def run_seeds(seeds: Iterable[int], jobs: int, program: str | None) -> Iterator[
 def explain(outcome: Outcome) -> str:
     """The smallest run that fails as this one did, and how to repeat it."""
     play = play_of(outcome.program, outcome.seed)
-    result = find_failure(lambda: play.mains, seed=outcome.seed, faults=play.faults, check=play.check)
+    result = find_failure(lambda: play.mains, seed=outcome.seed, faults=play.faults, check=play.check, apart=play.apart)
     command = f"python -m tests.programs.campaign --seeds {outcome.seed}:{outcome.seed + 1} --program {outcome.program}"
     return result.report(command)
 

@@ -32,6 +32,8 @@ class Play:
     mains: Mapping[str, Main]
     check: Callable[[Result], object] | None = None
     faults: str = "all"
+    apart: bool = False
+    """Whether the groups are in several causality domains."""
 
 
 def names(seed: int, least: int = 3, most: int = 5) -> list[str]:
@@ -45,7 +47,6 @@ async def node_at(host: Host, **options: Any) -> AsyncIterator[antiphon.Node]:
     options.setdefault("options", antiphon.Options.fast() if len(host.addresses) % 2 else antiphon.Options())
     async with antiphon.Node(host.name, address=host.at(), incarnation=host.starts, **options) as node:
         yield node
-        await node.close(quiet=True)  # after `Host.ending`, everyone has had the time to deliver everything
 
 
 async def enter(
@@ -95,8 +96,8 @@ async def talk(
             await asyncio.sleep(random.random() ** 2)
     loop = asyncio.get_running_loop()
     await asyncio.sleep(max(0.0, HEALED_S - loop.time()))
-    for group in groups:
-        await group.send(payload(random, host, count), order=levels[-1])
+    for place, group in enumerate(groups):
+        await group.send(payload(random, host, count + place), order=levels[-1])
 
 
 async def read(node: antiphon.Node, group: antiphon.Group, seen: list[bytes] | None = None) -> None:
@@ -107,10 +108,14 @@ async def read(node: antiphon.Node, group: antiphon.Group, seen: list[bytes] | N
             seen.append(event.payload)
 
 
-async def until_ending(host: Host, *working: Any) -> None:
-    """Run these coroutines until the simulation asks for an end; what they raise ends the program."""
+async def until_ending(host: Host, sending: Any, *working: Any) -> None:
+    """Run these coroutines until the simulation asks for an end, and the one that sends until it asks for calm; what
+    they raise ends the program."""
     async with asyncio.TaskGroup() as tasks:
+        sender = tasks.create_task(sending)
         running = [tasks.create_task(coroutine) for coroutine in working]
+        await host.calm.wait()
+        sender.cancel()
         await host.ending.wait()
         for task in running:
             task.cancel()

@@ -6,9 +6,11 @@ from functools import partial
 import antiphon
 from antiphon.testing import Host
 from tests.programs.common import RULES, Play, check_event, draw, enter, names, node_at, overlapping, talk, until_ending
+from tests.programs.seen import Seen, same_payloads
 
 
-async def main(host: Host, rule: str) -> int:
+async def main(host: Host, rule: str) -> Seen:
+    seen = Seen()
     domain = antiphon.CausalityDomain(rule=rule)
     groups: list[antiphon.Group] = []
     async with node_at(host, queue_messages_max=16) as node:
@@ -22,15 +24,17 @@ async def main(host: Host, rule: str) -> int:
             await talk(host, groups, count=20)
 
         joins = [join(name, founders) for name, founders in overlapping(host).items()]
-        await until_ending(host, read_all(node, groups), talk_somewhere(), *joins)
-    return host.starts
+        await until_ending(host, talk_somewhere(), read_all(node, groups, seen), *joins)
+    return seen
 
 
-async def read_all(node: antiphon.Node, groups: list[antiphon.Group]) -> None:
+async def read_all(node: antiphon.Node, groups: list[antiphon.Group], seen: Seen) -> None:
     """Reads slowly now and then, and answers some messages in another group."""
     random = draw()
     async for event in node:
         check_event(node, event)
+        if isinstance(event, antiphon.Message):
+            seen.read(event)
         if random.random() < 0.05:
             await asyncio.sleep(random.random() * 0.2)
         if isinstance(event, antiphon.Message) and random.random() < 0.15 and not event.payload.startswith(b"answer"):
@@ -40,4 +44,4 @@ async def read_all(node: antiphon.Node, groups: list[antiphon.Group]) -> None:
 
 
 def play(seed: int) -> Play:
-    return Play(dict.fromkeys(names(seed, 4, 5), partial(main, rule=RULES[seed // 7 % 2])))
+    return Play(dict.fromkeys(names(seed, 4, 5), partial(main, rule=RULES[seed // 7 % 2])), same_payloads)

@@ -18,7 +18,7 @@ async def main(host: Host) -> str:
         time_s += random.random() * 0.5
         verb = "deposit" if random.random() < 0.7 else "withdraw"
         lines.append((time_s, f"{verb} {'xyz'[int(random.random() * 3)]} {int(random.random() * 50)}"))
-    lines.append((14.0, ""))
+    lines.append((13.0, ""))
     example = Example("replicated_bank.py", lines)
     others = [f"{name}={address}" for name, address in host.members().items() if name != host.name]
     await example.run(host.name, host.at(), *(others if host.name == NAMES[0] else []))

@@ -7,7 +7,7 @@ from tests.programs.common import Play, draw
 from tests.programs.example import Example
 
 NAMES = ("a", "b", "c")
-SHOW_S = 17.0
+SHOW_S = 14.0
 
 
 async def main(host: Host, file: str) -> str:
@@ -18,7 +18,7 @@ async def main(host: Host, file: str) -> str:
         time_s += random.random() * 0.8
         text = f"{int(random.random() * 100)}" if "counter" in file else f"{'xyz'[number % 3]} {host.name}{number}"
         lines.append((time_s, text))
-    lines += [(14.0, "5" if "counter" in file else f"{host.name} healed"), (SHOW_S, ""), (SHOW_S + 1, "")]
+    lines += [(10.0, "5" if "counter" in file else f"{host.name} healed"), (SHOW_S, ""), (SHOW_S + 1, "")]
     await asyncio.sleep(0.0 if host.name == NAMES[0] else 0.5)
     example = Example(file, lines)
     contacts = [address for name, address in host.members().items() if name != host.name]

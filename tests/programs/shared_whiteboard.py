@@ -14,7 +14,7 @@ async def main(host: Host) -> str:
     for number in range(12):
         time_s += random.random() * 0.5
         lines.append((time_s, "clear" if random.random() < 0.1 else f"{host.name}{number}"))
-    lines.append((15.0, ""))
+    lines.append((13.0, ""))
     example = Example("shared_whiteboard.py", lines)
     others = [f"{name}={address}" for name, address in host.members().items() if name != host.name]
     await example.run(host.name, host.at(), *(others if host.name == NAMES[0] else []))

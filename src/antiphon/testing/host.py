@@ -10,7 +10,6 @@ written to disk stays. The kernel of the host resets the program's connections, 
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
@@ -41,9 +40,11 @@ class Host:
         """The address of each host of the simulation, by its name."""
         self.starts = 0
         """How often a program was started here; in a program that counts from 1."""
+        self.calm = asyncio.Event()
+        """Set when faults have been over for a while. From here on programs send nothing more on their own account, so
+        that the run can go quiet."""
         self.ending = asyncio.Event()
-        """Set when faults are over and have been for a while: a program that wants to end in good order, or to check
-        what it has, waits for this."""
+        """Set when everything has had the time to arrive: the history is closed, and programs end."""
         self._disk: TemporaryDirectory[str] | None = None
 
     def at(self, port: int = 7400) -> str:
@@ -97,6 +98,7 @@ class Program:
     def start(self) -> None:
         """Begin at the next turn."""
         self.host.starts += 1
+        self.host.calm = asyncio.Event()
         self.host.ending = asyncio.Event()
         self.task = self.loop.create_task(self._run(), name=self.name)
 
@@ -156,15 +158,21 @@ class Program:
         if self.is_alive:
             self.errors.append(f"{self.name}: {message}: {error!r}" if error is not None else f"{self.name}: {message}")
 
-    def tell_ending(self) -> None:
-        """Set `Host.ending`."""
-        self.loop.call_soon(partial(self.host.ending.set))
+    def tell(self, event: asyncio.Event) -> None:
+        """Set `Host.calm` or `Host.ending`."""
+        self.loop.call_soon(event.set)
 
     def problems(self) -> list[str]:
         """What it raised, as far as it has ended by that."""
         found = list(self.errors)
         if self.is_alive and self.task is not None and self.task.done() and not self.task.cancelled():
             error = self.task.exception()
-            if error is not None:
-                found.append(f"{self.name} raised {type(error).__name__}: {error}")
+            found += [f"{self.name} raised {type(each).__name__}: {each}" for each in leaves_of(error)]
         return found
+
+
+def leaves_of(error: BaseException | None) -> list[BaseException]:
+    """The single errors in a group of errors."""
+    if isinstance(error, BaseExceptionGroup):
+        return [leaf for each in error.exceptions for leaf in leaves_of(each)]
+    return [] if error is None else [error]

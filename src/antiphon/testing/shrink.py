@@ -16,10 +16,14 @@ RUNS_MAX: Final = 60
 
 
 def shrink(
-    programs: Programs, plan: FaultPlan, failed: Result, check: Callable[[Result], object] | None = None
+    programs: Programs,
+    plan: FaultPlan,
+    failed: Result,
+    check: Callable[[Result], object] | None = None,
+    apart: bool = False,
 ) -> Result:
     """The smallest run found that fails as `failed` did under `plan`."""
-    return _Shrinking(programs, plan, failed, check).run()
+    return _Shrinking(programs, plan, failed, check, apart).run()
 
 
 def find_failure(
@@ -29,17 +33,19 @@ def find_failure(
     faults: str | FaultPlan | Sequence[Fault] = ALL,
     active_s: float = ACTIVE_S,
     check: Callable[[Result], object] | None = None,
+    apart: bool = False,
 ) -> Result:
     """`simulate`, and where that fails, the smallest run found that fails alike."""
     plan = draw_plan(faults, list(mains_of(programs)), int(active_s * SECOND_NS), seed)
-    result = run_plan(programs, plan, seed, check)
-    return result if result.kept else shrink(programs, plan, result, check)
+    result = run_plan(programs, plan, seed, check, apart)
+    return result if result.kept else shrink(programs, plan, result, check, apart)
 
 
 class _Shrinking:
     def __init__(
-        self, programs: Programs, plan: FaultPlan, failed: Result, check: Callable[[Result], object] | None
+        self, programs: Programs, plan: FaultPlan, failed: Result, check: Callable[[Result], object] | None, apart: bool
     ) -> None:
+        self._apart = apart
         self._programs = programs
         self._plan = plan
         self._smallest = failed
@@ -62,7 +68,7 @@ class _Shrinking:
         if self._runs >= RUNS_MAX:
             return
         self._runs += 1
-        result = run_plan(lambda: self._chosen(names), plan, self._smallest.seed, self._check)
+        result = run_plan(lambda: self._chosen(names), plan, self._smallest.seed, self._check, self._apart)
         if not result.kept and _symptom(result) == self._symptom:
             self._smallest, self._plan, self._names = result, plan, names
 

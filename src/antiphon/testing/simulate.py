@@ -26,7 +26,9 @@ class Result:
 
     seed: int
     problems: tuple[str, ...]
-    """What was not kept, most telling first; empty if all was kept."""
+    """What was not kept, one each; empty if all was."""
+    unknown: tuple[str, ...]
+    """What cannot be told: somebody stopped before the run had gone quiet."""
     faults: tuple[str, ...]
     """What the seed did, one fault each."""
     programs: tuple[str, ...]
@@ -46,6 +48,7 @@ class Result:
     def report(self, command: str) -> str:
         """What a person needs to repeat and understand a failure."""
         lines = [f"seed {self.seed}: {'kept' if self.kept else 'not kept'}", *(f"  {text}" for text in self.problems)]
+        lines += [f"  {text}" for text in self.unknown]
         lines.append(f"programs: {', '.join(self.programs)}; faults of this run, with their numbers:")
         lines += [f"  {fault}" for fault in self.faults] or ["  none"]
         lines.append(f"repeat it: {command}")
@@ -68,6 +71,7 @@ def simulate(
     active_s: float = ACTIVE_S,
     check: Callable[[Result], object] | None = None,
     only: Sequence[int] | None = None,
+    apart: bool = False,
 ) -> Result:
     """Run these programs to their end; what became of it.
 
@@ -76,24 +80,31 @@ def simulate(
     active_s  virtual seconds in which there are faults; then all heals
     check     called with the result; an AssertionError that it raises counts as a problem
     only      of the faults that the seed draws, only those with these numbers
+    apart     judge each group by itself, because the groups are in several causality domains
     """
     plan = draw_plan(faults, list(mains_of(programs)), int(active_s * SECOND_NS), seed)
     if only is not None:
         plan = plan.only(only)
-    return run_plan(programs, plan, seed, check)
+    return run_plan(programs, plan, seed, check, apart)
 
 
-def run_plan(programs: Programs, plan: FaultPlan, seed: int, check: Callable[[Result], object] | None = None) -> Result:
+def run_plan(
+    programs: Programs,
+    plan: FaultPlan,
+    seed: int,
+    check: Callable[[Result], object] | None = None,
+    apart: bool = False,
+) -> Result:
     """The same under a given plan."""
     mains = mains_of(programs)
     simulation = Simulation(mains, plan, seed)
     try:
         simulation.run()
-        judgement = judge_simulation(simulation)
-        told = sorted(judgement.problems, key=lambda problem: problem.verdict != BROKEN)
+        judgement = judge_simulation(simulation, apart)
         result = Result(
             seed=seed,
-            problems=tuple(str(problem) for problem in told),
+            problems=tuple(str(problem) for problem in judgement.problems if problem.verdict == BROKEN),
+            unknown=tuple(str(problem) for problem in judgement.problems if problem.verdict != BROKEN),
             faults=tuple(f"{number}: {fault}" for number, fault in zip(plan.numbers, plan.faults, strict=True)),
             programs=tuple(mains),
             returned=simulation.returned(),

@@ -1,8 +1,9 @@
 """Whole programs on a simulated network in virtual time.
 
 `Simulation` holds the hosts and their programs and does to them what the plan says; a program that ends because the
-others gave it up is started again, as a supervisor would. When all faults are over and everything had the time to
-settle, programs are told by `Host.ending`; those that go on are stopped a while after.
+others gave it up is started again, as a supervisor would. When all faults have been over for a while, programs are
+told by `Host.calm` to send nothing more; when everything has had the time to arrive, the history is closed, and they
+are told by `Host.ending`. So what they do in order to end, to leave their groups for one, cannot make up for delays.
 """
 
 import logging
@@ -15,15 +16,17 @@ from typing import Any, Final
 from antiphon.history.schema import QUIET
 from antiphon.runtime.errors import ExcludedError, JoinError
 from antiphon.testing.fault_plan import SECOND_NS, FaultPlan, KillProgram, PauseProgram
-from antiphon.testing.host import Host, Main, Program
+from antiphon.testing.host import Host, Main, Program, leaves_of
 from antiphon.testing.network import Network
 from antiphon.testing.recording import STALLED, ProgramLog, stalled_groups
 from antiphon.testing.timeline import Timeline
 
-SETTLE_NS: Final = 10 * SECOND_NS
-"""After the last fault, how long everything has to settle."""
+CALM_NS: Final = 6 * SECOND_NS
+"""After the last fault, how long programs go on as before, …"""
+QUIET_NS: Final = 4 * SECOND_NS
+"""…how long they are then quiet before the history is closed, …"""
 END_NS: Final = 12 * SECOND_NS
-"""After they were told, how long programs have to end."""
+"""…and how long they then have to end."""
 RESTART_NS: Final = SECOND_NS // 5
 CLOCK_SKEW_NS: Final = SECOND_NS // 20
 GIVEN_UP: Final = (ExcludedError, JoinError)
@@ -33,7 +36,7 @@ GIVEN_UP: Final = (ExcludedError, JoinError)
 class Simulation:
     """One run: hosts, programs, network, faults."""
 
-    def __init__(self, programs: Mapping[str, Main], plan: FaultPlan, seed: int, settle_ns: int = SETTLE_NS) -> None:
+    def __init__(self, programs: Mapping[str, Main], plan: FaultPlan, seed: int) -> None:
         self.seed = seed
         self.plan = plan
         self.timeline = Timeline(seed)
@@ -44,7 +47,7 @@ class Simulation:
         """All starts of all programs."""
         self._running: dict[str, Program] = {}
         self._mains = dict(programs)
-        self._settle_ns = settle_ns
+        self._calm = False
         self._ending = False
         self.kills = 0
         for number, name in enumerate(programs):
@@ -62,10 +65,11 @@ class Simulation:
             for name in self.hosts:
                 self._start(name)
             self._schedule()
-            ending_ns = self.plan.heal_ns + self._settle_ns
-            self.timeline.at(ending_ns, self._tell_ending)
-            self.timeline.run(ending_ns + END_NS, self._is_over)
-            self._stop()
+            calm_ns = self.plan.heal_ns + CALM_NS
+            self.timeline.at(calm_ns, self._tell_calm)
+            self.timeline.at(calm_ns + QUIET_NS, self._tell_ending)
+            self.timeline.run(calm_ns + QUIET_NS + END_NS, self._is_over)
+            self._close_history()
         finally:
             random.setstate(state)
 
@@ -79,8 +83,8 @@ class Simulation:
         program.start()
         assert program.task is not None
         program.task.add_done_callback(partial(self._ended, program))
-        if self._ending:
-            program.tell_ending()
+        if self._calm:
+            program.tell(program.host.calm)
 
     def _ended(self, program: Program, task: Any) -> None:
         """A supervisor starts a program again that the others gave up."""
@@ -123,16 +127,21 @@ class Simulation:
     def _pause(self, fault: PauseProgram) -> None:
         self._running[fault.program].pause(fault.for_ns)
 
+    def _tell_calm(self) -> None:
+        self._calm = True
+        for program in self._running.values():
+            program.tell(program.host.calm)
+
     def _tell_ending(self) -> None:
         self._ending = True
+        self._close_history()
         for program in self._running.values():
-            if not program.is_over:
-                program.tell_ending()
+            program.tell(program.host.ending)
 
     # ---- the end ---------------------------------------------------------------------------------------------------
 
-    def _stop(self) -> None:
-        """End all logs. What goes on by now had healed and was given the time to go quiet."""
+    def _close_history(self) -> None:
+        """End all logs. Who goes on by now had healed and was given the time to go quiet."""
         for program in self.programs:
             if program.is_alive:
                 for log in program.logs:
@@ -182,9 +191,7 @@ class Simulation:
 
 def _is_given_up(error: BaseException | None) -> bool:
     """Whether this says that the others went on without the process, or did not let it in."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(_is_given_up(single) for single in error.exceptions)
-    return isinstance(error, GIVEN_UP)
+    return error is not None and all(isinstance(each, GIVEN_UP) for each in leaves_of(error))
 
 
 def _last_word(log: ProgramLog, program: Program) -> str:

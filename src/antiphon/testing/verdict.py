@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.log import MemoryLog
-from antiphon.history.schema import QUIET, READS_APART, Row
-from antiphon.pipeline.campaign.judge import Judgement, judge
+from antiphon.history.schema import LEVELS, QUIET, READS_APART, Row
+from antiphon.pipeline.campaign.judge import Judgement, Problem, judge
+from antiphon.pipeline.result import BROKEN
 from antiphon.testing.recording import STALLED, ProgramLog, stalled_groups
 from antiphon.testing.simulation import Simulation
+
+HISTORY: Final = "history"
+"""What no auditor can read is a problem of its own."""
 
 
 @dataclass
@@ -29,15 +34,14 @@ class _Run:
 class _Log:
     """A log as far as some groups go."""
 
-    def __init__(self, log: ProgramLog, groups: Sequence[str]) -> None:
+    def __init__(self, log: ProgramLog, groups: Sequence[str], excused: Sequence[str]) -> None:
         self.process = log.process
         self.incarnation = log.incarnation
         rows = list(log.rows())
-        self.stalled = stalled_groups(rows)
-        """Groups in which it stood still to the end, for want of a majority: it was not quiet, whatever it says."""
         last = rows[-1]
-        if self.stalled and last.kind == "stop" and last.label == QUIET:
-            rows[-1] = replace(last, label=STALLED)
+        if last.kind == "stop" and last.label in (QUIET, STALLED):  # whatever it says of itself
+            waits = any(row.kind == "start" and row.group in excused and row.group in groups for row in rows)
+            rows[-1] = replace(last, label=STALLED if waits else QUIET)
         self._kept = [row for row in rows if row.group is None or row.group in groups]
 
     def rows(self) -> Iterator[Row]:
@@ -45,14 +49,15 @@ class _Log:
             yield replace(row, index=index)
 
 
-def judge_simulation(simulation: Simulation) -> Judgement:
-    """Hold the histories to what their start rows promise. Where somebody read each group by itself, no order between
-    groups is promised, and each is judged by itself."""
+def judge_simulation(simulation: Simulation, apart: bool = False) -> Judgement:
+    """Hold the histories to what their start rows promise. Where somebody read each group by itself, or if the caller
+    says so, no order between groups is promised, and each is judged by itself."""
     logs = [log for log in simulation.logs() if any(True for _ in log.rows())]
     groups = list(dict.fromkeys(row.group for log in logs for row in log.rows() if row.kind == "start" and row.group))
-    apart = any(row.label == READS_APART for log in logs for row in log.rows() if row.kind == "note")
+    apart = apart or any(row.label == READS_APART for log in logs for row in log.rows() if row.kind == "note")
     parts = [[group] for group in groups] if apart and len(groups) > 1 else [groups]
-    found = [_judge_part(simulation, [_Log(log, part) for log in logs], part) for part in parts]
+    excused = _excused_groups(logs)
+    found = [_judge_part(simulation, [_Log(log, part, excused) for log in logs], part, excused) for part in parts]
     delivered = {level: sum(each.delivered[level] for each in found) for level in found[0].delivered}
     return Judgement(
         problems=tuple(dict.fromkeys(problem for each in found for problem in each.problems)),
@@ -64,8 +69,10 @@ def judge_simulation(simulation: Simulation) -> Judgement:
     )
 
 
-def _judge_part(simulation: Simulation, logs: Sequence[_Log], groups: Sequence[str]) -> Judgement:
-    excused = [group for group in groups if _is_stalled(group, logs)]
+def _judge_part(
+    simulation: Simulation, logs: Sequence[_Log], groups: Sequence[str], all_excused: Sequence[str]
+) -> Judgement:
+    excused = [group for group in groups if group in all_excused]
     run = _Run(
         logs=cast(Sequence[MemoryLog], logs),
         groups=groups,
@@ -75,12 +82,29 @@ def _judge_part(simulation: Simulation, logs: Sequence[_Log], groups: Sequence[s
         failures=simulation.kills,
         time_ns=simulation.timeline.now_ns,
     )
-    return judge(run)
+    try:
+        return judge(run)
+    except UnusableHistoryError as error:
+        unusable = Problem(HISTORY, BROKEN, str(error))
+        return Judgement((unusable,), False, 0, 0, 0, dict.fromkeys(LEVELS, 0))
 
 
-def _is_stalled(group: str, logs: Sequence[_Log]) -> bool:
-    """Whether somebody went on to the end in this group without a majority."""
-    return any(group in log.stalled and list(log.rows())[-1].kind == "stop" for log in logs)
+def _excused_groups(logs: Sequence[ProgramLog]) -> list[str]:
+    """Groups in which somebody stood still to the end for want of a majority, and groups that causal order makes wait
+    for one of those: a process that is in both holds back there what may come after what it lacks here."""
+    alive = []
+    for log in logs:
+        rows = list(log.rows())
+        if rows[-1].kind == "stop":
+            alive.append((stalled_groups(rows), {row.group for row in rows if row.kind == "start" and row.group}))
+    excused = dict.fromkeys(group for stalled, _ in alive for group in stalled)
+    before = -1
+    while before != len(excused):
+        before = len(excused)
+        for _, groups in alive:
+            if not groups.isdisjoint(excused):
+                excused.update(dict.fromkeys(sorted(groups)))
+    return list(excused)
 
 
 def _is_restless(group: str, logs: Sequence[_Log]) -> bool:
