@@ -47,22 +47,24 @@ SEEDS_OF_OVERLAPPING_GROUPS = (
 
 @pytest.mark.parametrize("seed", SEEDS_OF_OVERLAPPING_GROUPS)
 def test_seeds_of_overlapping_groups_that_found_something(seed: int) -> None:
-    """As they are drawn now. 2: a barrier overtaken through another group. 36: a chain of three groups by weaker
-    messages. 110: a view installed by one joiner alone. 168: own messages taken for delivered. 250, 328: what
-    not all members had waited for taken for told. 338: an own private message overtaken. 381: epochs without
-    end. 696: a process that did not know it was excluded. 808: epochs and weaker messages. 4384: one that wanted
-    to leave and had no part in the cut. 4814: a cut sought where it was no longer. 1740 breaks causal order by
-    two failures where one was allowed for, and must be counted as such. 5891: newcomers whom only a leaver could
-    tell that they were in. 11612, 14249, 14610, 14930, 17102, 20456, 23044: what was fetched for a cut that was
-    proposed counted before it was decided. 11941: nobody left who had what a straggler lacked. 17102: a life let
-    in again whom only the dead knew. 14930: nobody left of the view that one was in. 29379: a late ack took for
-    over a barrier that was not. 29389: what weak messages said of other groups forgotten with the view."""
+    """As they are drawn now. 2: a barrier was overtaken through another group. 36: causal order was broken along a
+    chain of three groups by weaker messages. 110: a view was installed by one joiner alone. 168: own messages were
+    taken for delivered. 250, 328: messages that not all members had waited for counted as known. 338: an own private
+    message was overtaken. 381: epochs rose without end. 696: a process did not learn that it was excluded. 808: epochs
+    and weaker messages. 4384: a leaver took no part in the cut. 4814: a cut was fetched from members that no longer
+    held it. 1740 breaks causal order by two failures where one was allowed for, and must be counted as such. 5891:
+    only a leaver could tell newcomers that they were in. 11612, 14249, 14610, 14930, 17102, 20456, 23044: what was
+    fetched for a cut that was proposed counted before it was decided. 11941: no member was left that had what a
+    straggler lacked. 17102: an incarnation was let in again that only crashed members knew. 14930: nobody was left of
+    the view that one was in. 29379: a late ack ended a barrier too early. 29389: what weak messages said of other
+    groups was forgotten with the view."""
     assert run_churn(seed).problems == ()
 
 
 @pytest.mark.parametrize("seed", [8, 40, 90, 276, 741, 882, 925, 1202])
 def test_seeds_that_found_something(seed: int) -> None:
-    """8: a leaver went before the others knew the view. 40: a cut that named packets which only the dead had. 90: an
-    excluded life let in again. 741: a deadline that nothing ended. 882: a round that nobody outbid. 925: a round that
-    waited for the dead while others were back. 276, 1202: weaker messages whose past was lost with the failed."""
+    """8: a leaver went before the others knew the view. 40: a cut named packets that only crashed members had.
+    90: an excluded incarnation was let in again. 741: a deadline was never met. 882: no member began a higher round.
+    925: a round waited for crashed members while others were back. 276, 1202: weaker messages whose past was lost with
+    the failed."""
     assert run_churn(seed, draw_first_churn).problems == ()

@@ -47,8 +47,8 @@ def test_every_message_is_sent_and_delivered(workload: str, faults: str, members
     assert result.delivered == 10 * members * members
 
 
-def test_the_weather_is_real() -> None:
-    """Faults do happen, and the protocol has to work against them."""
+def test_faults_happen_and_are_recovered_from() -> None:
+    """The protocol has to resend, and to drop what is damaged or doubled."""
     totals: dict[str, dict[str, int]] = {"none": {}, "all": {}}
     for faults, total in totals.items():
         for seed in range(5):

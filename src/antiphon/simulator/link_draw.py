@@ -1,7 +1,7 @@
-"""Seeds of churn whose links go bad one by one: one way only, not transitive, or flapping.
+"""Draws churn whose links fail one by one: in one direction only, not transitively, or again and again.
 
-The churn of the seed is the same as ever (churn_draw.py); what happens to the links comes from dice of its own, so that
-no other seed means anything else than it did.
+The churn of the seed is that of churn_draw.py; what happens to the links is drawn by a generator of its own, so that
+the seeds of other workloads mean what they did.
 """
 
 from random import Random

@@ -78,7 +78,7 @@ class SimulatedLinks:
         self.outcomes: list[tuple[int, ProcessId, CallOutcome]] = []
         self.timers: list[tuple[int, int]] = []
         self._layers = layers
-        self._random = Random(f"{seed}/links")
+        self._random = Random(f"{seed}/frames")
         self._listening: dict[tuple[ProcessId, int], int] = {}
         """The token of the last Listen, by process and stack."""
         self._accepted: dict[ProcessId, int] = {}
