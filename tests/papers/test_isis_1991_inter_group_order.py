@@ -4,6 +4,7 @@ import pytest
 
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.codec import unseal
+from antiphon.kernel.effects import Ended
 from antiphon.kernel.identity import wire_id
 from antiphon.kernel.levels import FIFO
 from antiphon.kernel.options import MILLISECOND_NS, Options
@@ -225,3 +226,30 @@ def test_6_5_a_flush_delivers_what_other_groups_wait_for() -> None:
     table.play(8_000)
     assert table.log[3] == ["a:p1#1", "b:p2#1"]
     assert "a:2: p2 p4 p5" in table.story[3]
+
+
+def test_6_5_a_process_that_learns_of_its_exclusion_sends_nothing_more_in_other_groups() -> None:
+    """p1 has sent in a, where the others went on without it, and m2 in b waits for that. The news of the exclusion and
+    a packet of b come together: m2 would follow what is lost, so it does not leave, and p1 delivers nothing in b."""
+    table = Table(4, Options.fast(), "primary", {"a": (0, 1, 2), "b": (0, 3)})
+    table.play(300)
+    for other in (1, 2):
+        table.cut(0, other)
+        table.cut(other, 0)
+    table.send(0, b"m1", group="a")
+    table.send(0, b"m2", group="b")
+    table.play(3_000)
+    assert "a:2: p2 p3" in table.story[1]
+    assert table.log[3] == []
+    table.mend()
+    table.drop_all()
+    table.send(3, b"m3", group="b")
+    greeting = table.take(3, 0)
+    table.wait(100 * MILLISECOND_NS)
+    table.pass_on(0, 1)
+    news = table.take(1, 0)
+    table.drop_all()
+    table.arrive(0, *news, *greeting)
+    assert [event.group for event in table.events[0] if isinstance(event, Ended)] == ["a", "b"]
+    assert table.take_data(0, 3) == []
+    assert "b:p4#1" not in table.log[0]

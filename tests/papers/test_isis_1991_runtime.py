@@ -92,7 +92,7 @@ def test_6_5_runtime_order_holds_when_the_first_sender_fails() -> None:
 
 @pytest.mark.parametrize(
     "domain",
-    [CARRY, CONSERVATIVE, CausalityDomain(rule="epochs", excluded=("c",))],
+    [CARRY, CONSERVATIVE, CausalityDomain(rule="epochs", groups=("a", "b", "c"), excluded=("c",))],
     ids=["carry", "conservative", "epochs, one group excluded"],
 )
 def test_6_7_runtime_order_holds_round_a_ring_of_groups(domain: CausalityDomain) -> None:

@@ -179,6 +179,8 @@ class GroupMember(Member):
             message = self._chunks.take(flags, data)
             if message is not None:
                 membership.receive(message, effects, now_ns)
+                if membership.excluded:
+                    self._end(effects)  # at once: nothing that came with this packet may be delivered any more
         elif self._session is not None and tag == self._session.tag:
             self._session.receive(kind, sender, flags, level, data, effects, now_ns)
             if membership is not None and kind != DATA:

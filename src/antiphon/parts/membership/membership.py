@@ -57,6 +57,8 @@ class Membership(Agreement):
         self._part_at_ns = NEVER
         self._last_step_ns = 0
         self._early_flush: MembershipMessage | None = None
+        self.excluded = False
+        """The others went on without this process."""
         self.parted_by: Proposal | None = None
         """The proposal by which I left, whose cut is still to be delivered."""
         self._left_to: View | None = None
@@ -321,6 +323,7 @@ class Membership(Agreement):
 
     def _end(self, excluded: bool, effects: Effects) -> None:
         self.phase = OUT
+        self.excluded = excluded
         effects.events.append(Ended(self._group, excluded, None if excluded else self._left_to))
 
     def _answer_straggler(self, message: MembershipMessage, effects: Effects) -> None:

@@ -33,7 +33,7 @@ from antiphon.stacks.vector.view_end import epoch_of
 class VectorMember(GroupMember):
     """One member of one group."""
 
-    __slots__ = ("_flush_at_ns", "_letters_seen", "_random", "_view_session", "order")
+    __slots__ = ("_domain_members", "_flush_at_ns", "_letters_seen", "_random", "_view_session", "order")
 
     def __init__(
         self,
@@ -41,11 +41,14 @@ class VectorMember(GroupMember):
         process: ProcessId,
         last_number: int,
         order: InterGroupOrder,
+        domain_members: "dict[int, VectorMember]",
         random: Random,
         options: Options,
     ) -> None:
+        """`domain_members`: this process in all groups of the domain."""
         super().__init__(NUMBER, join, process, last_number, options)
         self.order = order
+        self._domain_members = domain_members
         self._random = random
         self._letters_seen: dict[ProcessId, int] = {}
         self._flush_at_ns = NEVER
@@ -108,6 +111,14 @@ class VectorMember(GroupMember):
             end.epoch_wish = max(end.epoch_wish, self.order.epoch_wanted(self.group_id, False))
         if end.barrier is not None or end.epoch_wish:
             membership.request_flush(now_ns)
+
+    def _end(self, effects: Effects) -> None:
+        """End here, and after an exclusion in all groups of the domain, before anything more is sent or delivered in
+        them: it would follow what is lost."""
+        super()._end(effects)
+        if self.excluded:
+            for member in self._domain_members.values():
+                member.expel(effects)
 
     def expel(self, effects: Effects) -> None:
         """This process was excluded from another group of the domain: its life is over in all of them."""

@@ -78,7 +78,9 @@ class VectorStack(Stack):
         domain = self._domains.get(join.domain.name)
         if domain is None:
             domain = DomainMembers(InterGroupOrder(join.domain, self._random, self._options))
-        member = VectorMember(join, self._process, last_number, domain.order, self._random, self._options)
+        member = VectorMember(
+            join, self._process, last_number, domain.order, domain.members, self._random, self._options
+        )
         self._domains[join.domain.name] = domain
         domain.members[member.group_id] = member
         domain.has_many = domain.has_many or len(domain.members) > 1
@@ -121,7 +123,7 @@ class VectorStack(Stack):
     def _move_on(self, domain: DomainMembers, effects: Effects, now_ns: int) -> None:
         """Let the groups of one domain follow each other until nothing moves."""
         if any(member.over and member.excluded for member in self.touched):
-            self._expel(domain, effects, now_ns)
+            self._touch_expelled(domain, now_ns)
         progress = not domain.order.is_alone()
         while progress:
             progress = False
@@ -143,13 +145,11 @@ class VectorStack(Stack):
             return list(domain.waiting.values())
         return sorted(domain.waiting.values(), key=_serial)
 
-    def _expel(self, domain: DomainMembers, effects: Effects, now_ns: int) -> None:
-        for excluded in self.touched:
-            if isinstance(excluded, VectorMember) and excluded.excluded and excluded.order is domain.order:
-                for member in domain.members.values():
-                    self.touch(member, now_ns)
-                    member.expel(effects)
-                return
+    def _touch_expelled(self, domain: DomainMembers, now_ns: int) -> None:
+        """Note that an exclusion from one group of the domain has ended this process in the others."""
+        for member in domain.members.values():
+            if member.over:
+                self.touch(member, now_ns)
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
