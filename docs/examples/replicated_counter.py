@@ -40,7 +40,7 @@ async def main(name: str, address: str, *contacts: str) -> None:
     counter = Counter()
     async with antiphon.Node(name, address=address, incarnation=time.time_ns() // 1_000_000) as node:
         members = None if contacts else {repr(node.process): address}
-        group = await node.join("counter", contacts=contacts, members=members, policy="primary")
+        group = await node.join("counter", contacts=contacts, members=members)
         async with Service(group, snapshot=counter.snapshot, restore=counter.restore) as service:
             typing = asyncio.create_task(read_input(group, service, counter))
             async for event in service:
