@@ -1,4 +1,5 @@
-"""Two leaves and their leaders: what goes to all is delivered in one order in all leaves."""
+"""Two leaves and their leaders: what goes to all is delivered in one order in all leaves, and what one sender sends, to
+its leaf or to all, in the order of its calls."""
 
 import asyncio
 
@@ -36,15 +37,21 @@ async def talk(host: Host, hierarchy: Hierarchy) -> None:
             await hierarchy.send(text)
         else:
             await hierarchy.send_all(text)
-        await asyncio.sleep(random.random())
+        if random.random() < 0.5:
+            await asyncio.sleep(2 * random.random())
 
 
 async def follow(node: antiphon.Node, hierarchy: Hierarchy, seen: list[str]) -> None:
+    last: dict[str, int] = {}
     async for event in hierarchy:
         if isinstance(event, antiphon.Excluded):
             raise antiphon.ExcludedError(event.group, node.process)
         if isinstance(event, Everywhere):
             seen.append(event.payload.decode())
+        if isinstance(event, Everywhere | antiphon.Message):
+            sender, number = event.payload.decode().split()
+            assert int(number) > last.get(sender, -1), f"{event.payload!r} after {last[sender]}"
+            last[sender] = int(number)
 
 
 def one_order(result: Result) -> None:
