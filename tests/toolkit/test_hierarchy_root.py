@@ -7,7 +7,7 @@ import pytest
 from antiphon import ProcessId, UsageError
 from antiphon.toolkit import HierarchyRoot, NoLeafError, find_leaf
 from antiphon.toolkit.frames import read_frame, split_host
-from antiphon.toolkit.hierarchy_root import Directed, LeafDirectory, LeafPlace, LeafState
+from antiphon.toolkit.hierarchy_root import LeafDirectory, LeafFinder, LeafPlace, LeafState
 from tests.runtime.cluster import run, until
 from tests.toolkit.test_hierarchy import enter, leaves
 
@@ -79,7 +79,7 @@ def test_a_newcomer_is_mapped_to_a_leaf_and_joins_it() -> None:
 
 
 def test_what_a_root_cannot_answer() -> None:
-    class Empty(Directed):
+    class Empty(LeafFinder):
         def find_leaf(self, key: bytes | None = None) -> LeafPlace | None:
             return None
 

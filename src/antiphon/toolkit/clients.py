@@ -70,8 +70,8 @@ class ClientReply:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missed:
-    """Messages for clients that this client has not received are no longer kept; some may have been for it. What follows
-    is complete again."""
+    """Messages for clients that this client has not received are no longer kept; some may have been for it. What
+    follows is complete again."""
 
 
 ClientEvent = Diffusion | ClientReply | Missed

@@ -54,7 +54,7 @@ from antiphon import (
     ViewChange,
 )
 from antiphon.toolkit.channel import GroupEvent
-from antiphon.toolkit.hierarchy_root import Directed, LeafDirectory, LeafPlace, LeafState
+from antiphon.toolkit.hierarchy_root import LeafDirectory, LeafFinder, LeafPlace, LeafState
 from antiphon.toolkit.messages import APPLICATION, OWN, WireProcess, from_wire, to_wire
 
 REPRESENTATIVES: Final = 2
@@ -108,7 +108,7 @@ HierarchyEvent = GroupEvent | Everywhere
 Key = tuple[ProcessId, int]
 
 
-class Hierarchy(Directed):
+class Hierarchy(LeafFinder):
     """One member of a leaf. It reads the stream of `leaf`, and that of the leaders' group if it is in it."""
 
     def __init__(

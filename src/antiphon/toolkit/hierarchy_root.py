@@ -115,7 +115,7 @@ def _weight(leaf: str, key: bytes) -> bytes:
 class HierarchyRoot:
     """Answers `find_leaf` at `address`, from the directory of a representative."""
 
-    def __init__(self, hierarchy: "Directed", *, address: str = "127.0.0.1:0") -> None:
+    def __init__(self, hierarchy: "LeafFinder", *, address: str = "127.0.0.1:0") -> None:
         self._find: Callable[[bytes | None], LeafPlace | None] = hierarchy.find_leaf
         self._address = address
         self._server: asyncio.Server | None = None
@@ -166,8 +166,8 @@ class HierarchyRoot:
             writer.close()
 
 
-class Directed:
-    """What a root asks: the hierarchy, at one representative."""
+class LeafFinder:
+    """The interface by which a root asks a hierarchy for a leaf."""
 
     def find_leaf(self, key: bytes | None = None) -> LeafPlace | None:
         """Return the leaf for `key`, or the smallest; None if this process knows no leaf."""
