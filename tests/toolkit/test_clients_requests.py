@@ -19,6 +19,7 @@ from antiphon.toolkit import (
 from antiphon.toolkit.frames import read_frame
 from tests.runtime.cluster import run, until
 from tests.toolkit.hub import Hub
+from tests.toolkit.ledger import Ledger
 from tests.toolkit.test_clients import Server, client_of, converse, servers
 
 
@@ -148,18 +149,18 @@ def test_replies_to_others_are_no_gap_for_a_client_that_comes_back(monkeypatch: 
 
 @pytest.mark.parametrize("ordered", [True, False])
 def test_what_a_client_sends_to_two_services_is_in_causal_order(ordered: bool) -> None:
-    """Member a of the first service lags behind; without the domain, the second service gets its message first."""
+    """Member b of the first service lags behind; without the domain, the second service gets its message first."""
 
     async def test() -> None:
         first, second = Hub(), Hub()
         domain = ClientDomain() if ordered else None
         async with servers(first, "ab") as one, servers(second, "c") as two:
-            first.members[ProcessId("a")].flushed.clear()  # not at all members yet
+            first.members[ProcessId("b")].is_held = True  # b has not delivered it yet
             gateways = [one[0].gateway.address], [two[0].gateway.address]
             async with Client("g", gateways[0], domain=domain) as x, Client("g", gateways[1], domain=domain) as y:
                 await x.send(b"cause")
                 following = asyncio.create_task(y.send(b"effect"))
-                await one[1].ledger.until(b"cause")
+                await one[0].ledger.until(b"cause")
                 if not ordered:
                     await two[0].ledger.until(b"effect")
                     await following
@@ -167,7 +168,7 @@ def test_what_a_client_sends_to_two_services_is_in_causal_order(ordered: bool) -
                 for _ in range(50):
                     await asyncio.sleep(0.001)
                 assert two[0].ledger.lines == []
-                first.members[ProcessId("a")].flushed.set()
+                first.members[ProcessId("b")].release()
                 await two[0].ledger.until(b"effect")
                 await following
 
@@ -178,19 +179,19 @@ def test_what_a_client_receives_counts_as_a_cause_too() -> None:
     async def test() -> None:
         first, second = Hub(), Hub()
         domain = ClientDomain()
-        async with servers(first, "a") as one, servers(second, "c") as two:
+        async with servers(first, "ab") as one, servers(second, "c") as two:
             gateways = [one[0].gateway.address], [two[0].gateway.address]
             async with Client("g", gateways[0], domain=domain) as x, Client("g", gateways[1], domain=domain) as y:
                 await y.send(b"one")  # nothing has happened in the first service: no wait
                 await until(lambda: x._served.is_set())
-                first.members[ProcessId("a")].flushed.clear()
+                first.members[ProcessId("b")].is_held = True
                 await one[0].service.diffuse(b"cause")
                 assert isinstance(await anext(x), Diffusion)
                 following = asyncio.create_task(y.send(b"effect"))
                 for _ in range(50):
                     await asyncio.sleep(0.001)
                 assert two[0].ledger.lines == [b"one"]
-                first.members[ProcessId("a")].flushed.set()
+                first.members[ProcessId("b")].release()
                 await two[0].ledger.until(b"one", b"effect")
                 await following
 
@@ -201,13 +202,35 @@ def test_a_sync_survives_the_change_of_gateways() -> None:
     async def test() -> None:
         hub = Hub()
         async with servers(hub, "ab") as opened, client_of(*opened) as client:
-            hub.members[ProcessId("a")].flushed.clear()
+            hub.members[ProcessId("b")].is_held = True
             await client.send(b"one")
             syncing = asyncio.create_task(client.sync())
-            await opened[1].ledger.until(b"one")
+            await opened[0].ledger.until(b"one")
             assert not syncing.done()
             hub.fail("a")
             await opened.pop(0).close()
+            hub.members[ProcessId("b")].release()
             await syncing
+
+    run(test)
+
+
+def test_settle_waits_for_a_member_that_fetches_the_state() -> None:
+    """The joiner's group has delivered the message, but its application gets it, or the state that contains it,
+    later."""
+
+    async def test() -> None:
+        hub = Hub()
+        async with servers(hub, "a") as (server,):
+            (joining,) = hub.join("b")
+            await server.service.send(b"one")
+            settling = asyncio.create_task(server.service.settle())
+            await server.ledger.until(b"one")
+            await asyncio.sleep(0.02)
+            assert not settling.done()
+            joiner = await Ledger(joining).open()
+            await settling
+            await joiner.until(b"one")
+            await joiner.close()
 
     run(test)

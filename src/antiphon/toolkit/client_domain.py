@@ -5,12 +5,12 @@
         await orders.send(b"buy 5")
         await stock.send(b"reserve 5")          # a process in both groups delivers the order first
 
-The rule is the paper's conservative one: before a client sends to one service, all that the program has sent to, or
-received from, the other services of the domain is at all members there (`Client.sync`). So no vector times of one
-service travel to another.
+The rule is the paper's conservative one: before a client sends to one service, the applications of all members of the
+other services of the domain are done with all that the program has sent there or received from there (`Client.sync`).
+So no vector times of one service travel to another.
 
 Why it is safe. Let m be a message in service a that the program sent or received before it sends m' to service b. A
-process in both groups has delivered m when the `sync` with a returns, and m' is multicast after that. A chain that
+process in both groups is done with m when the `sync` with a returns, and m' is multicast after that. A chain that
 leads on from m' follows it in causal order within b, or is continued by members, whose order between groups the
 causality domain of the groups keeps.
 Why it is live. One client sends at a time (a lock), and a `sync` waits only for the group that it asks. If a service

@@ -175,7 +175,7 @@ class Client:
                 self._check()
 
     async def sync(self) -> None:
-        """Wait until all that was sent, and all that was received, is at all members."""
+        """Wait until the applications of all members are done with all that was sent and received here."""
         async with self._changed:
             self._sync_number += 1
             number = self._sync_number

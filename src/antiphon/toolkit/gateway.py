@@ -322,7 +322,7 @@ class Gateway(GatewayListener):
         while True:
             message = _read(await read_frame(session.reader))
             if isinstance(message, Sync):
-                await group.flush()
+                await self._service.settle()
                 if not session.put(Synced(message.number)):
                     raise RefusalError("you do not read what is sent to you")
                 continue

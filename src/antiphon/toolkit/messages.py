@@ -26,6 +26,12 @@ class Ask(msgspec.Struct, tag="ask", array_like=True, frozen=True):
     payload: bytes
 
 
+class Ping(msgspec.Struct, tag="ping", array_like=True, frozen=True):
+    """To all members: reply with an empty Answer when the application is done with all that came before."""
+
+    number: int
+
+
 class Answer(msgspec.Struct, tag="answer", array_like=True, frozen=True):
     """One member's reply, to the sender of the request alone: the handler's result, or the reason why there is none."""
 
@@ -78,7 +84,7 @@ class ToClient(msgspec.Struct, tag="to_client", array_like=True, frozen=True):
     payload: bytes
 
 
-Own = Ask | Answer | SnapshotOffer | Again | Lacking | Complete | Relayed | Diffused | ToClient
+Own = Ask | Ping | Answer | SnapshotOffer | Again | Lacking | Complete | Relayed | Diffused | ToClient
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Own)

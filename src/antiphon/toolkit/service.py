@@ -51,6 +51,7 @@ from antiphon.toolkit.messages import (
     Diffused,
     Lacking,
     Own,
+    Ping,
     Relayed,
     SnapshotOffer,
     ToClient,
@@ -225,6 +226,20 @@ class Service:
             if number:
                 self._asks.close(number)
 
+    async def settle(self) -> None:
+        """Wait until, at every member, the application is done with all that was sent or delivered here so far.
+
+        `antiphon.Group.flush` waits for delivery by the group; between that and the application there is the inbox,
+        which holds messages back while a member fetches the state.
+        """
+        async with self._asks.turn:
+            number, outstanding = self._asks.open("all")
+            try:
+                await self.group.send(encode(Ping(number)), order="causal")
+                await outstanding.done
+            finally:
+                self._asks.close(number)
+
     def answer(self, handler: Handler) -> None:
         """Answer requests by calling `handler`, from now on: one request at a time, between two events."""
         self._handler = handler
@@ -321,7 +336,7 @@ class Service:
             case Lacking():
                 self._joiner.hear_lacking(event.sender, content.view_id)
             case _:
-                if isinstance(content, Ask) and event.sender == self.process:
+                if isinstance(content, Ask | Ping) and event.sender == self.process:
                     self._asks.delivered(content.number, self._pumped_view)
                 return (event, content)
         return None
@@ -330,7 +345,7 @@ class Service:
         """Drop the messages that this joiner holds back: the inbox is full, and a newer snapshot will contain them."""
         dropped = self._inbox.drop()
         for event, content in dropped:
-            if isinstance(content, Ask):
+            if isinstance(content, Ask | Ping):
                 self._background(self._reply(event.sender, content, b"", CONTAINED))
         self._joiner.overflow(event for event, _ in dropped)
 
@@ -362,7 +377,7 @@ class Service:
                 return None
             return event.with_payload(content) if isinstance(content, bytes) else None
         if self.has_state and not self._provider.admit(event.sender, event.number, event.view_id):
-            if isinstance(content, Ask):
+            if isinstance(content, Ask | Ping):
                 await self._reply(event.sender, content, b"", CONTAINED)
             return None
         if isinstance(content, bytes):
@@ -374,6 +389,8 @@ class Service:
         match content:
             case Ask():
                 await self._handle(event, content)
+            case Ping():
+                await self._reply(event.sender, content, b"", "")
             case Complete():
                 self._provider.complete(event.sender)
             case Relayed():
@@ -421,8 +438,8 @@ class Service:
                 payload, error = b"", f"{type(failure).__name__}: {failure}"[:500]
         await self._reply(event.sender, ask, payload, error)
 
-    async def _reply(self, asker: ProcessId, ask: Ask, payload: bytes, error: str) -> None:
-        if ask.wants_reply:
+    async def _reply(self, asker: ProcessId, ask: Ask | Ping, payload: bytes, error: str) -> None:
+        if isinstance(ask, Ping) or ask.wants_reply:
             await self.tell(Answer(ask.number, payload, error), asker)
 
 

@@ -38,7 +38,7 @@ class Multicast(msgspec.Struct, tag="multicast", array_like=True, frozen=True):
 
 
 class Sync(msgspec.Struct, tag="sync", array_like=True, frozen=True):
-    """Answer with Synced when all that the client has sent and received is at all members."""
+    """Answer with Synced when the applications of all members are done with all that the client sent and received."""
 
     number: int
 
