@@ -26,8 +26,9 @@ MAY_IMPORT: Final = {
     "stacks": ("kernel", "parts", "stacks"),
     "engine": ("kernel", "parts", "stacks"),
     "faults": ("kernel",),
-    "runtime": ("kernel", "parts", "stacks", "engine", "faults", "history", "runtime"),
-    "simulator": ("kernel", "parts", "stacks", "engine", "faults", "history", "simulator"),
+    "recording": ("kernel", "stacks", "history"),
+    "runtime": ("kernel", "parts", "stacks", "engine", "faults", "history", "recording", "runtime"),
+    "simulator": ("kernel", "parts", "stacks", "engine", "faults", "history", "recording", "simulator"),
     "history": ("kernel.identity", "kernel.errors", "history"),  # all errors share one root, see kernel/errors.py
     "pipeline": ("kernel.errors", "history", "pipeline"),
     "report": ("kernel.errors", "history", "pipeline", "report"),

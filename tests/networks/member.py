@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from antiphon import Batch, Group, Node, Options, ProcessId, ViewChange
+from antiphon.recording import ProcessRecorder
 from antiphon.runtime.tap import HistoryTap
 from tests.networks.journal import Journal
 
@@ -36,7 +37,7 @@ class JournalingNode(Node):
         process = self.process
         directory = Path(str(self._history))
         journal = Journal(directory, run=self._run, process=process.name, incarnation=process.incarnation)
-        return HistoryTap(journal, journal.close)
+        return HistoryTap(ProcessRecorder(journal), journal.close)
 
 
 class Member:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-from antiphon.history.schema import BARRIER, LEFT, LEVELS, Row
+from antiphon.history.schema import BARRIER, LEFT, LEVELS, STALLED, Row
 
 Corrupt = Callable[[Random, list[Row]], list[Row]]
 
@@ -283,6 +283,19 @@ def leave_later(random: Random, rows: list[Row]) -> list[Row]:
     return _with_log(rows, log, after)
 
 
+def stand_still(random: Random, rows: list[Row]) -> list[Row]:
+    """A group has no majority for a while, by the log of one process."""
+    log = _log(random, rows, None)
+    groups = sorted({row.group for row in log if row.group is not None})
+    if not groups:
+        return rows
+    last = len(log) - 1 if log[-1].kind in ("stop", "crash") else len(log)
+    place = random.randint(min(1, last), last)
+    note = Row(log[0].run, log[0].process, log[0].incarnation, 0, log[place - 1].time_ns, "note", random.choice(groups))
+    rows = _with_log(rows, log, [*log[:place], replace(note, label=STALLED), *log[place:]])
+    return leave_later(random, leave_later(random, rows))
+
+
 def forget_destinations(random: Random, rows: list[Row]) -> list[Row]:
     """A log of version 1 does not say for whom messages were that it delivered."""
     log = _log(random, rows, "deliver")
@@ -294,11 +307,12 @@ CORRUPTIONS: tuple[Corrupt, ...] = (
     *(cut_log, gap_in_log, lose_log, stop_early, narrow_send),
     *(change_members, change_view, exclude, skip_view, move_view, forget_notes),
     *(swap_neighbours, drop_safe, change_barrier, leave_one_group, lose_message),
-    *(change_content, leave_later, forget_destinations),
+    *(change_content, leave_later, forget_destinations, stand_still),
 )
 
 
 OF_ORDER: tuple[Corrupt, ...] = (swap_neighbours, swap_deliveries, drop_safe, change_barrier, stop_early, cut_log)
+OF_STALLS: tuple[Corrupt, ...] = (stand_still, leave_later, swap_deliveries, drop_delivery)
 OF_LOST_LOGS: tuple[Corrupt, ...] = (lose_log, cut_log, leave_later, forget_destinations, drop_delivery)
 OF_LOSS: tuple[Corrupt, ...] = (lose_message, drop_delivery, leave_one_group, narrow_send, change_level)
 

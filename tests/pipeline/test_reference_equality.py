@@ -10,7 +10,7 @@ from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import Row
 from antiphon.pipeline import reference
 from antiphon.pipeline.result import KEPT
-from tests.pipeline.corruption import CORRUPTIONS, OF_LOSS, OF_LOST_LOGS, OF_ORDER, Corrupt, lose_log
+from tests.pipeline.corruption import CORRUPTIONS, OF_LOSS, OF_LOST_LOGS, OF_ORDER, OF_STALLS, Corrupt, lose_log
 from tests.pipeline.histories import PROMISES, make_history, rows_of
 from tests.pipeline.inprocess import Counts, count
 
@@ -22,7 +22,7 @@ LEVELS = (
 )
 
 
-WAYS = (CORRUPTIONS, OF_ORDER, OF_LOSS, OF_LOST_LOGS)
+WAYS = (CORRUPTIONS, OF_ORDER, OF_LOSS, OF_LOST_LOGS, OF_STALLS)
 
 
 def make_rows(random: Random, corruptions: int, ways: tuple[Corrupt, ...] = CORRUPTIONS) -> list[Row]:

@@ -33,7 +33,7 @@ def test_a_quiet_run_is_kept(tmp_path: Path, order: str) -> None:
     run(test)
     audit = reference.audit(tmp_path)
     assert audit.verdict == "kept", audit.findings
-    promised = {"creation", "duplication", "fifo", "causal", "total", "safe", "settled"}
+    promised = {"creation", "duplication", "content", "fifo", "causal", "total", "safe", "settled"}
     assert {finding.guarantee for finding in audit.findings} == promised
     assert [(member.sent, member.delivered, member.ending) for member in audit.observations] == [
         (200, 600, "quiet")

@@ -41,7 +41,17 @@ class SimulatedSeeds:
 def program_digest() -> str:
     """Return a digest of all sources that determine a run and its verdict."""
     digest = blake2b(digest_size=16)
-    for part in ("kernel", "parts", "stacks", "engine.py", "faults.py", "simulator", "history", "pipeline"):
+    for part in (
+        "kernel",
+        "parts",
+        "stacks",
+        "engine.py",
+        "faults.py",
+        "recording.py",
+        "simulator",
+        "history",
+        "pipeline",
+    ):
         place = PACKAGE / part
         for source in sorted(place.rglob("*.py")) if place.is_dir() else [place]:
             digest.update(source.relative_to(PACKAGE).as_posix().encode() + b"\0" + source.read_bytes() + b"\0")

@@ -17,6 +17,9 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   is owed nothing in that group; settled and safe do not hold it there.
 * A process *completed* a view that it was in if its log has a later view row of the group, notes that it left the group
   for good, or ends with stop "quiet" or "left".
+* A process sends in the order of its calls: by the index of send rows. But a message that waited while its group stood
+  still (from a note STALLED to the next view row of the group) takes its place behind the calls that left before it,
+  and so does what follows it in that group.
 * fifo holds deliveries at level fifo and above to all that the sender sent to the group before, at any level. If
   nothing owed is missing, but a message off record that precedes it is, the delivery is unknown.
 * causal holds deliveries at level causal and above to everything in their past, at any level and in any group. If

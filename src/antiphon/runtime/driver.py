@@ -75,6 +75,9 @@ class GroupHandler(Protocol):
     def reach(self, event: BarrierReached) -> None:
         """A barrier for the application."""
 
+    def record_waiting(self) -> None:
+        """A life begins: record what the application called for before, and the engine has not taken."""
+
     def unblock(self) -> None:
         """The engine takes messages again."""
 
@@ -196,7 +199,7 @@ class Driver:
         """Ask the others to go on without this process."""
         if self.tap is not None and not self._stopped:
             try:
-                self.tap.leaves(group, self.clock.now_ns())
+                self.tap.recorder.leaves(group, self.clock.now_ns())
             except Exception as error:
                 self.fail(error)
         self.step(Leave(group))
@@ -247,6 +250,24 @@ class Driver:
         """Have `input` put in as soon as the step that is being carried out is done."""
         self._followers.append(input)
 
+    def record_call(
+        self,
+        group: str,
+        payloads: Sequence[bytes],
+        level: int,
+        destinations: tuple[ProcessId, ...],
+        size: int,
+        barrier: bool,
+        label: str | None,
+    ) -> None:
+        """The application calls for these messages. Before the first view of this life, `record_waiting` will tell."""
+        if self.tap is not None and group in self._first_views and not self._stopped:
+            try:
+                now_ns = self.clock.now_ns()
+                self.tap.recorder.call(group, payloads, level, destinations, size, now_ns, barrier, label)
+            except Exception as error:
+                raise self.fail(error) from error
+
     def record_taken(self, batch: Batch, number: int, count: int, size: int) -> None:
         """The application is being handed these messages."""
         if self.tap is not None:
@@ -260,7 +281,7 @@ class Driver:
         if self.tap is not None and change.view.id != self._first_views[change.group]:
             stopping = self._stopped
             try:
-                self.tap.view(change.group, change.view, self.clock.now_ns())
+                self.tap.recorder.view(change.group, change.view, self.clock.now_ns())
             except Exception as error:
                 failure = self.fail(error)
                 if not stopping:
@@ -279,7 +300,7 @@ class Driver:
         self._reads_apart = True
         if self.tap is not None and not self._stopped:
             try:
-                self.tap.reads_apart(self.clock.now_ns())
+                self.tap.recorder.reads_apart(self.clock.now_ns())
             except Exception as error:
                 raise self.fail(error) from error
 
@@ -337,10 +358,10 @@ class Driver:
                 self._delivered_ns = now_ns
         elif isinstance(event, Sent):
             if tap is not None:
-                tap.send(event, now_ns)
+                tap.recorder.depart(event, now_ns)
         elif isinstance(event, Received):
             if tap is not None:
-                tap.receive(event, now_ns)
+                tap.recorder.receive(event, now_ns)
         elif isinstance(event, Installed):
             log_membership(self.process, event)
             self._install(event, now_ns)
@@ -351,11 +372,11 @@ class Driver:
         elif isinstance(event, Suspected):
             log_membership(self.process, event)
             if tap is not None:
-                tap.suspect(event, now_ns)
+                tap.recorder.suspect(event, now_ns)
         elif isinstance(event, MajorityLost):
             log_membership(self.process, event)
             if tap is not None:
-                tap.note(f"group {event.group!r} has no majority and stands still", now_ns)
+                tap.recorder.stalled(event.group, now_ns)
             self._members[event.group].stall()
         else:
             assert isinstance(event, Ended)
@@ -367,8 +388,9 @@ class Driver:
         if group not in self._first_views:
             self._first_views[group] = event.view.id
             if self.tap is not None:
-                self.tap.start(group, self._joins[group].stack, self._joins[group].policy, now_ns)
-                self.tap.view(group, event.view, now_ns)
+                self.tap.recorder.start(group, self._joins[group].stack, self._joins[group].policy, now_ns)
+                self.tap.recorder.view(group, event.view, now_ns)
+                self._members[group].record_waiting()
         self._addresses.install(group, event.view)
         self._members[group].install(event)
 
@@ -376,11 +398,11 @@ class Driver:
         if not event.excluded:
             self._left.add(event.group)
             if self.tap is not None:
-                self.tap.left(event.group, now_ns)
+                self.tap.recorder.left(event.group, now_ns)
         elif event.group in self._first_views:  # else it was never in: nothing has ended
             self._excluded = True
             if self.tap is not None:
-                self.tap.note(f"excluded from group {event.group!r}", now_ns)
+                self.tap.recorder.note(f"excluded from group {event.group!r}", now_ns)
         if self._can_return(event):
             self._lapse()
         else:
@@ -558,10 +580,10 @@ class Driver:
         left some, the application may have read of their last views since: so this is said again."""
         now_ns = self.clock.now_ns()
         if self.error is None and self._excluded:
-            tap.crash("excluded", now_ns)
+            tap.recorder.crash("excluded", now_ns)
         elif self.error is None and self._left and self._left == self._first_views.keys():
-            tap.leave(now_ns)
+            tap.recorder.leave(now_ns)
         else:
             for group in sorted(self._left):
-                tap.left(group, now_ns)
-            tap.stop(why, now_ns)
+                tap.recorder.left(group, now_ns)
+            tap.recorder.stop(why, now_ns)

@@ -72,7 +72,7 @@ class Group:
         self._entered = asyncio.Event()
         self._over = asyncio.Event()
         self._outbox = outbox
-        self._lane = OutboxLane(self._offer)
+        self._lane = OutboxLane(self._offer, self._called)
         self._streams = streams
         self._stream = streams.add(self)
 
@@ -302,7 +302,15 @@ class Group:
             )
         )
 
+    def _called(self, payloads: Sequence[bytes], way: SendMode, size: int) -> None:
+        to = () if way.destination is None else (way.destination,)
+        self._driver.record_call(self.name, payloads, way.level, to, size, way.barrier, way.label)
+
     # What the driver tells.
+
+    def record_waiting(self) -> None:
+        for run in self._outbox.waiting(self._lane):
+            self._called(run.payloads, run.mode, run.size)
 
     def unblock(self) -> None:
         self._outbox.unblock(self._lane)

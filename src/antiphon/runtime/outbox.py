@@ -36,6 +36,8 @@ class SendMode:
     level: int
     destination: ProcessId | None = None
     barrier: bool = False
+    label: str | None = None
+    """A short text that the history keeps with the message."""
 
 
 def measure(payloads: Sequence[object], size_max: int) -> int:
@@ -52,6 +54,8 @@ def measure(payloads: Sequence[object], size_max: int) -> int:
 
 Offer = Callable[[list[bytes], SendMode], int]
 """Offers payloads to the engine, which accepts so many of them from the front."""
+Called = Callable[[Sequence[bytes], SendMode, int], None]
+"""Told of messages as they are put in: payloads, mode, bytes together."""
 Afterwards = Callable[[Callable[[], None]], bool]
 """If the engine is in the middle of a step: calls something when that is done. Else false, and nothing is called."""
 
@@ -60,10 +64,11 @@ Afterwards = Callable[[Callable[[], None]], bool]
 class OutboxLane:
     """What the outbox knows of one group: how it offers messages to the engine, and how many wait."""
 
-    __slots__ = ("accepted", "blocked", "drains", "error", "messages", "offer", "over")
+    __slots__ = ("accepted", "blocked", "called", "drains", "error", "messages", "offer", "over")
 
-    def __init__(self, offer: Offer) -> None:
+    def __init__(self, offer: Offer, called: Called | None = None) -> None:
         self.offer = offer
+        self.called = called
         self.messages = 0
         """Messages that wait in the outbox."""
         self.accepted = 0
@@ -154,6 +159,8 @@ class Outbox:
                 size += len(payload)
         if not taken:
             return 0
+        if lane.called is not None:
+            lane.called(taken, mode, size)
         last = self._runs[-1] if self._runs else None
         if last is not None and last.lane is lane and last.mode == mode and not mode.barrier:  # barriers go one by one
             last.payloads.extend(taken)
@@ -165,6 +172,10 @@ class Outbox:
         lane.messages += len(taken)
         self._schedule()
         return len(taken)
+
+    def waiting(self, lane: OutboxLane) -> list[OutboxRun]:
+        """What is in here for a group, in order."""
+        return [run for run in self._runs if run.lane is lane]
 
     async def drain(self, lane: OutboxLane) -> None:
         """Wait until the engine has accepted what is in here for this group now. Raises the lane's error."""

@@ -7,6 +7,7 @@ from antiphon.history.log import Log
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Send
+from antiphon.recording import ProcessRecorder
 
 NO_VIEW: Final = View(0, ())
 """Stands for the view of a process that has asked to join and is not in yet."""
@@ -26,6 +27,7 @@ class Incarnation:
         "log",
         "phases",
         "process",
+        "recorder",
         "tick_at_ns",
         "ticked_ns",
         "ticks_now",
@@ -37,6 +39,7 @@ class Incarnation:
         self.process = process
         self.engine = engine
         self.log = log
+        self.recorder = ProcessRecorder(log)
         self.views: dict[str, View] = {}
         """The view of each group that it is in; NO_VIEW where it has asked to join."""
         self.phases: dict[str, int] = {}

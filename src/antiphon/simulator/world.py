@@ -387,7 +387,11 @@ class World:
     # ---- one step --------------------------------------------------------------------------------------------------
 
     def _step(self, incarnation: Incarnation, input: Input) -> None:
-        self._carry_out(incarnation, incarnation.engine.step(input, self.now_ns))
+        effects = incarnation.engine.step(input, self.now_ns)
+        if isinstance(input, SendBarrier) and effects.accepted:
+            payload = input.payload
+            incarnation.recorder.call(input.group, [payload], SAFE, (), len(payload), self.now_ns, barrier=True)
+        self._carry_out(incarnation, effects)
         if incarnation.backlog:
             self._offer(incarnation)
 
@@ -402,6 +406,10 @@ class World:
             effects = incarnation.engine.step(send, self.now_ns)
             taken = effects.accepted
             self.sent += taken
+            if taken:
+                payloads = send.payloads[:taken]
+                size = sum(map(len, payloads))
+                incarnation.recorder.call(send.group, payloads, send.level, send.destinations, size, self.now_ns)
             rest = send.payloads[taken:]
             if rest:
                 backlog[0] = Send(group=send.group, payloads=rest, level=send.level, destinations=send.destinations)
@@ -478,7 +486,8 @@ class World:
 
     def _observe(self, incarnation: Incarnation, event: Event) -> None:
         self.last_event_ns = self.now_ns
-        record(incarnation.log, self.now_ns, event, self._script.stack, self._script.policy)
+        stack, policy = self._script.stack, self._script.policy
+        record(incarnation.recorder, incarnation.process, self.now_ns, event, stack, policy)
         if isinstance(event, Delivered):
             self.delivered[event.level] += len(event.payloads)
             self._workload.delivered(self, incarnation.host, event)

@@ -60,7 +60,7 @@ class Promise:
 def group_promises(causal: Promise) -> tuple[Promise, ...]:
     """What every stack promises whose members agree on views and on the messages of each (parts/membership), in the
     order in which the history names it. How far causal order reaches is the stack's own."""
-    before = [Promise(guarantee, GROUP, POLICIES) for guarantee in ("creation", "duplication", "fifo")]
+    before = [Promise(guarantee, GROUP, POLICIES) for guarantee in ("creation", "duplication", "content", "fifo")]
     after = [Promise(guarantee, GROUP, POLICIES) for guarantee in ("total", "safe", "settled")]
     views = ("view_agreement", "view_synchrony", "view_sending", "primary", "silence", "group_broadcast")
     return (*before, causal, *after, *[Promise(guarantee, GROUP, (PRIMARY,)) for guarantee in views])

@@ -3,6 +3,10 @@
 A send row without a view was written at the call; its depart rows come later in the log, perhaps in another piece. Once
 the pieces of a log are together, each such run is cut into parts that left in one view, or did not leave as far as is
 known. The parts keep the row, the time and the past of the call.
+
+What a process calls for is sent in the order of the calls (`send_order`, twice the index of the send row), with one
+exception. A group that has lost its majority stands still and holds up no other, so a message that waited while its
+group stood still takes its place behind the calls that left before it, and so does what follows it in the same group.
 """
 
 from collections import defaultdict
@@ -15,22 +19,67 @@ from antiphon.pipeline.audit.summary import SEND_COLUMNS, Summary
 from antiphon.pipeline.intervals import Ints
 from antiphon.pipeline.packing import pack, unpack
 
+LAST: Final = 2**62
+"""An index above that of every row."""
 NOT_LEFT: Final = -1
 """In place of a view."""
 
 
 def with_departures(pieces: Sequence[Summary]) -> tuple[Summary, ...]:
     """The pieces of one log, with views for all sends that left."""
+    ordered = [{**piece, "send_order": 2 * piece["send_index"]} for piece in pieces]
     if not any((piece["send_view"] == NOT_LEFT).any() for piece in pieces):
-        return tuple(pieces)
+        return tuple(ordered)
     parts: dict[str, list[Ints]] = defaultdict(list)
     for piece in pieces:
         for place, group in enumerate(piece["depart_groups"]):
             own = piece["depart_group"] == place
-            columns = [piece[name][own] for name in ("depart_number", "depart_count", "depart_view")]
-            parts[group].append(np.stack(columns))
+            names = ("depart_number", "depart_count", "depart_view", "depart_index")
+            parts[group].append(np.stack([piece[name][own] for name in names]))
     departures = {group: np.concatenate(own, axis=1) for group, own in parts.items()}
-    return tuple(_cut(piece, departures) for piece in pieces)
+    cut = tuple(_cut(piece, departures) for piece in ordered)
+    _move_stalled(cut, _stalls(pieces))
+    return cut
+
+
+def _stalls(pieces: Sequence[Summary]) -> dict[str, list[tuple[int, int]]]:
+    """By group: from which row to which it stood still."""
+    views: dict[str, list[int]] = defaultdict(list)
+    for piece in pieces:
+        for view in piece["views"]:
+            views[view["group"]].append(view["index"])
+    stalls: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for piece in pieces:
+        for note in piece["stalled"]:
+            end = next((index for index in views[note["group"]] if index > note["index"]), LAST)
+            stalls[note["group"]].append((note["index"], end))
+    return stalls
+
+
+def _move_stalled(pieces: Sequence[Summary], stalls: dict[str, list[tuple[int, int]]]) -> None:
+    """Let what waited while its group stood still take its place behind what left before it."""
+    if not stalls:
+        return
+    all_left = np.concatenate([piece["left_index"] for piece in pieces])
+    along = np.argsort(all_left, kind="stable")
+    all_left = all_left[along]
+    latest = np.maximum.accumulate(np.concatenate([piece["send_index"] for piece in pieces])[along])
+    for group, intervals in stalls.items():
+        reached = -1
+        for piece in pieces:
+            if group not in piece["send_groups"]:
+                continue
+            own = np.flatnonzero(piece["send_group"] == piece["send_groups"].index(group))
+            called, left = piece["send_index"][own], piece["left_index"][own]
+            waited = np.zeros(len(own), bool)
+            for begin, end in intervals:
+                waited |= (begin < left) & (end > called)
+            before = np.searchsorted(all_left, left)
+            behind = np.where(before > 0, latest[np.maximum(before - 1, 0)], -1)
+            place = np.where(waited & (behind > called), 2 * behind + 1, 2 * called)
+            place = np.maximum.accumulate(np.maximum(place, reached))
+            piece["send_order"][own] = place
+            reached = int(place[-1])
 
 
 def _cut(piece: Summary, departures: dict[str, Ints]) -> Summary:
@@ -40,12 +89,13 @@ def _cut(piece: Summary, departures: dict[str, Ints]) -> Summary:
     waiting = piece["send_view"] == NOT_LEFT
     for place, group in enumerate(piece["send_groups"]):
         if group in departures:
-            number, length, _ = departures[group]
+            number, length = departures[group][:2]
             cuts = cuts_of[place] = np.unique(np.concatenate((number, number + length)))
             own = np.flatnonzero(waiting & (piece["send_group"] == place))
             start, end = piece["send_number"][own], piece["send_number"][own] + piece["send_count"][own]
             count[own] += np.searchsorted(cuts, end, "left") - np.searchsorted(cuts, start, "right")
-    cut = {**piece, **{name: np.repeat(piece[name], count) for name in SEND_COLUMNS}}
+    cut = {**piece, **{name: np.repeat(piece[name], count) for name in (*SEND_COLUMNS, "send_order")}}
+    cut["left_index"] = np.where(np.repeat(waiting, count), LAST, cut["send_index"])
     which = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
     first, last = cut["send_number"], cut["send_number"] + cut["send_count"]
     waiting = np.repeat(waiting, count)
@@ -55,7 +105,7 @@ def _cut(piece: Summary, departures: dict[str, Ints]) -> Summary:
         bounds = np.append(cuts, np.iinfo(np.int64).max)
         start = np.where(which[own] > 0, bounds[begin + which[own] - 1], first[own])
         end = np.minimum(bounds[begin + which[own]], last[own])
-        cut["send_view"][own] = _views(start, departures[piece["send_groups"][place]])
+        cut["send_view"][own], cut["left_index"][own] = _left(start, departures[piece["send_groups"][place]])
         cut["send_number"][own], cut["send_count"][own] = start, end - start
     more = np.append(count, 1)
     for name in ("reach", "strong_reach"):
@@ -63,9 +113,9 @@ def _cut(piece: Summary, departures: dict[str, Ints]) -> Summary:
     return cut
 
 
-def _views(start: Ints, departures: Ints) -> Ints:
-    """In which view each part left, by its first number."""
-    number, length, view = departures[:, np.argsort(departures[0], kind="stable")]
+def _left(start: Ints, departures: Ints) -> tuple[Ints, Ints]:
+    """In which view each part left, by its first number, and by which row."""
+    number, length, view, index = departures[:, np.argsort(departures[0], kind="stable")]
     place = np.searchsorted(number, start, "right") - 1
-    left: Ints = np.where((place >= 0) & (start < (number + length)[place]), view[place], NOT_LEFT)
-    return left
+    left = (place >= 0) & (start < (number + length)[place])
+    return np.where(left, view[place], NOT_LEFT), np.where(left, index[place], LAST)

@@ -142,9 +142,9 @@ def make_order(run: str, logs: Mapping[str, LogFacts]) -> Order:
     collected = [_runs_of(log, places, audiences) for log in logs.values()]
     columns = [np.concatenate(parts) for parts in zip(*collected, strict=True)]
     sorting = np.lexsort((columns[1], columns[0]))
-    key, start, end, index, time_ns, view, audience, narrow = (column[sorting] for column in columns)
+    key, start, end, index, time_ns, view, audience, narrow, place = (column[sorting] for column in columns)
     of_key = np.array([sent.get(known, 0) for known in keys], np.int64)
-    sources = _make_sources(keys, logs, key, start, end, index, of_key)
+    sources = _make_sources(keys, logs, key, start, end, index, place, of_key)
     return Order(
         run=run,
         keys=keys,
@@ -173,15 +173,25 @@ def close(order: Order) -> None:
 
 
 def _make_sources(
-    keys: list[Key], logs: Mapping[str, LogFacts], key: Ints, start: Ints, end: Ints, index: Ints, sent: Ints
+    keys: list[Key],
+    logs: Mapping[str, LogFacts],
+    key: Ints,
+    start: Ints,
+    end: Ints,
+    index: Ints,
+    place: Ints,
+    sent: Ints,
 ) -> Sources:
-    """One source per sender, and one for each key of an open log; `key` and so on are columns of all send runs."""
+    """One source per sender, and one for each key of an open log; `key` and so on are columns of all send runs.
+
+    `place` orders the send runs of a source.
+    """
     senders = {sender: place for place, sender in enumerate(dict.fromkeys(sender for _, sender in keys))}
     of_key = np.array([senders[sender] for _, sender in keys], np.int64)
     is_open = np.array([logs[sender].open for _, sender in keys], bool)
     off_record = np.where(is_open, len(senders) + np.cumsum(is_open) - 1, -1)
     source = np.where(index == NO_ROW, off_record[key], of_key[key]) if len(keys) else key
-    along = np.lexsort((index, source))
+    along = np.lexsort((index, place, source))
     bounds = np.searchsorted(source[along], np.arange(len(senders) + int(is_open.sum()) + 1))
     runs = [along[first:last] for first, last in pairwise(bounds)]
     begin = np.zeros(len(key), np.int64)
@@ -232,25 +242,24 @@ class _Audiences:
         return self.members.place(members if meant is None else members & meant), narrow
 
 
-_Columns = tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]
+_Columns = tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]
 
 
 def _runs_of(log: LogFacts, places: Mapping[Key, int], audiences: _Audiences) -> _Columns:
-    """The send runs of one log as columns: key, start, end, index, time, view, audience, destinations."""
-    columns: list[_Columns] = [(np.empty(0, np.int64),) * 8]
+    """The send runs of one log as columns: key, start, end, index, time, view, audience, destinations, place."""
+    columns: list[_Columns] = [(np.empty(0, np.int64),) * 9]
     for piece in log.pieces:
         key = np.array([places[group, log.process] for group in piece["send_groups"]], np.int64)[piece["send_group"]]
         audience, narrow = _meant(piece, log.process, audiences)
         number, end = piece["send_number"], piece["send_number"] + piece["send_count"]
-        columns.append(
-            (key, number, end, piece["send_index"], piece["send_time_ns"], piece["send_view"], audience, narrow)
-        )
+        index, time_ns, view = piece["send_index"], piece["send_time_ns"], piece["send_view"]
+        columns.append((key, number, end, index, time_ns, view, audience, narrow, piece["send_order"]))
     if log.open:
         columns.append(_off_record_runs(log, places))
-    key, start, end, index, time_ns, view, audience, narrow = (
+    key, start, end, index, time_ns, view, audience, narrow, place = (
         np.concatenate(parts) for parts in zip(*columns, strict=True)
     )
-    return key, start, end, index, time_ns, view, audience, narrow
+    return key, start, end, index, time_ns, view, audience, narrow, place
 
 
 def _meant(piece: Summary, process: str, audiences: _Audiences) -> tuple[Ints, Ints]:
@@ -279,4 +288,4 @@ def _off_record_runs(log: LogFacts, places: Mapping[Key, int]) -> _Columns:
     key = np.array([place for place, _ in own], np.int64)
     start = np.array([count + 1 for _, count in own], np.int64)
     nothing = np.full(len(own), NO_ROW)
-    return key, start, np.full(len(own), ENDLESS), *(nothing,) * 5
+    return key, start, np.full(len(own), ENDLESS), *(nothing,) * 6

@@ -145,21 +145,29 @@ def direct_past(logs: Mapping[str, LogFacts], keys: Sequence[Key], sources: Sour
         own = [place for place, (_, sender) in enumerate(keys) if sender == process]
         if not own:
             continue
-        source, done = int(sources.of_key[own[0]]), 0
+        source = int(sources.of_key[own[0]])
         known = np.zeros(counts.shape[1], np.int64)
         for piece in log.pieces:
-            runs = sources.runs[source][done : done + len(piece["send_number"])]
+            runs = _runs_of_piece(piece, process, places, sources)
             lines = _direct_lines(piece, known, places, sources, reach)
             lines[:-1, source] = np.maximum(lines[:-1, source], sources.begin[runs])
-            if len(runs):
-                sent = int(sources.begin[runs[-1]] + piece["send_count"][-1])
-                lines[-1, source] = max(sent, int(lines[-1, source]))
             counts[runs] = lines[:-1]
-            known, done = lines[-1], done + len(runs)
+            known = lines[-1]
+        known[source] = max(int(known[source]), int(sources.sent[own].sum()))
         for beyond in sources.off_record[own]:
             if beyond >= 0:
                 counts[sources.runs[beyond]] = known
     return Past(counts, sources)
+
+
+def _runs_of_piece(piece: Summary, process: str, places: Mapping[Key, int], sources: Sources) -> Ints:
+    """Which send runs the send rows of a piece are, in order of index."""
+    result = np.empty(len(piece["send_number"]), np.int64)
+    for place, group in enumerate(piece["send_groups"]):
+        own = piece["send_group"] == place
+        first, end = sources.first_run[places[group, process]], sources.first_run[places[group, process] + 1]
+        result[own] = first + np.searchsorted(sources.start[first:end], piece["send_number"][own])
+    return result
 
 
 def _direct_lines(piece: Summary, known: Ints, places: Mapping[Key, int], sources: Sources, reach: str) -> Ints:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import LEAVES, LEFT
+from antiphon.history.schema import LEAVES, LEFT, STALLED
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import AGREED_RANK, CAUSAL_RANK, SAFE_RANK, Key, MessageRows, message_rows
 from antiphon.pipeline.audit.stretches import PACKED, entries, packed, stretch_of
@@ -51,7 +51,7 @@ SEND_COLUMNS: Final = (
     *("send_group", "send_number", "send_count", "send_index", "send_time_ns", "send_view", "send_destinations"),
     *("send_level", "send_size", "send_digested"),
 )
-DEPART_COLUMNS: Final = ("depart_group", "depart_number", "depart_count", "depart_view")
+DEPART_COLUMNS: Final = ("depart_group", "depart_number", "depart_count", "depart_view", "depart_index")
 
 SUMMARY: Final = pa.schema(
     [
@@ -70,6 +70,7 @@ SUMMARY: Final = pa.schema(
         ("views", pa.list_(pa.struct(_VIEW))),
         ("leaves", pa.list_(pa.string())),  # the groups that the process announces to leave, or has left; null for all
         ("left", pa.list_(pa.struct([("group", pa.string()), ("index", pa.int64())]))),  # it is out of these
+        ("stalled", pa.list_(pa.struct([("group", pa.string()), ("index", pa.int64())]))),  # these stand still
         (
             "groups",
             pa.list_(pa.struct([("group", pa.string()), *((name, pa.int64()) for name in _GROUP_FIELDS)])),
@@ -135,7 +136,8 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "starts": known.filter(pc.equal(known["kind"], "start")).select(["group", "label"]).to_pylist(),
         "views": views,
         "leaves": _leaves(known),
-        "left": _left(known),
+        "left": _notes(known, LEFT),
+        "stalled": _notes(known, STALLED),
         "groups": _groups(known, sends, deliveries),
         "keys": [dict(zip(("group", "sender"), key, strict=True)) for key in deliveries.keys],
         "barriers": barriers,
@@ -189,7 +191,7 @@ def _sends(known: pa.Table, sends: MessageRows) -> dict[str, Any]:
 
 def _departures(departs: MessageRows) -> dict[str, Any]:
     """The columns of the depart rows."""
-    columns = (departs.key, departs.start, departs.end - departs.start, departs.view)
+    columns = (departs.key, departs.start, departs.end - departs.start, departs.view, departs.index)
     return {
         "depart_groups": [group for group, _ in departs.keys],
         **{name: pack(column) for name, column in zip(DEPART_COLUMNS, columns, strict=True)},
@@ -272,8 +274,9 @@ def _leaves(known: pa.Table) -> list[str | None]:
     ]
 
 
-def _left(known: pa.Table) -> list[dict[str, Any]]:
-    chosen = pc.and_(pc.equal(known["kind"], "note"), pc.equal(known["label"], LEFT))
+def _notes(known: pa.Table, label: str) -> list[dict[str, Any]]:
+    """The groups of which the process notes something."""
+    chosen = pc.and_(pc.equal(known["kind"], "note"), pc.equal(known["label"], label))
     notes = known.filter(pc.and_(chosen, pc.is_valid(known["group"])))
     return list(notes.select(["group", "index"]).to_pylist())
 

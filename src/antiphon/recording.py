@@ -1,0 +1,222 @@
+"""What a process did, as rows of its log: one way of recording for the runtime and the simulator.
+
+A send is recorded when the application calls, in the order of all its calls over all groups, and a delivery when the
+application is handed it. A sender numbers its messages to a group 1, 2, 3… in the order of the calls, and the engine
+numbers them as it accepts them, in the same order: so the number is known at the call, by counting. When a message
+leaves, the engine tells, with its number and the view. Messages that leave without a call on record are those that a
+former incarnation left behind; they are recorded as they leave.
+
+Beside level and size a row has a digest of each payload, so that what was handed over can be compared with what was
+sent; and a delivery says whether it was private, so that it can be judged without the sender's log.
+
+The history stands on pyarrow, which takes longer to load than all the rest: only who records loads it.
+"""
+
+from array import array
+from collections.abc import Sequence
+from sys import byteorder
+from typing import TYPE_CHECKING, final
+from zlib import crc32
+
+from antiphon.kernel.effects import BarrierReached, Delivered, Received, Sent, Suspected
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.levels import LEVEL_NAMES, SAFE
+from antiphon.stacks.registry import offer
+
+if TYPE_CHECKING:
+    from antiphon.history.log import Log
+
+
+def digest_of(payloads: Sequence[bytes]) -> str:
+    """Eight hexadecimal digits per payload."""
+    if len(payloads) == 1:
+        return f"{crc32(payloads[0]):08x}"
+    digests = array("I", map(crc32, payloads))
+    if byteorder == "little":
+        digests.byteswap()
+    return digests.tobytes().hex()
+
+
+@final
+class ProcessRecorder:
+    """Writes what one process incarnation does into its log."""
+
+    def __init__(self, log: "Log") -> None:
+        from antiphon.history.schema import BARRIER, LEAVES, LEFT, READS_APART, STALLED
+
+        self._barrier = BARRIER
+        self._leaves = LEAVES
+        self._left = LEFT
+        self._reads_apart = READS_APART
+        self._stalled = STALLED
+        self._log = log
+        self._own = (f"{log.process}/{log.incarnation}",)
+        self._called: dict[str, int] = {}
+        """The number of the last message that the application called for, by group."""
+
+    def start(self, group: str, stack: str, policy: str, time_ns: int) -> None:
+        """The process is in a group from here on, and held to what its stack promises."""
+        self._log.start(time_ns, group, stack, policy, offer(stack).levels, offer(stack).promises(policy))
+
+    def view(self, group: str, view: View, time_ns: int) -> None:
+        self._log.view(time_ns, group, view.id, [repr(member) for member in view.members])
+
+    def suspect(self, event: Suspected, time_ns: int) -> None:
+        self._log.suspect(time_ns, event.group, event.view_id, repr(event.process))
+
+    def leaves(self, group: str, time_ns: int) -> None:
+        """The process announces that it leaves; the audit counts it among those that agree to the next view."""
+        self._log.note(time_ns, self._leaves, group)
+
+    def left(self, group: str, time_ns: int) -> None:
+        """The process is out of this group: nothing more is owed to it there."""
+        self._log.note(time_ns, self._left, group)
+
+    def reads_apart(self, time_ns: int) -> None:
+        """From here on the application may be handed events of one group before earlier ones of another."""
+        self._log.note(time_ns, self._reads_apart)
+
+    def stalled(self, group: str, time_ns: int) -> None:
+        """The group stands still until its next view: what is called for there waits, and holds up no other group."""
+        self._log.note(time_ns, self._stalled, group)
+
+    def note(self, text: str, time_ns: int) -> None:
+        self._log.note(time_ns, text)
+
+    def call(
+        self,
+        group: str,
+        payloads: Sequence[bytes],
+        level: int,
+        destinations: tuple[ProcessId, ...],
+        size: int,
+        time_ns: int,
+        barrier: bool = False,
+        label: str | None = None,
+    ) -> None:
+        """The application calls for these messages, in this order; `size`: their bytes together."""
+        number = self._called.get(group, 0) + 1
+        self._called[group] = number + len(payloads) - 1
+        self._log.send(
+            time_ns,
+            group,
+            None,
+            number,
+            len(payloads),
+            LEVEL_NAMES[level],
+            size,
+            tuple(repr(process) for process in destinations) or None,
+            self._barrier if barrier else label,
+            digest_of(payloads),
+        )
+
+    def depart(self, event: Sent, time_ns: int) -> None:
+        """Messages leave."""
+        called = self._called.get(event.group, 0)
+        if event.number <= called:
+            self._log.depart(time_ns, event.group, event.view_id, event.number, event.count, event.size)
+            return
+        self._called[event.group] = event.number + event.count - 1
+        self._log.send(
+            time_ns,
+            event.group,
+            event.view_id,
+            event.number,
+            event.count,
+            LEVEL_NAMES[event.level],
+            event.size,
+            tuple(repr(process) for process in event.destinations) or None,
+            self._barrier if event.barrier else None,
+        )
+
+    def receive(self, event: Received, time_ns: int) -> None:
+        self._log.receive(
+            time_ns,
+            event.group,
+            event.view_id,
+            event.sender.name,
+            event.sender.incarnation,
+            event.number,
+            event.count,
+            LEVEL_NAMES[event.level],
+            event.size,
+        )
+
+    def deliver(
+        self,
+        group: str,
+        view_id: int,
+        sender: ProcessId,
+        number: int,
+        level: str,
+        payloads: Sequence[bytes],
+        size: int,
+        private: bool,
+        time_ns: int,
+    ) -> None:
+        """The application is handed these messages, in this order."""
+        self._log.deliver(
+            time_ns,
+            group,
+            view_id,
+            sender.name,
+            sender.incarnation,
+            number,
+            len(payloads),
+            level,
+            size,
+            None,
+            self._own if private else None,
+            digest_of(payloads),
+        )
+
+    def deliver_event(self, event: Delivered, time_ns: int) -> None:
+        """The same, where the application is handed what the engine delivers as it comes."""
+        level = LEVEL_NAMES[event.level]
+        self.deliver(
+            event.group,
+            event.view_id,
+            event.sender,
+            event.number,
+            level,
+            event.payloads,
+            event.size,
+            event.private,
+            time_ns,
+        )
+
+    def barrier(self, group: str, view_id: int, sender: ProcessId, number: int, payload: bytes, time_ns: int) -> None:
+        """The application is told of a barrier."""
+        self._log.deliver(
+            time_ns,
+            group,
+            view_id,
+            sender.name,
+            sender.incarnation,
+            number,
+            1,
+            LEVEL_NAMES[SAFE],
+            len(payload),
+            self._barrier,
+            None,
+            digest_of((payload,)),
+        )
+
+    def barrier_event(self, event: BarrierReached, time_ns: int) -> None:
+        """The same, as the engine tells it."""
+        self.barrier(event.group, event.view_id, event.sender, event.number, event.payload, time_ns)
+
+    def stop(self, why: str | None, time_ns: int) -> None:
+        """The last row. None: the run had healed and went quiet."""
+        if why is None:
+            self._log.stop(time_ns)
+        else:
+            self._log.stop(time_ns, why)
+
+    def leave(self, time_ns: int) -> None:
+        """The last row: all groups were left in good order."""
+        self._log.stop(time_ns, self._left)
+
+    def crash(self, why: str, time_ns: int) -> None:
+        """The last row: to the others this process is dead."""
+        self._log.crash(time_ns, why)
