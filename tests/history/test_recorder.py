@@ -1,5 +1,10 @@
 """The recorder: what is on disk after which calls, and what happens when the disk does not play along."""
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -140,3 +145,86 @@ def test_a_value_that_does_not_fit_reaches_the_caller(tmp_path: Path) -> None:
     recorder.note(2**70, "far in the future")
     with pytest.raises(HistoryWriteError, match="a-1-00000"):
         recorder.close()
+
+
+CHILD = """
+import sys, time
+from antiphon.history.recorder import Recorder
+log = Recorder(sys.argv[1], run="r", process="a", flush_s=0.4)
+number = 0
+while True:
+    number += 1
+    log.note(time.time_ns(), str(number))
+    print(number, flush=True)
+    time.sleep(0.01 if number != int(sys.argv[2]) else 3600)
+"""
+
+
+def start_child(directory: Path, stop_after: int, lines: int) -> "subprocess.Popen[str]":
+    """A process that records a row every 10 ms, and prints its number, until it has told of so many."""
+    child = subprocess.Popen(
+        [sys.executable, "-c", CHILD, str(directory), str(stop_after)], stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    for _ in range(lines):
+        child.stdout.readline()
+    return child
+
+
+def last_row(child: "subprocess.Popen[str]", told: int) -> int:
+    """The last row that a child that has ended told of, after it had told of some."""
+    assert child.stdout is not None
+    return int([str(told), *child.stdout.read().split()][-1])
+
+
+def recorded(directory: Path) -> list[int]:
+    return [int(row.label or 0) for row in HistoryFiles.open(directory).read_rows()]
+
+
+@pytest.mark.processes
+def test_of_a_process_that_is_killed_all_but_the_last_second_is_there(tmp_path: Path) -> None:
+    """On a machine that has more to do than it can, all but the last few."""
+    child = start_child(tmp_path, 0, lines=250)
+    killed_ns = time.time_ns()
+    child.kill()
+    child.wait()
+    rows = HistoryFiles.open(tmp_path).read_rows()
+    assert [int(row.label or 0) for row in rows] == list(range(1, len(rows) + 1))
+    bound_s = 1 if (os.cpu_count() or 1) > os.getloadavg()[0] else 3
+    assert killed_ns - rows[-1].time_ns < bound_s * 10**9
+
+
+@pytest.mark.processes
+def test_the_rows_of_an_idle_process_are_soon_on_disk(tmp_path: Path) -> None:
+    child = start_child(tmp_path, 5, lines=5)
+    late_s = time.monotonic() + (1 if (os.cpu_count() or 1) > os.getloadavg()[0] else 5)
+    while not list(tmp_path.glob("*.parquet")) or len(recorded(tmp_path)) < 5:
+        assert time.monotonic() < late_s, list(tmp_path.iterdir())
+        time.sleep(0.02)
+    child.kill()
+    child.wait()
+    assert recorded(tmp_path) == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.processes
+def test_sigterm_writes_all_rows_and_then_ends_the_process(tmp_path: Path) -> None:
+    child = start_child(tmp_path, 0, lines=130)
+    child.terminate()
+    child.wait(10)
+    assert child.returncode == -signal.SIGTERM
+    rows = recorded(tmp_path)
+    assert rows == list(range(1, len(rows) + 1))
+    assert len(rows) >= last_row(child, 130)
+
+
+@pytest.mark.processes
+def test_a_second_recorder_of_the_same_log_is_refused_until_the_first_is_dead(tmp_path: Path) -> None:
+    child = start_child(tmp_path, 0, lines=1)
+    with pytest.raises(UsageError, match=r"a/1 is being recorded into .* by another node"):
+        Recorder(tmp_path, run="r", process="a")
+    child.kill()
+    child.wait()
+    for file in tmp_path.glob("*.parquet*"):
+        file.unlink()
+    Recorder(tmp_path, run="r", process="a").close()
+    assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,7 @@
 """What a run on real sockets leaves behind passes the audit, and says honestly how it ended."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -132,7 +133,7 @@ def test_a_directory_that_vanishes_is_told_at_the_close(tmp_path: Path) -> None:
         await node.start()
         group = await node.join("g", members={"a": node.address}, policy="static")
         await group.send(b"x")
-        directory.rmdir()
+        shutil.rmtree(directory)
         with pytest.raises(HistoryWriteError, match="could not be written"):
             await node.close()
         with pytest.raises(ClosedError):

@@ -124,6 +124,13 @@ class Log:
 
     def depart(self, time_ns: int, group: str, view: int, number: int, count: int, size: int) -> None:
         """Messages of earlier calls leave in `view`."""
+        if not self._leave_at_once(group, view, number, count, size):
+            self._extend(
+                "depart", time_ns, group, view, self.process, self.incarnation, number, count, None, None, None, 0, None
+            )
+
+    def _leave_at_once(self, group: str, view: int, number: int, count: int, size: int) -> bool:
+        """Whether these are the next messages of the open run of sends, which then have left."""
         if (
             self._kind == "send"
             and group == self._group
@@ -136,10 +143,8 @@ class Log:
             self._size += size
             self._tail -= count
             self._tail_size -= size
-            return
-        self._extend(
-            "depart", time_ns, group, view, self.process, self.incarnation, number, count, None, None, None, 0, None
-        )
+            return True
+        return False
 
     def receive(
         self,

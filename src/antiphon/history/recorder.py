@@ -6,25 +6,34 @@ table and writes it as one segment: one file, one row group. A segment is writte
 when complete, so a process that is killed loses what was in memory and in the open segment, and no more. Files are not
 synced: a machine that loses power may lose more, and the reader will find the log cut short.
 
+With `flush_s` the thread also writes whatever there is after so many seconds, whether or not calls come: then a process
+that is killed loses at most the rows of its last second. SIGTERM, unless the program handles it itself, first has all
+rows written. Without `flush_s`, what is written is a function of the calls alone: no clock, no chance, no name that
+differs from run to run.
+
+One recorder writes a log: it holds a lock on `<process>-<incarnation>.lock` beside the segments, which the operating
+system releases when the process dies.
+
 Limits: at most QUEUE_SEGMENTS full segments wait for the thread; when the queue is full, the caller waits. When a
 segment cannot be written, every later call raises HistoryWriteError, and so does `close`.
 
 Pages carry checksums, so that the reader can tell damaged bytes from others.
-
-What is written is a function of the calls alone: no clock, no chance, no name that differs from run to run.
 """
 
+import fcntl
+import os
 from pathlib import Path
-from queue import Queue
-from threading import Thread
+from queue import Empty, Queue
+from threading import Event, Lock, Thread
 from types import TracebackType
-from typing import Final, Self, final
+from typing import Any, Final, Self, final
 
 import pyarrow.parquet as pq
 
 from antiphon.history.errors import HistoryWriteError
 from antiphon.history.log import Cells, Log, to_table
-from antiphon.history.segments import PARTIAL, log_of, segment_file
+from antiphon.history.segments import PARTIAL, lock_file, log_of, segment_file
+from antiphon.history.termination import forget, write_at_termination
 from antiphon.kernel.errors import UsageError
 
 SEGMENT_ROWS: Final = 131_072
@@ -49,34 +58,55 @@ class Recorder(Log):
         incarnation: int = 1,
         segment_rows: int = SEGMENT_ROWS,
         merge: bool = True,
+        flush_s: float | None = None,
     ) -> None:
         super().__init__(run=run, process=process, incarnation=incarnation, merge=merge)
         if segment_rows < 1:
             raise UsageError(f"segment_rows is {segment_rows}, but a segment holds at least one row")
         self.directory = Path(directory)
         self._segment_rows = segment_rows
+        self._flush_s = flush_s
         self._segment = 0
         self._first_index = 0
         self._first_ns = 0
         self._closed = False
         self._failure: HistoryWriteError | None = None
-        self._prepare_directory()
-        self._queue: Queue[tuple[int, int, list[Cells]] | None] = Queue(QUEUE_SEGMENTS)
+        self._rows_lock = Lock()
+        """Held while the rows in memory change: by a call, or by the thread when it flushes."""
+        self._lock_descriptor = self._prepare_directory()
+        self._queue: Queue[tuple[int, int, list[Cells]] | Event | None] = Queue(QUEUE_SEGMENTS)
         self._thread = Thread(target=self._write_all, name=f"history of {process}/{incarnation}", daemon=True)
         self._thread.start()
+        if flush_s is not None:
+            write_at_termination(self)
 
     def close(self) -> None:
         """Write what is left and wait until it is on disk. A second call does nothing."""
         if self._closed:
             return
-        self._closed = True
-        if self._kind:
-            self._end_run()
-        self._emit()
+        forget(self)
+        with self._rows_lock:
+            self._closed = True
+            self._cut()
         self._queue.put(None)
         self._thread.join()
+        lock_file(self.directory, self.process, self.incarnation).unlink(missing_ok=True)
+        os.close(self._lock_descriptor)
         if self._failure is not None:
             raise self._failure
+
+    def write_now(self, timeout_s: float) -> bool:
+        """Have all rows written, for a process that is about to end; false if that took too long, or a call is under
+        way, which this one has interrupted."""
+        if self._closed or not self._rows_lock.acquire(blocking=False):
+            return False
+        try:
+            self._cut()
+        finally:
+            self._rows_lock.release()
+        written = Event()
+        self._queue.put(written)
+        return written.wait(timeout_s)
 
     def __enter__(self) -> Self:
         return self
@@ -86,17 +116,41 @@ class Recorder(Log):
     ) -> None:
         self.close()
 
-    def _prepare_directory(self) -> None:
-        """Two logs must never mix: a directory that already holds this log is refused."""
+    def _leave_at_once(self, *arguments: Any) -> bool:
+        with self._rows_lock:
+            return super()._leave_at_once(*arguments)
+
+    def _extend(self, *arguments: Any) -> None:
+        with self._rows_lock:
+            super()._extend(*arguments)
+
+    def _append(self, cells: Cells) -> None:
+        with self._rows_lock:
+            super()._append(cells)
+
+    def _prepare_directory(self) -> int:
+        """Take the lock of this log; two logs must never mix, so a directory that already holds it is refused."""
+        name = f"{self.process}/{self.incarnation}"
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            present = [file for file in self.directory.iterdir() if log_of(file) == (self.process, self.incarnation)]
+            file = lock_file(self.directory, self.process, self.incarnation)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(descriptor)
+                raise UsageError(
+                    f"{name} is being recorded into {self.directory} by another node; give this one another name, "
+                    "incarnation or directory"
+                ) from None
+            present = [one for one in self.directory.iterdir() if log_of(one) == (self.process, self.incarnation)]
         except OSError as error:
             raise HistoryWriteError(self.directory, error.strerror or str(error)) from error
         if present:
-            raise UsageError(
-                f"{self.directory} already holds a log of {self.process}/{self.incarnation}; choose an empty directory"
-            )
+            file.unlink(missing_ok=True)
+            os.close(descriptor)
+            raise UsageError(f"{self.directory} already holds a log of {name}; choose an empty directory")
+        return descriptor
 
     def _before_row(self, time_ns: int) -> None:
         if self._closed:
@@ -109,19 +163,50 @@ class Recorder(Log):
         if not self._cells:
             self._first_ns = time_ns
 
+    def _cut(self) -> None:
+        """All rows so far go to the thread."""
+        if self._kind:
+            self._end_run()
+        self._emit()
+
     def _emit(self) -> None:
-        if not self._cells:
-            return
-        self._queue.put((self._segment, self._first_index, self._cells))
+        if self._cells:
+            self._queue.put(self._take())
+
+    def _take(self) -> tuple[int, int, list[Cells]]:
+        taken = (self._segment, self._first_index, self._cells)
         self._segment += 1
         self._first_index += len(self._cells)
         self._cells = []
+        return taken
 
     def _write_all(self) -> None:
         """The background thread. After a failure it only empties the queue, so that no caller waits for ever."""
-        while (item := self._queue.get()) is not None:
-            if self._failure is None:
+        while True:
+            try:
+                item = self._queue.get(timeout=self._flush_s)
+            except Empty:
+                self._flush()
+                continue
+            if item is None:
+                return
+            if isinstance(item, Event):
+                item.set()
+            elif self._failure is None:
                 self._write(*item)
+
+    def _flush(self) -> None:
+        """Write what there is. If a call is under way, which may be waiting for this thread, the next round will."""
+        if self._failure is not None or not self._rows_lock.acquire(blocking=False):
+            return
+        try:
+            if self._kind:
+                self._end_run()
+            taken = self._take() if self._cells and self._queue.empty() else None
+        finally:
+            self._rows_lock.release()
+        if taken is not None:
+            self._write(*taken)
 
     def _write(self, segment: int, first_index: int, rows: list[Cells]) -> None:
         file = segment_file(self.directory, self.process, self.incarnation, segment)

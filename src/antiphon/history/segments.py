@@ -17,6 +17,11 @@ def segment_file(directory: Path, process: str, incarnation: int, segment: int) 
     return directory / f"{quote(process, safe='')}-{incarnation}-{segment:05}{SUFFIX}"
 
 
+def lock_file(directory: Path, process: str, incarnation: int) -> Path:
+    """Where the lock of a log lies while it is being written."""
+    return directory / f"{quote(process, safe='')}-{incarnation}.lock"
+
+
 def log_of(file: Path) -> tuple[str, int] | None:
     """The (process, incarnation) whose segment a file is by its name, or None if it is not named as a segment."""
     parts = file.name.removesuffix(PARTIAL).removesuffix(SUFFIX).rsplit("-", 2)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from antiphon.history.log import Log
 
 ATTRIBUTE: Final = "antiphon_environment"
+FLUSH_S: Final = 0.4
+"""How often the rows of a history go to disk: what is recorded is there within a second."""
 
 
 class Environment:
@@ -53,7 +55,7 @@ class Environment:
         """A log of one process incarnation, and what closes it once everything is on disk."""
         from antiphon.history.recorder import Recorder
 
-        recorder = Recorder(directory, run=run, process=process, incarnation=incarnation)
+        recorder = Recorder(directory, run=run, process=process, incarnation=incarnation, flush_s=FLUSH_S)
         return recorder, recorder.close
 
 
