@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-from antiphon.history.schema import BARRIER, LEFT, LEVELS, STALLED, Row
+from antiphon.history.schema import BARRIER, LEFT, LEVELS, READS_APART, STALLED, Row
 
 Corrupt = Callable[[Random, list[Row]], list[Row]]
 
@@ -296,6 +296,15 @@ def stand_still(random: Random, rows: list[Row]) -> list[Row]:
     return leave_later(random, leave_later(random, rows))
 
 
+def read_apart(random: Random, rows: list[Row]) -> list[Row]:
+    """A process reads each group by itself from some row on."""
+    log = _log(random, rows, None)
+    last = len(log) - 1 if log[-1].kind in ("stop", "crash") else len(log)
+    place = random.randint(min(1, last), last)
+    note = Row(log[0].run, log[0].process, log[0].incarnation, 0, log[place - 1].time_ns, "note", label=READS_APART)
+    return _with_log(rows, log, [*log[:place], note, *log[place:]])
+
+
 def forget_destinations(random: Random, rows: list[Row]) -> list[Row]:
     """A log of version 1 does not say for whom messages were that it delivered."""
     log = _log(random, rows, "deliver")
@@ -307,12 +316,12 @@ CORRUPTIONS: tuple[Corrupt, ...] = (
     *(cut_log, gap_in_log, lose_log, stop_early, narrow_send),
     *(change_members, change_view, exclude, skip_view, move_view, forget_notes),
     *(swap_neighbours, drop_safe, change_barrier, leave_one_group, lose_message),
-    *(change_content, leave_later, forget_destinations, stand_still),
+    *(change_content, leave_later, forget_destinations, stand_still, read_apart),
 )
 
 
 OF_ORDER: tuple[Corrupt, ...] = (swap_neighbours, swap_deliveries, drop_safe, change_barrier, stop_early, cut_log)
-OF_STALLS: tuple[Corrupt, ...] = (stand_still, leave_later, swap_deliveries, drop_delivery)
+OF_STALLS: tuple[Corrupt, ...] = (stand_still, read_apart, leave_later, swap_deliveries, drop_delivery)
 OF_LOST_LOGS: tuple[Corrupt, ...] = (lose_log, cut_log, leave_later, forget_destinations, drop_delivery)
 OF_LOSS: tuple[Corrupt, ...] = (lose_message, drop_delivery, leave_one_group, narrow_send, change_level)
 

@@ -25,6 +25,8 @@ lies in a message's past. The rules of both auditors, where the definitions leav
 * causal holds deliveries at level causal and above to everything in their past, at any level and in any group. If
   nothing owed is missing, but the past or the message itself is partly off record, the delivery is unknown. A message
   that is in its own past (a cycle) is violated by every delivery of it.
+* A process that notes READS_APART reads each group by itself: from there on causal holds it to the messages of the same
+  group only.
 * A message on record is *lost* if its sender crashed in the view in which it sent it, and nobody who completed that
   view delivered it. What is delivered below causal does not wait for its past, and so may come from a past that nobody
   has any more. So of what is lost, causal demands only what lies in the *strong* past: with a message that it delivers
@@ -257,7 +259,10 @@ class _Judge:
         past = self._past.of(message)
         itself = past & world.bit[message]
         expected = past & ~world.lost | self._strong.of(message) & world.lost
-        missing = itself or expected & world.owed_at(log, row.index) & ~done_bits
+        owed = world.owed_at(log, row.index)
+        if row.index >= log.apart:
+            owed &= world.in_group(message.group)
+        missing = itself or expected & owed & ~done_bits
         if missing:
             tally.violations += 1
             if tally.example is None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import LEFT, QUIET, STALLED, Row
+from antiphon.history.schema import LEFT, QUIET, READS_APART, STALLED, Row
 from antiphon.pipeline.explain import MessageName
 
 CRASHED = "crashed"
@@ -36,6 +36,8 @@ class KnownLog:
     """Every single message sent or delivered, in order."""
     behind: int = 0
     """How many rows lie behind the first gap."""
+    apart: int = LAST
+    """The row from which on the process reads each group apart."""
     cause: str = ""
     """Which file or row group shows that it was cut short, in words."""
 
@@ -86,6 +88,8 @@ def known_log(process: str, rows: Iterable[Row], cause: str | None) -> KnownLog:
     log = KnownLog(process, prefix, ending, {row.group or "": row for row in prefix if row.kind == "view"})
     log.behind, log.cause = len(ordered) - len(prefix), cause or ""
     for row in prefix:
+        if row.kind == "note" and row.label == READS_APART:
+            log.apart = min(log.apart, row.index)
         if row.kind == "note" and row.label == LEFT and row.group is not None:
             last_view = log.last_view.get(row.group)
             if last_view is None or last_view.index < row.index:
@@ -134,6 +138,10 @@ class ReferenceWorld:
         key = (message.group, message.sender)
         count = min(message.number - 1, self.sent[key])
         return ((1 << count) - 1) << self._base.get(key, 0)
+
+    def in_group(self, group: str) -> int:
+        """All messages of a group that are on record."""
+        return self._in_group[group]
 
     def _read_sends(self) -> None:
         for log in self.logs.values():

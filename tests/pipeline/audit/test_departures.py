@@ -1,9 +1,11 @@
 """In which order a process sent, where messages left in another order than they were called for."""
 
+from dataclasses import replace
+
 import pytest
 
 from antiphon.history.log import MemoryLog
-from antiphon.history.schema import LEVELS, STALLED, Row
+from antiphon.history.schema import LEVELS, READS_APART, STALLED, Row
 from antiphon.pipeline import reference
 from tests.pipeline.inprocess import count
 
@@ -38,5 +40,18 @@ def test_what_leaves_in_another_order_than_it_was_called_for(stalled: bool, viol
     rows = overtaken(stalled)
     found = {f.guarantee: (f.violations, f.unknown, f.checked) for f in reference.audit(rows).findings}
     assert found == {"causal": (violations, 0, 4), "settled": (0, 0, 4)}
+    for piece_rows in (1, 3, 100):
+        assert count(rows, piece_rows=piece_rows) == found
+
+
+@pytest.mark.parametrize(("reader", "violations"), [("p", 1), ("q", 1), ("pq", 0)])
+def test_order_between_groups_is_not_promised_to_who_reads_each_apart(reader: str, violations: int) -> None:
+    rows = overtaken(stalled=False)
+    for process in reader:
+        place = next(row for row in rows if row.process == process and row.kind == "start")
+        rows = [row if row.process != process else replace(row, index=row.index + 1) for row in rows]
+        rows.append(Row("r", process, 1, 0, place.time_ns, "note", label=READS_APART))
+    found = {f.guarantee: (f.violations, f.unknown, f.checked) for f in reference.audit(rows).findings}
+    assert found["causal"] == (violations, 0, 4)
     for piece_rows in (1, 3, 100):
         assert count(rows, piece_rows=piece_rows) == found

@@ -89,6 +89,8 @@ class Case:
     """By group, the row from which on it is not on record that the process completed its view."""
     left: Mapping[str, int]
     """The rows from which on the process is owed nothing more, by the groups that it left."""
+    apart: int = ENDLESS
+    """The row from which on order between groups is not promised to the process."""
     place: Ints = field(init=False)
     """The key of each row, as a place in the order's keys."""
     sent: Ints = field(init=False)
@@ -157,6 +159,12 @@ class Case:
     def left_by(self, place: int, at: Ints) -> Mask:
         """At which rows the process had left the group of a key."""
         result: Mask = at > self.left.get(self.order.keys[place][0], ENDLESS)
+        return result
+
+    def held_to(self, place: int, rows: Ints) -> Mask:
+        """Which rows are in order with the messages of a key: those of its group, and others while that is promised."""
+        groups = np.array([group == self.order.keys[place][0] for group, _ in self.rows.keys], bool)
+        result: Mask = groups[self.rows.key[rows]] | (self.rows.index[rows] < self.apart)
         return result
 
     def off_record(self, place: int) -> DeliveryCoverage:

@@ -4,6 +4,7 @@ The past of a message is one number per source (`antiphon.pipeline.audit.past`).
 the process is still owed behind a delivery must not be among so many of its source. A message that is in its own past
 is violated by every delivery. What is not violated is unknown if something in the past is off record. Of what is lost,
 only what is in the strong past counts (`antiphon.pipeline.audit.lost`); that, and witnesses, go by numbers of keys.
+A process that reads each group apart is held to the order within each group only.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness
+from antiphon.pipeline.audit.logs import ENDLESS
 from antiphon.pipeline.audit.order import NO_ROW
 from antiphon.pipeline.audit.past import Counts
 from antiphon.pipeline.audit.rows import CAUSAL_RANK
@@ -73,6 +75,8 @@ def _too_early(case: Case, segments: Segments, key: Ints, place: int, known: Cou
     early: Mask = known >= limit[behind]
     # Of its own key, everything below the row: the numbers within the row come in order.
     early[own] = (missing[behind] < case.rows.start[segments.row])[own]
+    if case.apart != ENDLESS:
+        early &= case.held_to(place, segments.row)
     if case.order.keys[place][0] in case.left:
         early &= ~case.left_by(place, case.rows.index[segments.row])
     return early
@@ -84,7 +88,7 @@ def _demands(case: Case, segments: Segments, places: Iterable[int]) -> Iterator[
     at = case.rows.index[segments.row]
     for place in places:
         own = case.place[segments.row] == place
-        held = ~case.left_by(place, at)
+        held = ~case.left_by(place, at) & case.held_to(place, segments.row)
         # Of its own key, everything below the row: the numbers within the row come in order.
         below = np.where(held, np.where(own, case.rows.start[segments.row] - 1, order.past.numbers(run, place)), 0)
         lost, owed = order.lost.get(place), order.owed(case.process, place)

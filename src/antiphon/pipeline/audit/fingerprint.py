@@ -92,7 +92,7 @@ class Fingerprints:
         agreed = {entry["group"] for entry in piece["ordered"] if entry["level"] == AGREED_RANK}
         completed = [(group, min(max(known.completed_ends.get(group, 0), first), end)) for group in sorted(agreed)]
         left = sorted((group, index) for group, index in known.left.items() if index < end)
-        digest.add(first, end, completed, left)
+        digest.add(first, end, completed, left, min(known.apart, end))
         for group in groups:
             presences = known.presences.get(group, ())
             digest.add(group, [(one.begin, one.view, sorted(one.dropped)) for one in presences])

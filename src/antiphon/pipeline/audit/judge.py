@@ -75,6 +75,7 @@ class PieceKnowledge:
     presences: Mapping[str, tuple[Presence, ...]]
     completed_ends: Mapping[str, int]
     left: Mapping[str, int]
+    apart: int
 
     @classmethod
     def of_log(cls, log: LogFacts, order: Order) -> Iterator[tuple[Summary, Self]]:
@@ -82,7 +83,7 @@ class PieceKnowledge:
         already: dict[Key, Already] = {}
         completed_ends = log.completed_ends()
         for piece, presences in zip(log.pieces, presences_of(log), strict=True):
-            yield piece, cls(piece["known_end"], dict(already), presences, completed_ends, log.left)
+            yield piece, cls(piece["known_end"], dict(already), presences, completed_ends, log.left, log.apart)
             for entry in piece["delivered"]:
                 key = (entry["group"], entry["sender"])
                 owed = order.owed(log.process, order.places[key])
@@ -95,7 +96,9 @@ def judge(
     """Hold a piece to what was promised; rows of JUDGED. `of_group`: the positions of agreed and safe messages."""
     first_index = piece.table["index"][0].as_py()
     rows = message_rows(piece.table.slice(0, known.known_end - first_index), "deliver")
-    case = Case(order, piece.process, rows, known.already, known.presences, known.completed_ends, known.left)
+    case = Case(
+        order, piece.process, rows, known.already, known.presences, known.completed_ends, known.left, known.apart
+    )
     group_of_key = np.array([group for group, _ in rows.keys], object)
     masks = {group: (group_of_key == group)[rows.key] for group in sorted({group for group, _ in rows.keys})}
     found: list[dict[str, Any]] = []

@@ -39,6 +39,11 @@ class LogFacts:
     """Which file or row group shows that it was cut short, in words."""
 
     @cached_property
+    def apart(self) -> int:
+        """From which row on the process reads each group apart, so that order between groups is not promised to it."""
+        return min((piece["apart"] for piece in self.pieces if piece["apart"] is not None), default=ENDLESS)
+
+    @cached_property
     def delivered(self) -> dict[Key, Spans]:
         """Everything that the process delivered, by key."""
         parts: dict[Key, list[Spans]] = defaultdict(list)
