@@ -148,7 +148,7 @@ class Gateway(GatewayListener):
         self._clients_max = clients_max
         self._server: asyncio.Server | None = None
         self._sessions: dict[str, ClientSession] = {}
-        self._connections: set[asyncio.Task[None]] = set()
+        self._connections: dict[asyncio.Task[None], None] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._log: deque[ForClients] = deque()
         self._log_bytes = 0
@@ -240,7 +240,7 @@ class Gateway(GatewayListener):
         if len(self._connections) - len(self._sessions) >= GREETINGS_MAX:
             refuse_connection(writer, "too many clients come at once; try again")
             return
-        self._connections.add(task)
+        self._connections[task] = None
         session: ClientSession | None = None
         try:
             async with asyncio.timeout(CATCH_UP_S):
@@ -259,7 +259,7 @@ class Gateway(GatewayListener):
         finally:
             if session is not None and self._sessions.get(session.client) is session:
                 del self._sessions[session.client]
-            self._connections.discard(task)
+            self._connections.pop(task, None)
             writer.close()
 
     async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> ClientSession:

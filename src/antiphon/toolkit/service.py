@@ -149,7 +149,7 @@ class Service:
         self._pumped_view = self.view
         self._pump_task: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[Any] | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
 
     async def __aenter__(self) -> Self:
         self._pump_task = asyncio.create_task(self._pump())
@@ -290,8 +290,8 @@ class Service:
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
 
     # ---- the pump ----------------------------------------------------------------------------------------------------
 

@@ -75,7 +75,7 @@ class SnapshotServer:
         self._offered: dict[object, OfferedSnapshot] = {}
         self._server: asyncio.Server | None = None
         self._starting = asyncio.Lock()
-        self._serving: set[asyncio.Task[None]] = set()
+        self._serving: dict[asyncio.Task[None], None] = {}
 
     async def offer(self, host: str, joiner: object, header: Header, chunks: Chunks) -> SnapshotOffer:
         """Keep a snapshot for `joiner`, in place of an earlier one; return the offer to send to it."""
@@ -105,7 +105,7 @@ class SnapshotServer:
         if len(self._serving) >= CONNECTIONS_MAX:
             writer.close()
             return
-        self._serving.add(task)
+        self._serving[task] = None
         try:
             async with asyncio.timeout(IDLE_S):
                 offered = self._claim(await read_frame(reader))
@@ -116,7 +116,7 @@ class SnapshotServer:
         except asyncio.CancelledError:
             pass  # by `close`, which alone awaits this task
         finally:
-            self._serving.discard(task)
+            self._serving.pop(task, None)
             writer.close()
 
     def _claim(self, token: bytes) -> OfferedSnapshot | None:
