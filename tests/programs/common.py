@@ -43,8 +43,8 @@ def names(seed: int, least: int = 3, most: int = 5) -> list[str]:
 
 @asynccontextmanager
 async def node_at(host: Host, **options: Any) -> AsyncIterator[antiphon.Node]:
-    """The node of this program; every second host detects failures quickly, and all hosts of a run alike."""
-    options.setdefault("options", antiphon.Options.fast() if len(host.addresses) % 2 else antiphon.Options())
+    """The node of this program. Few members detect failures quickly; many would spend the run on heartbeats."""
+    options.setdefault("options", antiphon.Options.fast() if len(host.addresses) < 4 else antiphon.Options())
     async with antiphon.Node(host.name, address=host.at(), incarnation=host.starts, **options) as node:
         yield node
 

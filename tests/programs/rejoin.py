@@ -6,9 +6,7 @@ from tests.programs.common import Play, names, talk, until_ending
 
 
 async def main(host: Host) -> int:
-    async with antiphon.Node(
-        host.name, address=host.at(), incarnation=1000 * host.starts, rejoin=True, options=antiphon.Options.fast()
-    ) as node:
+    async with antiphon.Node(host.name, address=host.at(), incarnation=1000 * host.starts, rejoin=True) as node:
         founders = {f"{name}/1000": address for name, address in host.members().items()}
         if host.starts == 1:
             group = await node.join("group", members=founders, policy="primary")
