@@ -41,6 +41,7 @@ from antiphon.kernel.inputs import (
     Open,
     Pause,
     Receive,
+    Recover,
     Resume,
     Send,
     SendBarrier,
@@ -185,7 +186,7 @@ class Engine:
 
     def _act(
         self,
-        input: SendBarrier | Pause | Resume | Leave | Create | Forget | Flush | Open | Close,
+        input: SendBarrier | Pause | Resume | Leave | Create | Forget | Recover | Flush | Open | Close,
         effects: Effects,
         now_ns: int,
     ) -> None:
@@ -209,7 +210,11 @@ class Engine:
             )  # fmt: skip
             self._join(join, effects, now_ns)
         elif isinstance(input, Forget):
-            self._drop(input.group)
+            self._drop(input.group, now_ns)
+        elif isinstance(input, Recover):
+            member = self._touch(self._group(input.group), now_ns)
+            member.recover(effects, now_ns)
+            member.unfinished = True
         elif isinstance(input, Flush):
             self._flushes.append(PendingFlush(input, self.mark(list(input.groups))))
         elif isinstance(input, Open):
@@ -360,18 +365,19 @@ class Engine:
                 continue  # it answered somebody once more
             del self._groups[member.group]
             self._lingering[member.group] = member
-            if member.excluded:
+            if member.excluded or member.abandoned:
                 self._forget(member)
         self._ended.clear()
         while len(self._lingering) > _LINGERING_MAX:
             self._forget(next(iter(self._lingering.values())))
 
-    def _drop(self, group: str) -> None:
-        """Take no more part in a group, at once."""
-        member = self._groups.pop(group, None)
+    def _drop(self, group: str, now_ns: int) -> None:
+        """Take no more part in a group, at once. It is forgotten when the next step begins: what waited for it in other
+        groups goes on in this one."""
+        member = self._groups.get(group)
         if member is not None:
-            self._lingering[group] = member
-        if group in self._lingering:
+            self._touch(member, now_ns).abandon()
+        elif group in self._lingering:
             self._forget(self._lingering[group])
 
     def _forget(self, member: Member) -> None:
@@ -402,6 +408,10 @@ class Engine:
             longer = "no longer" if name in self._lingering or name in self._last_numbers else "not"
             raise UsageError(f"{self.process} is {longer} a member of group {name!r}; join it first")
         return member
+
+    def is_member(self, group: str) -> bool:
+        """Whether this process is in the group, or has asked to be let in."""
+        return group in self._groups
 
     def outstanding(self, group: str) -> int:
         """Own messages and packets that are not yet known to be stable at every member."""

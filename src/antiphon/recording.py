@@ -42,12 +42,13 @@ class ProcessRecorder:
     """Writes what one process incarnation does into its log."""
 
     def __init__(self, log: "Log") -> None:
-        from antiphon.history.schema import BARRIER, LEAVES, LEFT, READS_APART, STALLED
+        from antiphon.history.schema import BARRIER, LEAVES, LEFT, READS_APART, RECOVERS, STALLED
 
         self._barrier = BARRIER
         self._leaves = LEAVES
         self._left = LEFT
         self._reads_apart = READS_APART
+        self._recovers = RECOVERS
         self._stalled = STALLED
         self._log = log
         self._own = (f"{log.process}/{log.incarnation}",)
@@ -75,6 +76,10 @@ class ProcessRecorder:
     def reads_apart(self, time_ns: int) -> None:
         """From here on the application may be handed events of one group before earlier ones of another."""
         self._log.note(time_ns, self._reads_apart)
+
+    def recovers(self, group: str, time_ns: int) -> None:
+        """Somebody has said that the group may go on here without a majority."""
+        self._log.note(time_ns, self._recovers, group)
 
     def stalled(self, group: str, time_ns: int) -> None:
         """The group stands still until its next view: what is called for there waits, and holds up no other group."""

@@ -210,7 +210,7 @@ def test_a_group_that_is_over_has_its_last_words_and_no_more() -> None:
             assert notes.notes == [f"transmit to {[BOBS]}"] * 2  # the engine may still answer others
             notes.notes.clear()
             driver.stop("closed")
-            assert notes.notes == ["close", "end", last]
+            assert notes.notes == ["close", last]
 
     run(test)
 

@@ -93,10 +93,8 @@ def test_whoever_leaves_has_left_not_failed() -> None:
                 assert place.events[-2].payload == b"farewell"  # in the view in which it was sent
             # The one that left still reads what it has, then sees the end.
             assert [event.payload async for event in places[0].group if isinstance(event, Message)] == [b"farewell"]
-            with pytest.raises(ClosedError, match=r"a/1 has left group 'g'.*incarnation=2"):
+            with pytest.raises(ClosedError, match=r"a/1 has left group 'g'.*join it again"):
                 await places[0].group.send(b"x")
-            with pytest.raises(UsageError, match=r"a/1 was a member of group 'g' before.*incarnation=2"):
-                await places[0].node.join("g", contacts=[places[1].node.address])
             assert await places[0].group.leave()
             assert await places[0].group.close()
             await talk(places[1:])
@@ -223,8 +221,8 @@ def test_nobody_answers() -> None:
         async with Node("a", address=LOOPBACK) as node, Node("b", address=LOOPBACK) as deaf:
             with pytest.raises(JoinError, match=rf"a/1 was not let into group 'g' .* asking {deaf.address}"):
                 await node.join("g", contacts=[deaf.address], timeout_s=0.1)
-            with pytest.raises(UsageError, match="incarnation=2"):
-                await node.join("g", contacts=[deaf.address])
+            with pytest.raises(TimeoutError, match="try again"):
+                await node.join("g", contacts=[deaf.address], timeout_s=0.1)
             assert await node.close()
 
     run(test)

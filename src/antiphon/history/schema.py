@@ -51,6 +51,7 @@ QUIET: Final = "quiet"
 LEFT: Final = "left"
 LEAVES: Final = "leaves"
 STALLED: Final = "has no majority and stands still"
+RECOVERS: Final = "goes on without a majority"
 READS_APART: Final = "reads each group apart"
 BARRIER: Final = "barrier"
 DIGEST_DIGITS: Final = 8

@@ -17,10 +17,11 @@ class Join:
     With `view`: as one of the founders, which all start in this view. With `contacts`: by asking the members, or
     whoever knows them, at these addresses; `address` is where they can reach this process. `policy` is `static` (the
     view never changes) or `primary`. `domain`: the groups with which it is kept in causal order. `stream`: by which its
-    events are read together with those of other groups; "" for a stream of its own.
+    events are read together with those of other groups; "" for a stream of its own. `last_view`: if this process, in
+    this life, was a member before and left in good order, the view that it left from; else 0.
     """
 
-    __slots__ = ("address", "contacts", "domain", "group", "policy", "stack", "stream", "view")
+    __slots__ = ("address", "contacts", "domain", "group", "last_view", "policy", "stack", "stream", "view")
 
     def __init__(
         self,
@@ -33,6 +34,7 @@ class Join:
         contacts: tuple[str, ...] = (),
         domain: CausalityDomain = MAIN,
         stream: str = "",
+        last_view: int = 0,
     ) -> None:
         self.group = group
         self.stream = stream
@@ -42,6 +44,7 @@ class Join:
         self.address = address
         self.contacts = contacts
         self.domain = domain
+        self.last_view = last_view
 
 
 @final
@@ -119,6 +122,17 @@ class Forget:
 @final
 class Leave:
     """Leave `group` in good order: take part until the others have a view without this process."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+
+
+@final
+class Recover:
+    """Form the next view of `group` with those that can be reached, though they are no majority. Others may have gone
+    on without this process meanwhile: then there are two groups of that name from here on."""
 
     __slots__ = ("group",)
 
@@ -229,6 +243,7 @@ Input = (
     | Create
     | Leave
     | Forget
+    | Recover
     | Open
     | Close
     | Send

@@ -7,6 +7,7 @@ its deadline at the end of the step, and forgets the member when it is over.
 from typing import final
 
 from antiphon.kernel.effects import NEVER, Effects
+from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import wire_id
 from antiphon.kernel.inputs import Send
 
@@ -28,6 +29,7 @@ class Member:
     """One member of one group."""
 
     __slots__ = (
+        "abandoned",
         "armed_ns",
         "due_ns",
         "excluded",
@@ -46,7 +48,9 @@ class Member:
         self.over = False
         """This process is no longer a member…"""
         self.excluded = False
-        """…and it was the others that ended it."""
+        """…and it was the others that ended it…"""
+        self.abandoned = False
+        """…or this process gave it up without a word."""
         # The engine's own notes.
         self.serial = 0
         """Numbers the members of an engine in the order in which they joined."""
@@ -78,6 +82,18 @@ class Member:
     def leave(self, now_ns: int) -> None:
         """Begin to leave in good order. Raises UsageError where nobody can leave."""
         raise NotImplementedError
+
+    def abandon(self) -> None:
+        """Be over at once, without a word to the others."""
+        self.over = True
+        self.abandoned = True
+
+    def recover(self, effects: Effects, now_ns: int) -> None:
+        """Go on with those that can be reached, though they are no majority. Raises UsageError where that makes no
+        sense."""
+        raise UsageError(
+            f"group {self.group!r} does not stand still for want of a majority; there is nothing to recover"
+        )
 
     def pause(self) -> None:
         """Deliver nothing until `resume`."""

@@ -7,8 +7,8 @@ An exception out of the engine, or out of the history, is a mistake of ours or a
 whole and at once: everyone who waits on it gets a NodeFailedError, and the socket is closed, so that to the others it
 has crashed. A node that went on after that might break a promise.
 
-A group can be over before its node is: left, or gone on without this process. The engine has no way to forget it, so
-what it still says about that group, after the step that ended it, is dropped here, and it is told nothing more of it.
+A group can be over before its node is: left, abandoned, or gone on without this process. It is forgotten here at the
+end of the step that ended it; what the engine still says about it is dropped.
 
 A process that was excluded from a group is dead, in all its groups. With `next_life` the next incarnation follows it on
 the same socket, with an engine and a log of its own, and joins those groups again. It does so when the application
@@ -41,7 +41,7 @@ from antiphon.kernel.effects import (
 )
 from antiphon.kernel.errors import ClosedError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Input, Join, Leave, Receive, Send, SendBarrier, Tick
+from antiphon.kernel.inputs import Forget, Input, Join, Leave, Receive, Recover, Send, SendBarrier, Tick
 from antiphon.kernel.policies import PRIMARY
 from antiphon.parts.member import StabilityMark
 from antiphon.runtime.address import SocketAddress
@@ -57,7 +57,7 @@ from antiphon.runtime.transport import Transport
 log: Final = logging.getLogger("antiphon")
 
 FIRST_VIEW: Final = 1
-_ABOUT_A_GROUP: Final = (Send, SendBarrier, Leave)
+_ABOUT_A_GROUP: Final = (Send, SendBarrier, Leave, Recover)
 """Inputs that the engine refuses for a group that is over."""
 NextLife = Callable[[], tuple[ProcessId, Engine, HistoryTap | None]]
 """Makes what the next incarnation of a process consists of."""
@@ -133,6 +133,8 @@ class Driver:
         self.on_stop: Callable[[Exception | None], None] | None = None
         """Told of the end, after all groups."""
         self._stopped = False
+        self._log_ended = False
+        """The last row is written; what was left behind of groups that are over may still be read."""
         self._reads_apart = False
         self._loop = asyncio.get_running_loop()
         self._members: dict[str, GroupHandler] = {}
@@ -174,6 +176,7 @@ class Driver:
         here is the caller's mistake, and changes nothing."""
         now_ns = self.clock.now_ns()
         effects = self.engine.step(input, now_ns)
+        self._left.discard(input.group)  # if it was here before
         self._members[input.group] = member
         self._joins[input.group] = input
         self._addresses.join(input.group, contacts)
@@ -184,7 +187,8 @@ class Driver:
 
     def meet(self, group: str, contacts: Sequence[SocketAddress]) -> None:
         """These may know the group too."""
-        self._addresses.meet(group, contacts)
+        if group in self._members:
+            self._addresses.meet(group, contacts)
 
     def found(self, group: str, engine: Engine) -> None:
         """Nobody lets this process into `group`: begin it, alone. `engine` takes the place of the one that asked, which
@@ -215,7 +219,7 @@ class Driver:
         try:
             while self._followers and not self._stopped:
                 following = self._followers.popleft()
-                if isinstance(following, _ABOUT_A_GROUP) and following.group in self._silenced:
+                if isinstance(following, _ABOUT_A_GROUP) and not self._is_open(following.group):
                     continue
                 now_ns = self.clock.now_ns()
                 effects = self.engine.step(following, now_ns)
@@ -231,6 +235,10 @@ class Driver:
         while self._afterwards:  # what is called may step, and come here itself
             self._afterwards.popleft()()
         return accepted
+
+    def _is_open(self, group: str) -> bool:
+        """Whether the engine is told about this group, and its events are carried out."""
+        return group in self._members and group not in self._silenced
 
     def guard(self, call: Callable[[], None]) -> None:
         """Call something of the application's; what it raises fails the node."""
@@ -270,7 +278,7 @@ class Driver:
 
     def record_taken(self, batch: Batch, number: int, count: int, size: int) -> None:
         """The application is being handed these messages."""
-        if self.tap is not None:
+        if self.tap is not None and not self._log_ended:
             try:
                 self.tap.deliver(batch, number, count, size, self.clock.now_ns())
             except Exception as error:
@@ -278,7 +286,7 @@ class Driver:
 
     def record_view(self, change: ViewChange) -> None:
         """The application is being told of a view, or has nothing left to read before it when all ends."""
-        if self.tap is not None and change.view.id != self._first_views[change.group]:
+        if self.tap is not None and not self._log_ended and change.view.id != self._first_views[change.group]:
             stopping = self._stopped
             try:
                 self.tap.recorder.view(change.group, change.view, self.clock.now_ns())
@@ -289,7 +297,7 @@ class Driver:
 
     def record_barrier(self, barrier: Barrier) -> None:
         """The application is being told of a barrier."""
-        if self.tap is not None:
+        if self.tap is not None and not self._log_ended:
             try:
                 self.tap.barrier(barrier, self.clock.now_ns())
             except Exception as error:
@@ -304,8 +312,34 @@ class Driver:
             except Exception as error:
                 raise self.fail(error) from error
 
-    def silence(self, group: str) -> None:
-        """Take no more part in `group`: to its members, this process is dead from here on if it has not left."""
+    def abandon(self, group: str) -> None:
+        """Stop being a member of `group` without a word to the others: to them, this process has failed there."""
+        self.step(Forget(group))
+        if group in self._members:
+            self._silence(group)
+            self._forget(group)
+
+    def recover(self, group: str) -> None:
+        """Go on in `group` with those that can be reached, though they are no majority."""
+        if self.tap is not None and not self._stopped:
+            try:
+                self.tap.recorder.recovers(group, self.clock.now_ns())
+            except Exception as error:
+                raise self.fail(error) from error
+        self.step(Recover(group))
+
+    def _forget(self, group: str) -> None:
+        """Let go of all that is kept for a group that is over."""
+        self._silenced.discard(group)
+        del self._members[group]
+        del self._joins[group]
+        self._addresses.forget(group)
+        if self.tap is None:  # else what is still to be read is recorded by it
+            self._first_views.pop(group, None)
+            self._left.discard(group)
+
+    def _silence(self, group: str) -> None:
+        """Take no more part in `group`."""
         self._silenced.add(group)
         for member, settled in self._settling:
             if member is self._members[group] and not settled.done():
@@ -327,7 +361,7 @@ class Driver:
     def _carry_out(self, effects: Effects, now_ns: int) -> None:
         ended: list[str] = []
         for event in effects.events:
-            if event.group in self._silenced or event.group in ended:
+            if not self._is_open(event.group) or event.group in ended:
                 continue
             if isinstance(event, Ended):
                 ended += self._members if self._can_return(event) else (event.group,)
@@ -335,7 +369,9 @@ class Driver:
         if effects.transmits:
             self._transmit(effects.transmits)
         for group in ended:
-            self.silence(group)
+            self._silence(group)
+            if group not in self._returning:
+                self._forget(group)
         self._arm(effects.deadline_ns, now_ns)
         for member, settled in self._settling:
             if not settled.done() and member.outstanding() == 0:
@@ -437,7 +473,7 @@ class Driver:
         """The next incarnation begins."""
         if self._stopped or self._next_life is None or not self._returning:
             return
-        groups, self._returning = list(self._returning), {}
+        groups, self._returning = [group for group in self._returning if group in self._members], {}
         tap, self.tap = self.tap, None
         try:
             if tap is not None:
@@ -455,6 +491,7 @@ class Driver:
         for group in groups:
             if self._members[group].is_closed:
                 self._members[group].part(Ended(group, excluded=True))
+                self._forget(group)
             else:
                 self._join_again(group)
 
@@ -574,6 +611,7 @@ class Driver:
                 self._record_end(self.tap, why)
             except Exception as error:
                 self.fail(error)
+            self._log_ended = True
 
     def _record_end(self, tap: HistoryTap, why: str | None) -> None:
         """The last row. Who was excluded from a group is dead to it; who has left all its groups owes nothing. If it

@@ -48,8 +48,8 @@ class ExcludedError(ClosedError):
         self.process = process
 
 
-class JoinError(AntiphonError):
-    """Nobody let this process into a group."""
+class JoinError(AntiphonError, TimeoutError):
+    """Nobody let this process into a group in time."""
 
     def __init__(self, group: str, process: ProcessId, contacts: Sequence[str], timeout_s: float) -> None:
         why = (
@@ -59,8 +59,7 @@ class JoinError(AntiphonError):
             else "because nobody was found to ask"
         )
         super().__init__(
-            f"{process} was not let into group {group!r} within {timeout_s:g} s {why}; "
-            f"try again with a new node, incarnation={process.incarnation + 1}"
+            f"{process} was not let into group {group!r} within {timeout_s:g} s {why}; try again when somebody is there"
         )
         self.group = group
         self.contacts = tuple(contacts)

@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Installed
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Forget, Send
+from antiphon.kernel.inputs import Send
 from antiphon.kernel.inputs import SendBarrier as BarrierInput
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
 from antiphon.kernel.options import Options
@@ -20,13 +20,16 @@ from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import ExcludedError
 from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
 from antiphon.runtime.node_streams import NodeStreams
-from antiphon.runtime.outbox import Outbox, OutboxLane, SendMode, measure
+from antiphon.runtime.outbox import Outbox, SendMode, measure
 from antiphon.runtime.readers import BatchReader, MessageReader
 from antiphon.runtime.stream import Listener
 from antiphon.stacks.registry import check_level, offer
 
 NO_VIEW: Final = View(0, ())
 """Where a process is that has asked to be let in."""
+
+RECOVER_S: Final = 10.0
+RECOVER_AGAIN_S: Final = 1.0
 
 log: Final = logging.getLogger("antiphon")
 
@@ -54,6 +57,7 @@ class Group:
         linger_s: float,
         outbox: Outbox,
         streams: NodeStreams,
+        on_over: "Callable[[Group], None]",
     ) -> None:
         self.name = name
         self.stack = stack
@@ -71,8 +75,12 @@ class Group:
         self._unsettled = 0
         self._entered = asyncio.Event()
         self._over = asyncio.Event()
+        self._on_over = on_over
+        self._going = asyncio.Event()
+        """Not set while the group stands still for want of a majority."""
+        self._going.set()
         self._outbox = outbox
-        self._lane = OutboxLane(self._offer, self._called)
+        self._lane = outbox.open(self._offer, self._called)
         self._streams = streams
         self._stream = streams.add(self)
 
@@ -91,6 +99,11 @@ class Group:
 
         Returns when the message is accepted: at once, unless the group cannot keep up; then it waits until there is
         room. It never waits for the network. What is sent to a member that is gone by then is lost.
+
+        Messages of one process to the groups of one causality domain leave in the order of the calls. So while a group
+        stands still for want of a majority, what was sent there before holds up what is sent to others of its domain
+        and must come after; `leave` it, or `recover` it, if it is not to be waited for. What is sent there meanwhile
+        waits at the call, and holds up nothing.
         """
         await self._put((payload,), self._way(order, to))
 
@@ -102,7 +115,10 @@ class Group:
     def send_now(self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None) -> bool:
         """`send` for where nothing can wait, as in a listener; false, and nothing is sent, if there is no room."""
         size = self._measure((payload,))
-        return self._outbox.put(self._lane, (payload,), self._way(order, to), size) == 1
+        way = self._way(order, to)
+        if not self._going.is_set() and self._outbox.lanes > 1:
+            return False
+        return self._outbox.put(self._lane, (payload,), way, size) == 1
 
     async def barrier(self, payload: bytes) -> None:
         """Have an event, `antiphon.Barrier`, at the same place among all deliveries at all members; a new view follows.
@@ -129,7 +145,11 @@ class Group:
         await self._driver.flush([self.name], k)
 
     async def _put(self, payloads: Sequence[bytes], way: SendMode) -> None:
-        await self._outbox.send(self._lane, payloads, way, self._measure(payloads))
+        size = self._measure(payloads)
+        if not self._going.is_set() and self._outbox.lanes > 1:
+            await self._going.wait()
+            self._check_open()
+        await self._outbox.send(self._lane, payloads, way, size)
 
     async def drain(self) -> None:
         """Wait until the engine has taken all that was sent here. Raises if it never will."""
@@ -216,12 +236,35 @@ class Group:
             self._check_open()
         return True
 
+    async def recover(self, *, confirm: str, timeout_s: float = RECOVER_S) -> View:
+        """Have a group that stands still for want of a majority go on with those members that can be reached.
+
+        For an operator who knows that the others are gone for good: members that were killed, machines that are lost.
+        If they live on, there are two groups of this name from here on, each with messages that the other never sees,
+        and what a `primary` view promises is void. `confirm` is the name of the group, typed again as a safeguard.
+        Returns the new view. Raises TimeoutError if there is none after `timeout_s`.
+        """
+        check_seconds("timeout_s", timeout_s)
+        if confirm != self.name:
+            raise UsageError(
+                f"to go on without a majority can split group {self.name!r} in two; if the other members are gone for "
+                f"good, say so by confirm={self.name!r}"
+            )
+        self._check_open()
+        if self._going.is_set():
+            raise UsageError(f"group {self.name!r} does not stand still for want of a majority: nothing is to recover")
+        async with asyncio.timeout(timeout_s):
+            while not self._going.is_set():
+                self._driver.recover(self.name)
+                await asyncio.wait([asyncio.ensure_future(self._going.wait())], timeout=RECOVER_AGAIN_S)
+        self._check_open()
+        return self.view
+
     def abandon(self) -> None:
         """Take no more part, without a word to the others."""
         if not self._over.is_set():
-            self._driver.silence(self.name)
             self._finish()
-            self._driver.step(Forget(self.name))
+            self._driver.abandon(self.name)
 
     async def settle(self, linger_s: float) -> bool:
         """Send no more and wait until all members have what was sent here, at most `linger_s`; whether they have."""
@@ -244,12 +287,18 @@ class Group:
         """Messages and packets sent here that some member is not yet known to have; 0: everyone has all of mine."""
         if self._over.is_set():
             return self._unsettled
-        return self._lane.messages + self._driver.engine.outstanding(self.name)
+        engine = self._driver.engine
+        return self._lane.messages + (engine.outstanding(self.name) if engine.is_member(self.name) else 0)
 
     @property
     def is_over(self) -> bool:
         """Whether this process is no longer a member: it left, was excluded, or gave up."""
         return self._over.is_set()
+
+    @property
+    def left_well(self) -> bool:
+        """Whether this process has left, in good order, and all members had what it sent."""
+        return self._left and self._settled
 
     @property
     def unread(self) -> int:
@@ -285,8 +334,8 @@ class Group:
             return ExcludedError(self.name, self._driver.process)
         if self._left:
             return ClosedError(
-                f"{self._driver.process} has left group {self.name!r}; join again as a new incarnation: "
-                f"Node({self._driver.process.name!r}, incarnation={self._driver.process.incarnation + 1}, …)"
+                f"{self._driver.process} has left group {self.name!r}; to send there, join it again: "
+                f"node.join({self.name!r}, contacts=[…])"
             )
         return ClosedError(f"group {self.name!r} was closed here; nothing can be sent to it any more")
 
@@ -344,6 +393,7 @@ class Group:
         # Who comes into a group cannot tell who else is new to it: at the first view everybody joins.
         joined = event.view.members if self.view is NO_VIEW else event.joined
         self.view = event.view
+        self._going.set()
         if not self._entered.is_set():
             self._entered.set()
             self._streams.entered(self)
@@ -352,6 +402,7 @@ class Group:
         )
 
     def stall(self) -> None:
+        self._going.clear()
         self._stream.put(Stalled(group=self.name, view=self.view))
 
     def part(self, event: Ended) -> None:
@@ -384,14 +435,18 @@ class Group:
         self._closed = True
         self._entered.set()
         self._over.set()
+        self._going.set()
         self._outbox.close(self._lane, self._closed_error())
         self._outbox.discard(self._lane)
         self._streams.finish(self)
+        self._streams.remove(self)
         self._driver.return_to(self.name)
+        self._on_over(self)
 
     def end(self, error: Exception | None) -> None:
         self._closed = True
         self._entered.set()
+        self._going.set()
         if error is not None:
             self._over.set()
         self._outbox.close(self._lane, error or self._closed_error())

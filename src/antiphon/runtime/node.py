@@ -46,7 +46,7 @@ from antiphon.runtime.arguments import (
 )
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.conversations import RECOVER_S, Checkpoint, Conversation, Conversations
-from antiphon.runtime.discovery import LOOK_S, Discovery
+from antiphon.runtime.discovery import LOOK_S, Discovery, ListedContacts
 from antiphon.runtime.discovery_search import Search
 from antiphon.runtime.driver import FIRST_VIEW, Driver
 from antiphon.runtime.environment import current_environment
@@ -67,6 +67,8 @@ from antiphon.stacks.registry import DEFAULT, offer
 JOIN_S: Final = 10.0
 FOUND_AFTER_S: Final = 5.0
 MIB: Final = 1024 * 1024
+LAST_VIEWS_MAX: Final = 10_000
+"""Of so many groups that were left it is known from which view, so that they can be joined again in the same life."""
 FAREWELL_HEARTBEATS: Final = 2
 """Whoever sent what was delivered here last may still be asking whether it arrived: a closing node stays to answer
 until so many heartbeats after it."""
@@ -163,9 +165,14 @@ class Node:
         self._random = Random(seed)
         self._family = 0
         self._groups: dict[str, Group] = {}
+        self._last_views: dict[str, int] = {}
+        """The last view that this process was in, of groups that it is in no more."""
+        self._all_left_well = True
+        """Of the groups that are over: everybody had all of ours, and we left in good order."""
         self._outboxes: dict[str, Outbox] = {}
         """The send queue of each causality domain."""
         self._searches: dict[asyncio.Task[None], Search] = {}
+        self._discoveries: dict[int, Discovery] = {}
         self._driver: Driver | None = None
         self._streams: NodeStreams | None = None
         self._closing = False
@@ -227,6 +234,7 @@ class Node:
 
     def _next_life(self) -> tuple[ProcessId, Engine, HistoryTap | None]:
         self.process = ProcessId(self.process.name, self.process.incarnation + 1)
+        self._last_views.clear()
         engine, tap = self._make_life()
         return self.process, engine, tap
 
@@ -273,9 +281,10 @@ class Node:
 
         `contacts` are addresses of members, or something that finds them (runtime/discovery.py); the policy is
         `primary`. At least one must answer. If none does for `found_after_s`, the first contact founds the group, if it
-        is in no other. Returns when this process is in. Raises JoinError if it is not after `timeout_s`, and
-        ExcludedError if the members know this incarnation and have given it up: both ask for a new node, with a higher
-        incarnation; with `rejoin` a higher one is tried at once.
+        is in no other. Returns when this process is in. Raises JoinError, which is a TimeoutError, if it is not after
+        `timeout_s`, and ExcludedError if the members know this incarnation and have given it up: that asks for a new
+        node, with a higher incarnation; with `rejoin` a higher one is tried at once. A group that was left can be
+        joined again.
         """
         self._running()
         check_name("group", group)
@@ -283,11 +292,6 @@ class Node:
         check_seconds("timeout_s", timeout_s)
         check_seconds("found_after_s", found_after_s)
         self._check_way_in(group, members, contacts, policy)
-        if group in self._groups and self._groups[group].is_over:
-            raise UsageError(
-                f"{self.process} was a member of group {group!r} before; join again as a new incarnation: "
-                f"Node({self.process.name!r}, incarnation={self.process.incarnation + 1}, …)"
-            )
         if members is None:
             return await self._join_later(group, contacts, stack, domain, timeout_s, found_after_s)
         return await self._found(group, members, PRIMARY if policy is None else policy, stack, domain)
@@ -352,10 +356,11 @@ class Node:
                     address=search.own,
                     contacts=(contacts_of(group),),
                     domain=domain,
+                    last_view=self._last_views.get(group, 0),
                 )
                 driver.join(join, member, search.others)
                 self._groups[group] = member
-                self._searches[asyncio.create_task(self._keep_looking(driver, member, search))] = search
+                self._look_on(driver, member, search)
                 await self._enter(driver, member, search, found_after_s)
         except TimeoutError:
             if not patience.expired():
@@ -372,6 +377,13 @@ class Node:
         except BaseException:
             member.abandon()
             raise
+
+    def _look_on(self, driver: Driver, member: Group, search: Search) -> None:
+        looking = asyncio.create_task(self._keep_looking(driver, member, search))
+        self._searches[looking] = search
+        looking.add_done_callback(self._searches.pop)
+        if not isinstance(search.discovery, ListedContacts):
+            self._discoveries[id(search.discovery)] = search.discovery
 
     async def _keep_looking(self, driver: Driver, member: Group, search: Search) -> None:
         """Whenever this process is outside, those who may let it in are looked for."""
@@ -392,7 +404,19 @@ class Node:
             linger_s=self._linger_s,
             outbox=self._outbox(driver, stack, domain),
             streams=self._started_streams(),
+            on_over=self._forget,
         )
+
+    def _forget(self, group: Group) -> None:
+        """A group is over: nothing is kept for it, and it can be joined again."""
+        if self._groups.get(group.name) is group:
+            del self._groups[group.name]
+        if group.view is not NO_VIEW:
+            self._last_views[group.name] = group.view.id
+            while len(self._last_views) > LAST_VIEWS_MAX:
+                del self._last_views[next(iter(self._last_views))]
+        if group.view is not NO_VIEW:
+            self._all_left_well = self._all_left_well and group.left_well
 
     def _outbox(self, driver: Driver, stack: str, domain: CausalityDomain) -> Outbox:
         """The send queue of a new group: its causality domain's, or its own if it is in order with no other group."""
@@ -540,13 +564,15 @@ class Node:
             await self._closed.wait()
             return self._settled
         self._closing = True
-        for looking, search in self._searches.items():
+        for looking in self._searches:
             looking.cancel()
-            search.discovery.close()
+        for discovery in self._discoveries.values():
+            discovery.close()
         groups = list(self._groups.values())
         why: str | None = "closed"
         try:
-            self._settled = all(await asyncio.gather(*(group.wind_up(linger_s) for group in groups)))
+            well = await asyncio.gather(*(group.wind_up(linger_s) for group in groups))
+            self._settled = all(well) and self._all_left_well
             if any(group.policy == STATIC for group in groups):  # who has left a group has done its part there
                 await driver.farewell(min(linger_s, FAREWELL_HEARTBEATS * self._options.heartbeat_interval_ns / 1e9))
             unread = sum(group.unread for group in groups)

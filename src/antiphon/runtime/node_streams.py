@@ -107,7 +107,7 @@ class NodeStreams:
 
     def read_group(self, member: StreamedGroup, listening: bool = False) -> Stream:
         """The stream of one group, for a reader or a listener. Raises ReaderError if the node is read as a whole."""
-        if self.reading == BY_NODE and not member.is_over:
+        if self.reading == BY_NODE and member._stream is self.stream:
             raise ReaderError(
                 f"group {member.name!r}",
                 f"and `async for event in node` reads those of all groups of node {self._node!r}; each event names its "
@@ -117,6 +117,7 @@ class NodeStreams:
             self.reading = BY_GROUP
             for each in list(self._members.values()):
                 self._divide(each)
+            self._divide(member)
         if not listening:
             self.apart = True
             self._note_reading()

@@ -113,6 +113,8 @@ class Outbox:
 
     def __init__(self, afterwards: Afterwards) -> None:
         self.messages = 0
+        self.lanes = 0
+        """How many groups send through this."""
         self._bytes = 0
         self._afterwards = afterwards
         self._loop = asyncio.get_running_loop()
@@ -120,6 +122,11 @@ class Outbox:
         self._waiting: deque[WaitingCall] = deque()
         self._scheduled = False
         self._flushing = False
+
+    def open(self, offer: Offer, called: Called | None = None) -> OutboxLane:
+        """A lane for one more group."""
+        self.lanes += 1
+        return OutboxLane(offer, called)
 
     async def send(self, lane: OutboxLane, payloads: Sequence[bytes], mode: SendMode, size: int) -> None:
         """Put all of `payloads` in; `size` is their bytes together. Waits while the outbox is full. Raises the lane's
@@ -206,7 +213,9 @@ class Outbox:
 
     def discard(self, lane: OutboxLane) -> None:
         """Drop what is in here for this group, which is over: what stands behind it goes on."""
-        lane.over = True
+        if not lane.over:
+            lane.over = True
+            self.lanes -= 1
         for run in self._runs:
             if run.lane is lane:
                 self._bytes -= run.size

@@ -73,12 +73,23 @@ def test_messages_leave_in_the_order_of_their_tickets() -> None:
     assert crossing.may_send(B, FIFO, second, 0)
 
 
-def test_a_group_that_stands_still_keeps_no_other_waiting() -> None:
+def test_a_group_that_stands_still_holds_up_only_what_must_come_after() -> None:
     crossing, queues = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
     first, second = crossing.ticket(), crossing.ticket()
     queues["a"].accept([b"first"], FIFO, None, False, first)
     crossing.stall(A)
     assert crossing.may_send(B, FIFO, second, 0)
+    assert not crossing.may_send(B, CAUSAL, second, 0)
+    crossing.leave(A)
+    assert crossing.may_send(B, CAUSAL, second, 0)
+
+
+def test_no_delivery_is_held_back_for_a_group_that_stands_still() -> None:
+    busy = time_of(1, [0, 1, 0])
+    crossing, _ = crossing_of(a=busy, b=time_of(1, [0, 0, 0]), c=time_of(1, [0, 0, 0]))
+    crossing.stall(A)
+    assert not crossing.may_send(B, CAUSAL, crossing.ticket(), 0)
+    assert not any(time.hold for time in crossing._times.values())
 
 
 def test_nothing_leaves_while_a_private_message_or_a_barrier_is_on_its_way() -> None:

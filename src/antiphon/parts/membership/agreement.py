@@ -20,6 +20,9 @@ delivers is delivered by all that go on.
 
 Live: each question is asked again until it is answered or the one asked is suspected; a suspected coordinator is
 followed by the next oldest.
+
+Recovery. A majority that is gone for good would stall the rest for ever. Where an operator says so (`recover`), the
+members that answer decide alone. That is not safe if the others live on: then there are two chains of views.
 """
 
 from typing import Final
@@ -90,6 +93,7 @@ class Agreement:
         self._coordinator: ProcessId | None = None
         self._stalled = False
         self._last_install: list[bytes] = []
+        self._recovering = False
 
     def _begin(self, view: View, end: ViewEnd, now_ns: int) -> None:
         """A view is installed: nothing is agreed on yet about the one after it."""
@@ -111,6 +115,7 @@ class Agreement:
         self._accepted = None
         self._coordinator = None
         self._stalled = False
+        self._recovering = False
         self._change_at_ns = NEVER
         self.decided = None
         self.phase = NORMAL
@@ -265,6 +270,10 @@ class Agreement:
         self._ask_round(effects, now_ns)
         self._try_propose(effects, now_ns)
 
+    def _suffices(self, ranks: set[int]) -> bool:
+        """Whether these members may decide what comes after the view."""
+        return self._recovering or is_quorum(ranks, len(self._view.members))
+
     def _ask_round(self, effects: Effects, now_ns: int) -> None:
         """Ask whoever has not answered. The lost are asked too: they may be back."""
         current = self._round
@@ -295,7 +304,7 @@ class Agreement:
         for rank in range(len(self._view.members)):
             if rank not in current.states and rank not in self._suspects:
                 return
-        if not is_quorum(set(current.states), len(self._view.members)):
+        if not self._suffices(set(current.states)):
             self._stall(effects)
             for rank in current.states:
                 if rank != self._me:
@@ -318,7 +327,7 @@ class Agreement:
         for rank in current.states:
             if rank not in current.done and rank not in self._suspects:
                 return
-        if not is_quorum(current.done, len(self._view.members)):
+        if not self._suffices(current.done):
             return
         proposal = current.proposal
         install = self._post.message(messages.INSTALL, accepted=proposal)

@@ -35,6 +35,7 @@ class GroupMember(Member):
 
     __slots__ = (
         "_chunks",
+        "_last_view",
         "_membership",
         "_options",
         "_paused",
@@ -53,6 +54,7 @@ class GroupMember(Member):
         self._process = process
         self._options = options
         self._pending = PendingQueue(options, last_number)
+        self._last_view = join.last_view
         self._chunks = Chunks()
         self._paused = False
         self._session: Session | None = None
@@ -115,7 +117,7 @@ class GroupMember(Member):
         if session is not None:
             self._membership.begin(session.view, session.end, effects, now_ns)
         else:
-            self._membership.ask_to_join(contacts, now_ns)
+            self._membership.ask_to_join(contacts, self._last_view, now_ns)
 
     def send(self, input: Send, effects: Effects, now_ns: int) -> int:
         """Accept messages; `finish` puts on the wire what may leave."""
@@ -150,6 +152,19 @@ class GroupMember(Member):
         if self._membership is None:
             raise UsageError(f"the view of group {self.group!r} is static: nobody can leave it; join with `primary`")
         self._membership.leave(now_ns)
+
+    def abandon(self) -> None:
+        if not self.over:
+            if self._membership is not None:
+                self._membership.phase = OUT
+            super().abandon()
+            self._gone()
+
+    def recover(self, effects: Effects, now_ns: int) -> None:
+        if self._membership is None or not self._membership.is_stalled():
+            super().recover(effects, now_ns)
+        else:
+            self._membership.recover(effects, now_ns)
 
     def pause(self) -> None:
         self._paused = True

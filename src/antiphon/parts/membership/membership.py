@@ -48,6 +48,7 @@ class Membership(Agreement):
         super().__init__(stack, group, group_id, process, address, options, members_max)
         self._address = address
         self._contacts: tuple[str, ...] = ()
+        self._last_view = 0
         self._ask_at_ns = NEVER
         self._told: set[int] = set()
         self._leaving = False
@@ -72,8 +73,10 @@ class Membership(Agreement):
 
     # ---- entry and exit --------------------------------------------------------------------------------------------
 
-    def ask_to_join(self, contacts: tuple[str, ...], now_ns: int) -> None:
+    def ask_to_join(self, contacts: tuple[str, ...], last_view: int, now_ns: int) -> None:
+        """Ask to be let in, again and again. `last_view`: the view from which this process left the group before."""
         self._contacts = contacts
+        self._last_view = last_view
         self._ask_at_ns = now_ns
 
     def leave(self, now_ns: int) -> None:
@@ -89,6 +92,11 @@ class Membership(Agreement):
             self._wishing = True
             self._ask_at_ns = min(self._ask_at_ns, now_ns)
             self._want_change(now_ns)
+
+    def recover(self, effects: Effects, now_ns: int) -> None:
+        """Go on with those that answer, though they are no majority: somebody who can tell has said so."""
+        self._recovering = True
+        self._start_round(effects, now_ns)
 
     def may_request(self) -> bool:
         """Whether a wish for a flush would be news."""
@@ -219,13 +227,15 @@ class Membership(Agreement):
             elif self._last_install:
                 self._post.transmit(message.sender, message.address, self._last_install, effects)
             return
-        if self._requests.is_gone(message.sender):
+        if self._requests.is_gone(message.sender) and not self._requests.returns(message.sender, message.round):
             # It was let in once, and given up before it knew: whoever saw that view took it for a member.
             self._tell_outdated(message, effects)
             return
         if not self._may_come_in(message, effects):
             return
         for rank, member in enumerate(self._view.members):
+            if member in self._requests.leavers and member.name == message.sender.name:
+                break  # it answers until it has left
             if member.name == message.sender.name and member.incarnation < message.sender.incarnation:
                 self._succeeded.add(rank)
                 self._update_suspects()
@@ -264,7 +274,8 @@ class Membership(Agreement):
         if proposal is None or self.decided is not None:
             return
         if self.phase == JOINING:
-            if proposal.view.rank(self._process) >= 0 and len(proposal.view.members) <= self._members_max:
+            is_new = proposal.view.id > self._last_view
+            if is_new and proposal.view.rank(self._process) >= 0 and len(proposal.view.members) <= self._members_max:
                 self.decided = proposal
                 self._requests.remember(proposal)
                 # Others who join with me may not have heard, and whoever let us in may be gone.
@@ -393,7 +404,7 @@ class Membership(Agreement):
         if self.phase == JOINING:
             since_ns = now_ns - self._options.silence_ns_min
             heard = [(who.name, who.incarnation) for who, at_ns in self._knocked.items() if at_ns >= since_ns]
-            join = self._post.encode(self._post.message(messages.JOIN, heard=heard))
+            join = self._post.encode(self._post.message(messages.JOIN, round=self._last_view, heard=heard))
             for contact in dict.fromkeys((*self._contacts, *self._door)):
                 if contact != self._address:
                     self._post.transmit(None, contact, join, effects)

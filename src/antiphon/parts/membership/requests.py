@@ -22,13 +22,15 @@ _UNHEARD_MAX: Final = 100
 class MembershipRequests:
     """The wishes that one member knows of."""
 
-    __slots__ = ("_barred", "_unheard", "gone", "joiners", "leavers")
+    __slots__ = ("_barred", "_left", "_unheard", "gone", "joiners", "leavers")
 
     def __init__(self) -> None:
         self.joiners: dict[ProcessId, str] = {}
         self.leavers: set[ProcessId] = set()
         self.gone: dict[str, int] = {}
         """The last incarnation of each name that left or was given up."""
+        self._left: dict[ProcessId, int] = {}
+        """The view from which each process left in good order; it may come back in the same life."""
         self._unheard: list[Life] = []
         self._barred: dict[str, None] = {}
 
@@ -47,6 +49,11 @@ class MembershipRequests:
 
     def is_barred(self, name: str) -> bool:
         return name in self._barred
+
+    def returns(self, process: ProcessId, last_view: int) -> bool:
+        """Whether a process that is gone left in good order and asks anew, knowing the view from which it left. A late
+        copy of what it asked before that knows an earlier view, or none."""
+        return self._left.get(process, last_view + 1) <= last_view
 
     def let_in(self, process: ProcessId, address: str, room: int) -> bool:
         """Note that a process wants in; false if there is no room, and it must ask again. An earlier life of it that
@@ -72,6 +79,11 @@ class MembershipRequests:
         for rank in (*proposal.left, *proposal.failed):
             member = view.members[rank]
             self._give_up(member.name, member.incarnation)
+            self._left.pop(member, None)
+        for rank in proposal.left:
+            self._left[view.members[rank]] = view.id
+        while len(self._left) > _GONE_MAX:
+            del self._left[next(iter(self._left))]
         self.remember(proposal)
 
     def unheard_with(self, processes: list[ProcessId]) -> list[Life]:

@@ -212,8 +212,11 @@ class InterGroupOrder:
             time.blocked = time.epoch > lowest
 
     def stall(self, group: int) -> None:
-        """The group stands still: what waits to be sent there no longer keeps other groups waiting."""
-        self._stalled.add(group)
+        """The group stands still, perhaps for good. What waits to be sent there holds up messages to other groups only
+        where they must come after it, and deliveries in other groups are no longer held back for it."""
+        if group not in self._stalled:
+            self._stalled.add(group)
+            self._release()
 
     def is_alone(self) -> bool:
         return len(self._queues) <= 1 and not self._abroad
@@ -305,7 +308,9 @@ class InterGroupOrder:
         if self.is_alone():
             return True
         for other, queue in self._queues.items():
-            if other != group and other not in self._stalled and queue.has_pending() and queue.next_ticket() < ticket:
+            if other == group or not queue.has_pending() or queue.next_ticket() > ticket:
+                continue
+            if other not in self._stalled or level >= CAUSAL:
                 return False
         if level < CAUSAL and self.domain.rule == CARRY:
             return True
@@ -406,7 +411,7 @@ class InterGroupOrder:
         self._rest_until_ns = NEVER
         for group, time in self._times.items():
             if group != self._waiting:
-                time.hold = True
+                time.hold = not self._stalled  # no hold would make a group go on that stands still
                 if time.settled_at != time.causal.version:
                     time.exchange.request_acks()
                     self._acks_requested.append(group)
