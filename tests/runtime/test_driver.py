@@ -56,7 +56,7 @@ class Notes:
         return 0
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *_: self.notes.append(name)
+        return lambda *_: self.notes.append(name.removeprefix("_"))
 
 
 def make(engine: Any, notes: Any) -> Driver:

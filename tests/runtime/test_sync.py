@@ -10,6 +10,7 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.runtime import Barrier, Message, ReaderError, ViewChange
 from antiphon.runtime import node as asynchronous_node
+from antiphon.runtime.settings import NodeSettings
 from antiphon.runtime.sync import Group, Node
 
 LIMIT_S = 20.0
@@ -149,4 +150,4 @@ def test_a_call_from_the_nodes_own_thread_is_refused() -> None:
 
 def test_a_node_for_threads_takes_what_a_node_takes() -> None:
     taken = set(inspect.signature(asynchronous_node.Node).parameters) - {"name"}
-    assert asynchronous_node.NodeSettings.__annotations__.keys() == taken
+    assert NodeSettings.__annotations__.keys() == taken

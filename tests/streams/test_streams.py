@@ -176,7 +176,7 @@ def test_a_feeder_that_was_excluded_comes_back_and_goes_on(tmp_path: Path, monke
                     return await read(self, group)
                 async for event in group.batches():
                     if not isinstance(event, Excluded) and type(event).__name__ == "Batch":
-                        group.abandon()
+                        group._abandon()
                         return None
                     if type(event).__name__ == "ViewChange":
                         self._view = event.view

@@ -43,7 +43,6 @@ from antiphon.kernel.errors import ClosedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Forget, Input, Join, Leave, Receive, Recover, Send, SendBarrier, Tick
 from antiphon.kernel.policies import PRIMARY
-from antiphon.parts.member import StabilityMark
 from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import AddressBook, contacts_of
 from antiphon.runtime.clock import Clock
@@ -53,6 +52,7 @@ from antiphon.runtime.events import Barrier, Batch, ViewChange
 from antiphon.runtime.membership_log import log_membership
 from antiphon.runtime.tap import HistoryTap
 from antiphon.runtime.transport import Transport
+from antiphon.runtime.waiting import Waiting
 
 log: Final = logging.getLogger("antiphon")
 
@@ -66,28 +66,28 @@ NextLife = Callable[[], tuple[ProcessId, Engine, HistoryTap | None]]
 class GroupHandler(Protocol):
     """This process as a member of one group: what the driver tells it."""
 
-    def install(self, event: Installed) -> None:
+    def _install(self, event: Installed) -> None:
         """The group has a new view."""
 
-    def deliver(self, event: Delivered) -> None:
+    def _deliver(self, event: Delivered) -> None:
         """Messages for the application."""
 
-    def reach(self, event: BarrierReached) -> None:
+    def _reach(self, event: BarrierReached) -> None:
         """A barrier for the application."""
 
-    def record_waiting(self) -> None:
+    def _record_waiting(self) -> None:
         """A life begins: record what the application called for before, and the engine has not taken."""
 
-    def unblock(self) -> None:
+    def _unblock(self) -> None:
         """The engine takes messages again."""
 
-    def stall(self) -> None:
+    def _stall(self) -> None:
         """The group stands still for want of a majority."""
 
-    def part(self, event: Ended) -> None:
+    def _part(self, event: Ended) -> None:
         """This process is no longer a member; nothing more will be told but `end`."""
 
-    def lapse(self) -> None:
+    def _lapse(self) -> None:
         """This incarnation is over; the next will join again when `return_to` says that all was read."""
 
     @property
@@ -97,18 +97,8 @@ class GroupHandler(Protocol):
     def outstanding(self) -> int:
         """What was sent here and is not yet known to be everywhere."""
 
-    def end(self, error: Exception | None) -> None:
+    def _end(self, error: Exception | None) -> None:
         """It is over: by `close`, or by an error."""
-
-
-class FlushWait:
-    """Somebody waits until all that `marks` stand for is at `k` others, or at all members."""
-
-    def __init__(self, groups: Sequence[str], marks: list[StabilityMark], k: int, done: asyncio.Future[None]) -> None:
-        self.groups = groups
-        self.marks = marks
-        self.k = k
-        self.done = done
 
 
 class Driver:
@@ -156,8 +146,7 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = NEVER
         self._delivered_ns = 0
-        self._settling: list[tuple[GroupHandler, asyncio.Future[None]]] = []
-        self._flushing: list[FlushWait] = []
+        self._waiting = Waiting()
 
     def receive(self, datagrams: list[bytes]) -> None:
         if self.conversations is not None:
@@ -341,14 +330,7 @@ class Driver:
     def _silence(self, group: str) -> None:
         """Take no more part in `group`."""
         self._silenced.add(group)
-        for member, settled in self._settling:
-            if member is self._members[group] and not settled.done():
-                settled.set_result(None)
-        for flush in self._flushing:
-            if group in flush.groups and not flush.done.done():
-                flush.done.set_exception(
-                    ClosedError(f"{self.process} left group {group!r}, or was excluded, before all had what it flushes")
-                )
+        self._waiting.silence(group, self._members[group], self.process)
 
     def _send_first(self, effects: Effects) -> None:
         """What the application sends goes to the others before it comes back to itself. Nothing has to be on record
@@ -373,12 +355,7 @@ class Driver:
             if group not in self._returning:
                 self._forget(group)
         self._arm(effects.deadline_ns, now_ns)
-        for member, settled in self._settling:
-            if not settled.done() and member.outstanding() == 0:
-                settled.set_result(None)
-        for flush in self._flushing:
-            if not flush.done.done() and self.engine.is_stable(flush.marks, flush.k):
-                flush.done.set_result(None)
+        self._waiting.check(self.engine)
 
     def _transmit(self, transmits: list[Transmit]) -> None:
         transport = self.transport
@@ -389,7 +366,7 @@ class Driver:
     def _emit(self, event: Event, now_ns: int) -> None:
         tap = self.tap
         if isinstance(event, Delivered):
-            self._members[event.group].deliver(event)
+            self._members[event.group]._deliver(event)
             if event.sender != self.process:
                 self._delivered_ns = now_ns
         elif isinstance(event, Sent):
@@ -402,9 +379,9 @@ class Driver:
             log_membership(self.process, event)
             self._install(event, now_ns)
         elif isinstance(event, BarrierReached):
-            self._members[event.group].reach(event)
+            self._members[event.group]._reach(event)
         elif isinstance(event, Writable):
-            self._members[event.group].unblock()
+            self._members[event.group]._unblock()
         elif isinstance(event, Suspected):
             log_membership(self.process, event)
             if tap is not None:
@@ -413,7 +390,7 @@ class Driver:
             log_membership(self.process, event)
             if tap is not None:
                 tap.recorder.stalled(event.group, now_ns)
-            self._members[event.group].stall()
+            self._members[event.group]._stall()
         else:
             assert isinstance(event, Ended)
             log_membership(self.process, event)
@@ -426,9 +403,9 @@ class Driver:
             if self.tap is not None:
                 self.tap.recorder.start(group, self._joins[group].stack, self._joins[group].policy, now_ns)
                 self.tap.recorder.view(group, event.view, now_ns)
-                self._members[group].record_waiting()
+                self._members[group]._record_waiting()
         self._addresses.install(group, event.view)
-        self._members[group].install(event)
+        self._members[group]._install(event)
 
     def _end(self, event: Ended, now_ns: int) -> None:
         if not event.excluded:
@@ -442,7 +419,7 @@ class Driver:
         if self._can_return(event):
             self._lapse()
         else:
-            self._members[event.group].part(event)
+            self._members[event.group]._part(event)
 
     def _can_return(self, event: Ended) -> bool:
         """Whether another incarnation may follow: the members of a static group would not know it."""
@@ -456,11 +433,11 @@ class Driver:
             if group in self._silenced:
                 continue
             if member.is_closed:
-                member.part(Ended(group, excluded=True))
+                member._part(Ended(group, excluded=True))
             else:
                 self._returning[group] = False
         for group in list(self._returning):
-            self._members[group].lapse()
+            self._members[group]._lapse()
 
     def return_to(self, group: str) -> None:
         """The application has read all of the incarnation that is over in `group`, or reads there no more."""
@@ -490,7 +467,7 @@ class Driver:
         self._first_views.clear()
         for group in groups:
             if self._members[group].is_closed:
-                self._members[group].part(Ended(group, excluded=True))
+                self._members[group]._part(Ended(group, excluded=True))
                 self._forget(group)
             else:
                 self._join_again(group)
@@ -502,7 +479,7 @@ class Driver:
         join.contacts = (contacts_of(group),)
         self._silenced.discard(group)
         self.join(join, member, self._addresses.others(group, self.process) + self._addresses.contacts(group))
-        member.unblock()
+        member._unblock()
 
     def _retire(self, tap: HistoryTap) -> None:
         """Close the log of an incarnation that is over, in the background."""
@@ -545,28 +522,14 @@ class Driver:
 
     async def settle(self, member: GroupHandler, linger_s: float) -> bool:
         """Wait until nothing that `member` sent is outstanding, at most `linger_s`; whether that came about."""
-        if self.error is None and member.outstanding() > 0:
-            entry = (member, self._loop.create_future())
-            self._settling.append(entry)
-            try:
-                async with asyncio.timeout(linger_s):
-                    await entry[1]
-            except TimeoutError:
-                return False
-            finally:
-                self._settling.remove(entry)
+        if self.error is None and member.outstanding() > 0 and not await self._waiting.settle(member, linger_s):
+            return False
         return self.error is None and member.outstanding() == 0
 
     async def flush(self, groups: Sequence[str], k: int) -> None:
-        """Wait until all that was sent or delivered in `groups` until now is at `k` others, or at all members."""
-        flush = FlushWait(groups, self.engine.mark(list(groups)), k, self._loop.create_future())
-        if self.engine.is_stable(flush.marks, k):
-            return
-        self._flushing.append(flush)
-        try:
-            await flush.done
-        finally:
-            self._flushing.remove(flush)
+        """Wait until all that was sent or delivered in `groups` until now is delivered at all members, or received by
+        `k` others."""
+        await self._waiting.flush(self.engine, groups, k)
 
     async def farewell(self, stay_s: float) -> None:
         """Stay until `stay_s` after the last delivery of somebody else's message."""
@@ -594,14 +557,9 @@ class Driver:
             self._timer.cancel()
         if self.transport is not None:
             self.transport.close()
-        for _, settled in self._settling:
-            if not settled.done():
-                settled.set_result(None)
-        for flush in self._flushing:
-            if not flush.done.done():
-                flush.done.set_exception(self.error or ClosedError(f"node {self.process.name!r} was closed"))
+        self._waiting.stop(self.error or ClosedError(f"node {self.process.name!r} was closed"))
         for member in self._members.values():
-            member.end(self.error)
+            member._end(self.error)
         if self.on_stop is not None:
             self.on_stop(self.error)
         if self.conversations is not None:

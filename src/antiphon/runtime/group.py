@@ -141,7 +141,7 @@ class Group:
         `conversation` members do not tell what they have delivered: there a flush waits until all have received it.
         """
         check_count("k", k, 0)
-        await self.drain()
+        await self._drain()
         await self._driver.flush([self.name], k)
 
     async def _put(self, payloads: Sequence[bytes], way: SendMode) -> None:
@@ -151,7 +151,7 @@ class Group:
             self._check_open()
         await self._outbox.send(self._lane, payloads, way, size)
 
-    async def drain(self) -> None:
+    async def _drain(self) -> None:
         """Wait until the engine has taken all that was sent here. Raises if it never will."""
         self._check_open()
         await self._outbox.drain(self._lane)
@@ -182,8 +182,8 @@ class Group:
         True if all members are known to have everything. The process itself stays a member while its node is up: it
         helps the others with what they miss, and takes in their messages, which nobody reads then.
         """
-        settled = await self.settle(self._linger_s)
-        self.end(self._driver.error)
+        settled = await self._settle(self._linger_s)
+        self._end(self._driver.error)
         return settled
 
     async def leave(self, *, timeout_s: float | None = None) -> bool:
@@ -201,10 +201,10 @@ class Group:
 
     async def _leave(self, linger_s: float) -> bool:
         if self.view is NO_VIEW:
-            self.abandon()  # never let in, or not again: there is nothing to leave
+            self._abandon()  # never let in, or not again: there is nothing to leave
             return self._settled
         if not self._over.is_set():
-            self._settled = await self.settle(linger_s)
+            self._settled = await self._settle(linger_s)
         if not self._over.is_set():
             self._driver.leave(self.name)
             try:
@@ -218,14 +218,14 @@ class Group:
                     linger_s,
                 )
             finally:  # also when cancelled: half a member is no member
-                self.abandon()
+                self._abandon()
         return self._left and self._settled
 
-    async def wind_up(self, linger_s: float) -> bool:
+    async def _wind_up(self, linger_s: float) -> bool:
         """What the end of the node asks of this group: leave it, or where nobody can, settle; whether all went well."""
-        return await (self._leave(linger_s) if self.policy == PRIMARY else self.settle(linger_s))
+        return await (self._leave(linger_s) if self.policy == PRIMARY else self._settle(linger_s))
 
-    async def enter(self, timeout_s: float) -> bool:
+    async def _enter(self, timeout_s: float) -> bool:
         """Wait for the first view; whether it came in time. Raises if it never will."""
         try:
             async with asyncio.timeout(timeout_s):
@@ -260,13 +260,13 @@ class Group:
         self._check_open()
         return self.view
 
-    def abandon(self) -> None:
+    def _abandon(self) -> None:
         """Take no more part, without a word to the others."""
         if not self._over.is_set():
             self._finish()
             self._driver.abandon(self.name)
 
-    async def settle(self, linger_s: float) -> bool:
+    async def _settle(self, linger_s: float) -> bool:
         """Send no more and wait until all members have what was sent here, at most `linger_s`; whether they have."""
         if self._over.is_set():
             return self._left and self._settled
@@ -296,7 +296,7 @@ class Group:
         return self._over.is_set()
 
     @property
-    def left_well(self) -> bool:
+    def _left_well(self) -> bool:
         """Whether this process has left, in good order, and all members had what it sent."""
         return self._left and self._settled
 
@@ -357,14 +357,14 @@ class Group:
 
     # What the driver tells.
 
-    def record_waiting(self) -> None:
+    def _record_waiting(self) -> None:
         for run in self._outbox.waiting(self._lane):
             self._called(run.payloads, run.mode, run.size)
 
-    def unblock(self) -> None:
+    def _unblock(self) -> None:
         self._outbox.unblock(self._lane)
 
-    def deliver(self, event: Delivered) -> None:
+    def _deliver(self, event: Delivered) -> None:
         self._stream.put(
             Batch(
                 event.payloads,
@@ -378,7 +378,7 @@ class Group:
             )
         )
 
-    def reach(self, event: BarrierReached) -> None:
+    def _reach(self, event: BarrierReached) -> None:
         self._stream.put(
             Barrier(
                 payload=event.payload,
@@ -389,7 +389,7 @@ class Group:
             )
         )
 
-    def install(self, event: Installed) -> None:
+    def _install(self, event: Installed) -> None:
         # Who comes into a group cannot tell who else is new to it: at the first view everybody joins.
         joined = event.view.members if self.view is NO_VIEW else event.joined
         self.view = event.view
@@ -401,11 +401,11 @@ class Group:
             ViewChange(group=self.name, view=event.view, joined=joined, left=event.left, failed=event.failed)
         )
 
-    def stall(self) -> None:
+    def _stall(self) -> None:
         self._going.clear()
         self._stream.put(Stalled(group=self.name, view=self.view))
 
-    def part(self, event: Ended) -> None:
+    def _part(self, event: Ended) -> None:
         if self._over.is_set():
             return
         self._left = not event.excluded
@@ -414,7 +414,7 @@ class Group:
             self._stream.put(Excluded(group=self.name, view=self.view, unsettled=self.outstanding()))
         self._finish()
 
-    def lapse(self) -> None:
+    def _lapse(self) -> None:
         """This incarnation is over, and the next goes on in the same stream. What is in the outbox waits for it."""
         if self.view is NO_VIEW:
             self._driver.return_to(self.name)
@@ -443,7 +443,7 @@ class Group:
         self._driver.return_to(self.name)
         self._on_over(self)
 
-    def end(self, error: Exception | None) -> None:
+    def _end(self, error: Exception | None) -> None:
         self._closed = True
         self._entered.set()
         self._going.set()

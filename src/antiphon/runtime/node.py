@@ -22,7 +22,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
 from types import TracebackType
-from typing import Final, Required, Self, TypedDict
+from typing import Final, Self
 
 from antiphon.engine import Engine
 from antiphon.faults import Fault
@@ -72,25 +72,6 @@ LAST_VIEWS_MAX: Final = 10_000
 FAREWELL_HEARTBEATS: Final = 2
 """Whoever sent what was delivered here last may still be asking whether it arrived: a closing node stays to answer
 until so many heartbeats after it."""
-
-
-class NodeSettings(TypedDict, total=False):
-    """The keyword arguments of `Node`, for those who pass them on."""
-
-    address: Required[str]
-    incarnation: int
-    multicast: str | None
-    options: Options | None
-    linger_s: float
-    queue_messages_max: int
-    queue_bytes_max: int
-    history: str | Path | None
-    run: str
-    rejoin: bool
-    faults: Sequence[Fault]
-    seed: int | None
-    storage: str | Path | None
-    conversation_limits: ConversationLimits | None
 
 
 class Node:
@@ -371,11 +352,11 @@ class Node:
     async def _enter(self, driver: Driver, member: Group, search: Search, found_after_s: float) -> None:
         """Wait to be let in, or found the group if that falls to this process."""
         try:
-            while not await member.enter(found_after_s):
+            while not await member._enter(found_after_s):
                 if search.is_first and len(self._groups) == 1:
                     driver.found(member.name, self._make_engine())
         except BaseException:
-            member.abandon()
+            member._abandon()
             raise
 
     def _look_on(self, driver: Driver, member: Group, search: Search) -> None:
@@ -416,7 +397,7 @@ class Node:
             while len(self._last_views) > LAST_VIEWS_MAX:
                 del self._last_views[next(iter(self._last_views))]
         if group.view is not NO_VIEW:
-            self._all_left_well = self._all_left_well and group.left_well
+            self._all_left_well = self._all_left_well and group._left_well
 
     def _outbox(self, driver: Driver, stack: str, domain: CausalityDomain) -> Outbox:
         """The send queue of a new group: its causality domain's, or its own if it is in order with no other group."""
@@ -503,7 +484,7 @@ class Node:
         check_count("k", k, 0)
         groups = [group for group in self._groups.values() if group.domain.name == domain and not group.is_over]
         for group in groups:
-            await group.drain()
+            await group._drain()
         await driver.flush([group.name for group in groups], k)
 
     def __aiter__(self) -> MessageReader:
@@ -571,7 +552,7 @@ class Node:
         groups = list(self._groups.values())
         why: str | None = "closed"
         try:
-            well = await asyncio.gather(*(group.wind_up(linger_s) for group in groups))
+            well = await asyncio.gather(*(group._wind_up(linger_s) for group in groups))
             self._settled = all(well) and self._all_left_well
             if any(group.policy == STATIC for group in groups):  # who has left a group has done its part there
                 await driver.farewell(min(linger_s, FAREWELL_HEARTBEATS * self._options.heartbeat_interval_ns / 1e9))

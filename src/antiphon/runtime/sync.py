@@ -24,6 +24,7 @@ from antiphon.runtime import node as asynchronous_node
 from antiphon.runtime.discovery import Discovery
 from antiphon.runtime.events import StreamEvent
 from antiphon.runtime.readers import MessageReader
+from antiphon.runtime.settings import NodeSettings
 from antiphon.stacks.registry import DEFAULT
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ T = TypeVar("T")
 class Node:
     """A node with a thread of its own. Takes what `antiphon.Node` takes."""
 
-    def __init__(self, name: str, **settings: Unpack[asynchronous_node.NodeSettings]) -> None:
+    def __init__(self, name: str, **settings: Unpack[NodeSettings]) -> None:
         self._node = asynchronous_node.Node(name, **settings)
         self._reader: MessageReader | None = None
         self._loop = asyncio.new_event_loop()
