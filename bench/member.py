@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from antiphon import Batch, CausalityDomain, Group, Node, ProcessId
+from antiphon import Batch, CausalityDomain, Group, Node, Order, ProcessId
 from antiphon.runtime.events import BatchEvent
 from antiphon.runtime.workers import Object, Parent
 from bench.figures import IncompleteError
@@ -341,7 +341,7 @@ class Member:
         [group] = self._groups
         self._reading = asyncio.create_task(self._answer(group, job.get("all"), job.get("keep_token", False)))
 
-    async def _answer(self, group: Group, to_all: str | None, keep_token: bool) -> None:
+    async def _answer(self, group: Group, to_all: Order | None, keep_token: bool) -> None:
         keeps = keep_token and group.view.members[0] == group.process
         answered = 0
         async for event in group.batches():

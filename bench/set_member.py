@@ -14,10 +14,12 @@ from random import Random
 from typing import Any, Final
 
 from antiphon import (
+    Node,
+)
+from antiphon.conversation import (
     Conversation,
     ConversationFilter,
     FilterOptions,
-    Node,
     Operation,
     ordered_broadcast,
     replicated_operations,

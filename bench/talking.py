@@ -182,7 +182,7 @@ class TcpWire:
 
 
 class TalkWire:
-    def __init__(self, conversation: antiphon.Conversation) -> None:
+    def __init__(self, conversation: antiphon.conversation.Conversation) -> None:
         self._conversation = conversation
 
     def repairs(self) -> int:

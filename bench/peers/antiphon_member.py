@@ -9,16 +9,16 @@ import io
 import pstats
 import sys
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
-from antiphon import Batch, Group, Message, Node
+from antiphon import Batch, Group, Message, Node, Order
 from bench.peers.member import NUMBERS, Seat, Tally, take_seat, wait_for_end, wait_for_go
 
 GROUP: Final = "bench"
 PROFILE_LINES: Final = 30
 
 
-async def send(group: Group, payloads: list[bytes], order: str, count: int) -> None:
+async def send(group: Group, payloads: list[bytes], order: Order, count: int) -> None:
     for _ in range(count // NUMBERS):
         await group.send_many(payloads, order=order)
     await group.send_many(payloads[: count % NUMBERS], order=order)
@@ -61,7 +61,7 @@ async def phase(group: Group, seat: Seat, count: int) -> Tally:
     tally = Tally(seat, count)
     read = read_batches if reading == "batches" else read_messages
     reader = read(group, tally, seat.rank, count)
-    await asyncio.gather(send(group, seat.payloads(), order, count), reader)
+    await asyncio.gather(send(group, seat.payloads(), cast("Order", order), count), reader)
     return tally
 
 

@@ -17,7 +17,7 @@ from antiphon.toolkit import ReplicatedObject, commuting, input_lines, ordered
 
 
 class Bank(ReplicatedObject):
-    def __init__(self, conversation: antiphon.Conversation) -> None:
+    def __init__(self, conversation: antiphon.conversation.Conversation) -> None:
         super().__init__(conversation)
         self.balances: dict[str, int] = {}
 

@@ -17,7 +17,7 @@ from antiphon.toolkit import input_lines
 
 
 class Board:
-    def __init__(self, conversation: antiphon.Conversation) -> None:
+    def __init__(self, conversation: antiphon.conversation.Conversation) -> None:
         self.conversation = conversation
         self.strokes, self.unanswered = {}, 0  # what is drawn, by the handle of its message
 

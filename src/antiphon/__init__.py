@@ -1,12 +1,14 @@
 """Antiphon: fault-tolerant process groups with ordered multicast, and an audit of what they promised.
 
-The public API is what this package exports; see README.md for a first program.
+The public API is what this package exports; see README.md for a first program. What only conversations need stands in
+`antiphon.conversation`, the facade for plain threads in `antiphon.sync`.
 """
 
 from antiphon import _build
 
 _build.choose_build()  # before anything else is imported: it decides where the rest is imported from
 
+from antiphon import conversation
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import (
     AntiphonError,
@@ -16,43 +18,33 @@ from antiphon.kernel.errors import (
     UsageError,
 )
 from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.levels import Order
 from antiphon.kernel.options import Options
+from antiphon.kernel.policies import Policy
 from antiphon.runtime import (
     AddressError,
     Barrier,
     Batch,
     BeaconDiscovery,
-    Checkpoint,
-    Conversation,
-    ConversationFilter,
-    ConversationLimits,
-    ConversationTimeoutError,
-    DivergedError,
     Excluded,
     ExcludedError,
     FileDiscovery,
-    FilterOptions,
     Group,
     JoinError,
     Message,
     NameDiscovery,
     Node,
     NodeFailedError,
-    Operation,
     Plan,
     PlanError,
     ReaderError,
-    RemovedError,
     Stalled,
     ViewChange,
     load_plan,
-    ordered_broadcast,
-    replicated_operations,
-    send_stable,
     sync,
-    virtual_circuit,
 )
 from antiphon.runtime.environment import current_environment
+from antiphon.stacks.registry import StackName
 
 __version__ = "0.1.0"
 
@@ -63,17 +55,10 @@ __all__ = [
     "Batch",
     "BeaconDiscovery",
     "CausalityDomain",
-    "Checkpoint",
     "ClosedError",
-    "Conversation",
-    "ConversationFilter",
-    "ConversationLimits",
-    "ConversationTimeoutError",
-    "DivergedError",
     "Excluded",
     "ExcludedError",
     "FileDiscovery",
-    "FilterOptions",
     "Group",
     "JoinError",
     "LevelNotOfferedError",
@@ -82,22 +67,20 @@ __all__ = [
     "NameDiscovery",
     "Node",
     "NodeFailedError",
-    "Operation",
     "Options",
+    "Order",
     "Plan",
     "PlanError",
+    "Policy",
     "ProcessId",
     "ReaderError",
-    "RemovedError",
+    "StackName",
     "Stalled",
     "UsageError",
     "View",
     "ViewChange",
+    "conversation",
     "current_environment",
     "load_plan",
-    "ordered_broadcast",
-    "replicated_operations",
-    "send_stable",
     "sync",
-    "virtual_circuit",
 ]

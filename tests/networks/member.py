@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 from typing import IO, Any, Final
 
-from antiphon import Batch, Group, Node, Options, ProcessId, ViewChange
+from antiphon import Batch, Group, Node, Options, Order, ProcessId, ViewChange
 from antiphon.recording import ProcessRecorder
 from antiphon.runtime.tap import HistoryTap
 from tests.networks.journal import Journal
 
 GROUP: Final = "trial"
-ORDERS: Final = ("causal", "agreed", "causal", "safe")
+ORDERS: Final[tuple[Order, ...]] = ("causal", "agreed", "causal", "safe")
 PAYLOAD: Final = bytes(64)
 FAREWELL: Final = b"farewell"
 BEAT_S: Final = 0.01

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from time import monotonic_ns
 
-from antiphon import Batch, CausalityDomain, Group, Node
+from antiphon import Batch, CausalityDomain, Group, Node, Order
 from antiphon.faults import Fault, Partition
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.toolkit import ClientMessage, Gateway, Service
@@ -63,7 +63,7 @@ class Site(Process):
         if isinstance(event, Batch):
             self.log += [f"{event.group}:{payload.decode()}" for payload in event.payloads]
 
-    async def send(self, group: str, text: str, order: str = "causal") -> None:
+    async def send(self, group: str, text: str, order: Order = "causal") -> None:
         await self.groups[group].send(text.encode(), order=order)
 
 

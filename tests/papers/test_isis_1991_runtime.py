@@ -8,7 +8,7 @@ import asyncio
 
 import pytest
 
-from antiphon import CausalityDomain, ProcessId
+from antiphon import CausalityDomain, Order, ProcessId
 from antiphon.faults import Delay, Loss
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.toolkit import Client, ClientDomain, ClientReply
@@ -43,7 +43,7 @@ def test_6_1_runtime_figure_4(domain: CausalityDomain) -> None:
 
 
 @pytest.mark.parametrize("order", ["causal", "agreed", "safe"])
-def test_6_1_runtime_what_one_process_sends_is_delivered_in_the_order_of_its_calls(order: str) -> None:
+def test_6_1_runtime_what_one_process_sends_is_delivered_in_the_order_of_its_calls(order: Order) -> None:
     """Awaited sends to two groups in turns, then many at once: both others deliver them in the order of the calls."""
 
     async def test() -> None:

@@ -19,7 +19,7 @@ PATIENCE_S: Final = 60.0
 """How long a program that was started again asks to be let in."""
 HEALED_S: Final = 7.0
 """All faults are over by then."""
-LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe")
+LEVELS: Final[tuple[antiphon.Order, ...]] = ("reliable", "fifo", "causal", "agreed", "safe")
 RULES: Final = ("carry", "conservative")
 LONG_BYTES: Final = 4000
 """Longer than a packet."""
@@ -85,7 +85,7 @@ def payload(random: Random, host: Host, number: int) -> bytes:
 
 
 async def talk(
-    host: Host, groups: Sequence[antiphon.Group], *, count: int = 15, levels: Sequence[str] = LEVELS
+    host: Host, groups: Sequence[antiphon.Group], *, count: int = 15, levels: Sequence[antiphon.Order] = LEVELS
 ) -> None:
     """Send to these groups in turn, by chance, and once more to each when the network has healed."""
     random = draw()

@@ -7,8 +7,9 @@ event that it wants to see, and only the limit in `run` bounds the waiting.
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
+from antiphon import StackName
 from antiphon.faults import Partition
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import MILLISECOND_NS, Options
@@ -22,6 +23,11 @@ HASTY = Options(
     heartbeat_interval_ns=50 * MILLISECOND_NS,
 )
 LOOPBACK = "127.0.0.1:0"
+
+
+def name_of(stack: str) -> StackName:
+    """The name of any stack, of those too that tests register, as the type that `join` takes."""
+    return cast("StackName", stack)
 
 
 class Place:
@@ -75,7 +81,7 @@ async def enter(
     node = Node(name, address=LOOPBACK, incarnation=incarnation, options=HASTY, **settings)
     await node.start()
     try:
-        return Place(node, await node.join("g", contacts=contacts, stack=stack))
+        return Place(node, await node.join("g", contacts=contacts, stack=name_of(stack)))
     except BaseException:
         await node.close()
         raise
@@ -89,7 +95,9 @@ async def founded(names: Sequence[str] = "abc", stack: str = "vector", **setting
     for node in nodes:
         await node.start()
     members = {node.process.name: node.address for node in nodes}
-    places = [Place(node, await node.join("g", members=members, policy="primary", stack=stack)) for node in nodes]
+    places = [
+        Place(node, await node.join("g", members=members, policy="primary", stack=name_of(stack))) for node in nodes
+    ]
     try:
         for place in places:
             await place.view(*(f"{name}/1" for name in names))

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import antiphon
+from antiphon.conversation import Conversation, ConversationTimeoutError, RemovedError
 from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.options import Options
-from antiphon.runtime import Conversation, ConversationTimeoutError, Node, RemovedError
+from antiphon.runtime import Node
 from antiphon.runtime.conversation_store import read_stored
 from tests.runtime.cluster import bad_network, run, until
 
@@ -248,7 +249,9 @@ def test_the_node_says_what_its_conversations_may_hold() -> None:
     """Beyond the threshold the earliest messages that are stable are forgotten, and the talk goes on."""
 
     async def test() -> None:
-        async with people(("a", "b"), conversation_limits=antiphon.ConversationLimits(nodes_max=8)) as nodes:
+        async with people(
+            ("a", "b"), conversation_limits=antiphon.conversation.ConversationLimits(nodes_max=8)
+        ) as nodes:
             one, other = await begin(nodes)
             for number in range(40):
                 for speaker, hearer in ((other, one), (one, other)):
@@ -263,7 +266,7 @@ def test_the_node_says_what_its_conversations_may_hold() -> None:
 @pytest.mark.parametrize(("name", "value"), [("unstable_max", 0), ("nodes_max", -1), ("held_bytes_max", 0)])
 def test_limits_that_cannot_be_are_refused(name: str, value: int) -> None:
     with pytest.raises(UsageError, match=f"{name} is {value}; it must be at least"):
-        antiphon.ConversationLimits(**{name: value})
+        antiphon.conversation.ConversationLimits(**{name: value})
 
 
 def test_mistakes_are_told() -> None:

@@ -91,8 +91,9 @@ def test_memberships_that_cannot_be(group: str, members: dict[str, str], why: st
         async with Node("a", address=LOOPBACK) as node:
             with pytest.raises(UsageError, match=why):
                 await node.join(group, members=members, policy="static")
+            stack: Any = "gossip"
             with pytest.raises(UsageError, match="there is no stack 'gossip'"):
-                await node.join("g", members={"a": node.address}, policy="static", stack="gossip")
+                await node.join("g", members={"a": node.address}, policy="static", stack=stack)
             # Nothing of it is left behind.
             await node.join("g", members={"a": node.address}, policy="static")
             with pytest.raises(UsageError, match="member of group 'g' already"):
@@ -109,7 +110,7 @@ def test_memberships_that_cannot_be(group: str, members: dict[str, str], why: st
         (b"x" * 101, "causal", MessageTooLargeError, "at most 100"),
     ],
 )
-def test_messages_that_cannot_be_sent(payload: Any, order: str, error: type[UsageError], why: str) -> None:
+def test_messages_that_cannot_be_sent(payload: Any, order: Any, error: type[UsageError], why: str) -> None:
     async def test() -> None:
         async with cluster(options=Options(message_bytes_max=100)) as (nodes, groups):
             with pytest.raises(error, match=why):

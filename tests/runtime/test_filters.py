@@ -43,7 +43,7 @@ def test_an_ordered_broadcast_has_one_order_everywhere() -> None:
             conversation = await node.open_conversation(others)
         else:
             conversation = await node.accept_conversation()
-        async with antiphon.ordered_broadcast(conversation, heard[rank].take) as broadcast:
+        async with antiphon.conversation.ordered_broadcast(conversation, heard[rank].take) as broadcast:
             for number in range(100):
                 await broadcast.room()
                 broadcast.machine.offer(b"%d" % number)
@@ -72,9 +72,9 @@ def test_a_circuit_carries_both_streams() -> None:
     heard = [Heard(), Heard()]
     everybody = asyncio.Barrier(2)
 
-    async def take_part(rank: int, conversation: antiphon.Conversation) -> None:
-        async with antiphon.virtual_circuit(
-            conversation, heard[rank].take, antiphon.FilterOptions(window=4)
+    async def take_part(rank: int, conversation: antiphon.conversation.Conversation) -> None:
+        async with antiphon.conversation.virtual_circuit(
+            conversation, heard[rank].take, antiphon.conversation.FilterOptions(window=4)
         ) as circuit:
             for number in range(200):
                 await circuit.room()
@@ -100,7 +100,7 @@ def test_a_stable_send_tells_whether_all_have_it() -> None:
     async def main() -> None:
         async with nodes(3) as (made, others):
             one = await made[0].open_conversation(others)
-            sending = asyncio.create_task(antiphon.send_stable(one, b"?", tries=50, timeout_s=0.1))
+            sending = asyncio.create_task(antiphon.conversation.send_stable(one, b"?", tries=50, timeout_s=0.1))
             answering = [await node.accept_conversation() for node in made[1:]]
             for other in answering:
                 assert (await other.receive())[1] == b"?"
@@ -119,7 +119,9 @@ def test_without_one_of_three_there_is_a_quorum_but_not_all(quorum: bool) -> Non
     async def main() -> None:
         async with nodes(3) as (made, others):
             one = await made[0].open_conversation(others)
-            sending = asyncio.create_task(antiphon.send_stable(one, b"?", tries=3, timeout_s=0.05, quorum=quorum))
+            sending = asyncio.create_task(
+                antiphon.conversation.send_stable(one, b"?", tries=3, timeout_s=0.05, quorum=quorum)
+            )
             other = await made[1].accept_conversation()
             await other.receive()
             await other.send(b"here")
@@ -133,10 +135,10 @@ def test_a_closed_filter_says_so() -> None:
     async def main() -> None:
         async with nodes(2) as (made, others):
             one = await made[0].open_conversation(others)
-            async with antiphon.ordered_broadcast(one, Heard().take) as broadcast:
+            async with antiphon.conversation.ordered_broadcast(one, Heard().take) as broadcast:
                 broadcast.machine.offer(b"x")
                 broadcast.turn()
-                with pytest.raises(antiphon.ConversationTimeoutError):
+                with pytest.raises(antiphon.conversation.ConversationTimeoutError):
                     await broadcast.settled(timeout_s=0.05)
             with pytest.raises(antiphon.ClosedError):
                 broadcast.turn()
@@ -150,7 +152,7 @@ def test_the_end_of_the_conversation_reaches_who_waits() -> None:
     async def main() -> None:
         async with nodes(2) as (made, others):
             one = await made[0].open_conversation(others)
-            async with antiphon.ordered_broadcast(one, Heard().take) as broadcast:
+            async with antiphon.conversation.ordered_broadcast(one, Heard().take) as broadcast:
                 broadcast.machine.offer(b"x")
                 broadcast.turn()
                 waiting = asyncio.create_task(broadcast.settled())

@@ -8,6 +8,7 @@ from random import Random
 
 import pytest
 
+from antiphon import Order
 from antiphon.faults import Loss
 from antiphon.kernel.options import Options
 from antiphon.runtime import Batch, Group, Message, NodeFailedError, ViewChange
@@ -29,7 +30,7 @@ def test_first_event_is_the_view() -> None:
 
 
 @pytest.mark.parametrize("order", ["reliable", "fifo", "causal", "agreed", "safe"])
-def test_every_member_gets_every_message_in_its_senders_order(order: str) -> None:
+def test_every_member_gets_every_message_in_its_senders_order(order: Order) -> None:
     async def test() -> None:
         async with cluster() as (nodes, groups):
             for group in groups:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from antiphon import CausalityDomain, Node
+from antiphon import CausalityDomain, Node, Order
 from tests.runtime.cluster import bad_network, run, until
 from tests.runtime.test_outbox_order import listen
 
@@ -12,7 +12,7 @@ ROUNDS = 30
 
 
 @pytest.mark.parametrize("order", ["causal", "agreed", "safe"])
-def test_what_follows_a_flush_in_another_domain_is_delivered_after_it(order: str) -> None:
+def test_what_follows_a_flush_in_another_domain_is_delivered_after_it(order: Order) -> None:
     async def test() -> None:
         nodes = [Node(name, address="127.0.0.1:0", faults=bad_network(), seed=7) for name in "pqr"]
         for node in nodes:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon import Batch, CausalityDomain, Group, Node, Options
+from antiphon import Batch, CausalityDomain, Group, Node, Options, Order, StackName
 from antiphon.runtime.events import BatchEvent
 from tests.runtime.cluster import run, until
 
@@ -16,7 +16,7 @@ RULES = ("carry", "conservative")
 
 @asynccontextmanager
 async def two_groups(
-    domains: tuple[CausalityDomain, CausalityDomain], stack: str = "vector", **settings: Any
+    domains: tuple[CausalityDomain, CausalityDomain], stack: StackName = "vector", **settings: Any
 ) -> AsyncIterator[tuple[list[Group], list[Group], list[Node]]]:
     """Two nodes that are both in the groups "a" and "b": the two groups at the first, the two at the second."""
     nodes = [Node(name, address="127.0.0.1:0", **settings) for name in ("p", "q")]
@@ -51,7 +51,7 @@ def listen(groups: list[Group]) -> list[bytes]:
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("order", ["causal", "agreed", "safe"])
-def test_sends_to_two_groups_by_turns_arrive_in_the_order_of_the_calls(rule: str, order: str) -> None:
+def test_sends_to_two_groups_by_turns_arrive_in_the_order_of_the_calls(rule: str, order: Order) -> None:
     async def test() -> None:
         domain = CausalityDomain(rule=rule)
         async with two_groups((domain, domain)) as (sending, hearing, _):

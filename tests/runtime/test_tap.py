@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from antiphon import Order
 from antiphon.history.errors import HistoryWriteError
 from antiphon.history.reader import HistoryFiles
 from antiphon.history.recorder import Recorder
@@ -21,7 +22,7 @@ def endings(directory: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("order", ["reliable", "fifo", "causal", "agreed", "safe"])
-def test_a_quiet_run_is_kept(tmp_path: Path, order: str) -> None:
+def test_a_quiet_run_is_kept(tmp_path: Path, order: Order) -> None:
     async def test() -> None:
         async with cluster(faults=bad_network(), history=tmp_path) as (nodes, groups):
             for number in range(20):

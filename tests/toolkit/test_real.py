@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from antiphon import Node, ProcessId
+from antiphon import Node, Order, ProcessId
 from antiphon.toolkit import Client, Diffusion, Gateway
 from antiphon.toolkit.requests import FAILED
 from tests.runtime.cluster import run, until
@@ -57,7 +57,7 @@ async def places(names: str) -> AsyncIterator[list[Place]]:
 
 @pytest.mark.parametrize("order", ["causal", "agreed", "safe"])
 @pytest.mark.parametrize("victim", [0, 1, 2])
-def test_one_is_killed_and_comes_back_with_the_state(order: str, victim: int) -> None:
+def test_one_is_killed_and_comes_back_with_the_state(order: Order, victim: int) -> None:
     async def test() -> None:
         async with places("abc") as entered:
             await entered[0].service.send(b"one", order=order)

@@ -16,7 +16,7 @@ LIMIT_S = 30.0
 
 
 class Bank(ReplicatedObject):
-    def __init__(self, conversation: antiphon.Conversation) -> None:
+    def __init__(self, conversation: antiphon.conversation.Conversation) -> None:
         super().__init__(conversation)
         self.balances: dict[str, int] = {}
         self.journal: list[tuple[str, int]] = []

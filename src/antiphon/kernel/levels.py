@@ -7,7 +7,7 @@ agreed    causal, and in one order at all members
 safe      agreed, and only when every member holds it
 """
 
-from typing import Final
+from typing import Final, Literal
 
 RELIABLE: Final = 0
 FIFO: Final = 1
@@ -17,3 +17,5 @@ SAFE: Final = 4
 
 LEVEL_NAMES: Final = ("reliable", "fifo", "causal", "agreed", "safe")
 LEVELS: Final = {"reliable": RELIABLE, "fifo": FIFO, "causal": CAUSAL, "agreed": AGREED, "safe": SAFE}
+Order = Literal["reliable", "fifo", "causal", "agreed", "safe"]
+"""The names of the levels, as a type."""

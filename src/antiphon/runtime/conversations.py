@@ -93,6 +93,9 @@ class Conversation:
         self._closed = False
         self._error: Exception | None = None
 
+    def __repr__(self) -> str:
+        return f"<Conversation of {', '.join(self.participants)}{', closed' if self._closed else ''}>"
+
     @property
     def clock(self) -> Clock:
         """The time by which the conversation's host goes."""

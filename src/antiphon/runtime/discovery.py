@@ -54,6 +54,9 @@ class FileDiscovery:
         self._file = Path(file)
         self._bad = ""
 
+    def __repr__(self) -> str:
+        return f"FileDiscovery({str(self._file)!r})"
+
     async def addresses(self, own: str) -> Sequence[str]:
         try:
             text = await asyncio.to_thread(self._read)
@@ -89,6 +92,9 @@ class NameDiscovery:
 
     def __init__(self, address: str) -> None:
         self._host, self._port = split_address(address)
+
+    def __repr__(self) -> str:
+        return f"NameDiscovery('{self._host}:{self._port}')"
 
     async def addresses(self, own: str) -> Sequence[str]:
         loop = asyncio.get_running_loop()

@@ -41,6 +41,9 @@ class BeaconDiscovery:
         self._socket: socket.socket | None = None
         self._timer: asyncio.TimerHandle | None = None
 
+    def __repr__(self) -> str:
+        return f"BeaconDiscovery('{self._multicast[0]}:{self._multicast[1]}')"
+
     async def addresses(self, own: str) -> Sequence[str]:
         loop = asyncio.get_running_loop()
         if self._socket is None:

@@ -65,6 +65,9 @@ class ConversationFilter(Generic[MachineT, T]):
         self._in_a_row = 0
         self._error: Exception | None = None
 
+    def __repr__(self) -> str:
+        return f"<ConversationFilter, {type(self.machine).__name__} on {self.conversation!r}>"
+
     async def __aenter__(self) -> Self:
         self.machine.begin()
         self.turn()

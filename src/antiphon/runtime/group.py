@@ -11,7 +11,7 @@ from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Send
 from antiphon.kernel.inputs import SendBarrier as BarrierInput
-from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
+from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE, Order
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PRIMARY
 from antiphon.parts.membership.group import BARRIER_BYTES_MAX
@@ -93,7 +93,7 @@ class Group:
         """Who this process is in the group."""
         return self._driver.process
 
-    async def send(self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None) -> None:
+    async def send(self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None) -> None:
         """Multicast `payload` to all members, this one included, at level `order`; or send it to the member `to` alone,
         in causal order with everything else.
 
@@ -107,12 +107,12 @@ class Group:
         """
         await self._put((payload,), self._way(order, to))
 
-    async def send_many(self, payloads: Sequence[bytes], *, order: str = "causal") -> None:
+    async def send_many(self, payloads: Sequence[bytes], *, order: Order = "causal") -> None:
         """`send` for many, in this order; cheaper than one by one. Cancelled, it has sent some from the front."""
         check_payloads(payloads)
         await self._put(payloads, self._way(order, None))
 
-    def send_now(self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None) -> bool:
+    def send_now(self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None) -> bool:
         """`send` for where nothing can wait, as in a listener; false, and nothing is sent, if there is no room."""
         size = self._measure((payload,))
         way = self._way(order, to)
@@ -305,7 +305,7 @@ class Group:
         """Messages that were delivered here and that the application has not read."""
         return self._stream.count(self.name) + self._stream.unread
 
-    def _way(self, order: str, to: ProcessId | None) -> SendMode:
+    def _way(self, order: Order, to: ProcessId | None) -> SendMode:
         check_order(order)
         check_level(self._offered, order)
         if to is None:

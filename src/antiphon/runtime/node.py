@@ -31,7 +31,7 @@ from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN, Join
 from antiphon.kernel.options import Options
-from antiphon.kernel.policies import PRIMARY, STATIC
+from antiphon.kernel.policies import PRIMARY, STATIC, Policy
 from antiphon.runtime.address import SocketAddress, is_loopback, join_address, reachable, resolve, split_address
 from antiphon.runtime.address_book import contacts_of
 from antiphon.runtime.arguments import (
@@ -62,7 +62,7 @@ from antiphon.runtime.readers import BatchReader, MessageReader
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
 from antiphon.stacks.conversation.free.limits import Limits as ConversationLimits
-from antiphon.stacks.registry import DEFAULT, offer
+from antiphon.stacks.registry import DEFAULT, StackName, offer
 
 JOIN_S: Final = 10.0
 FOUND_AFTER_S: Final = 5.0
@@ -244,8 +244,8 @@ class Node:
         *,
         members: Mapping[str, str] | None = None,
         contacts: Sequence[str] | Discovery = (),
-        policy: str | None = None,
-        stack: str = DEFAULT,
+        policy: Policy | None = None,
+        stack: StackName = DEFAULT,
         domain: CausalityDomain = MAIN,
         timeout_s: float = JOIN_S,
         found_after_s: float = FOUND_AFTER_S,

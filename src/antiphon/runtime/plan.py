@@ -96,6 +96,9 @@ class Plan:
         self._sequencer_of = {group: part for part in file.sequencer for group in part.groups}
         self._broadcast_of = {process: part for part in file.broadcast for process in part.members}
 
+    def __repr__(self) -> str:
+        return f"<Plan of {len(self.groups)} groups in {len(self.causality)} causality domains>"
+
     def domain(self, group: str) -> CausalityDomain:
         """The causality domain to join `group` with."""
         return self._look_up("causality domain", "group", group, self._domains)

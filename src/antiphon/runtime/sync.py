@@ -19,13 +19,15 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN
+from antiphon.kernel.levels import Order
+from antiphon.kernel.policies import Policy
 from antiphon.runtime import group as asynchronous_group
 from antiphon.runtime import node as asynchronous_node
 from antiphon.runtime.discovery import Discovery
 from antiphon.runtime.events import StreamEvent
 from antiphon.runtime.readers import MessageReader
 from antiphon.runtime.settings import NodeSettings
-from antiphon.stacks.registry import DEFAULT
+from antiphon.stacks.registry import DEFAULT, StackName
 
 T = TypeVar("T")
 
@@ -80,8 +82,8 @@ class Node:
         *,
         members: Mapping[str, str] | None = None,
         contacts: Sequence[str] | Discovery = (),
-        policy: str | None = None,
-        stack: str = DEFAULT,
+        policy: Policy | None = None,
+        stack: StackName = DEFAULT,
         domain: CausalityDomain = MAIN,
         timeout_s: float = asynchronous_node.JOIN_S,
         found_after_s: float = asynchronous_node.FOUND_AFTER_S,
@@ -214,7 +216,7 @@ class Group:
         return self._group.view
 
     def send(
-        self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None, timeout_s: float | None = None
+        self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None, timeout_s: float | None = None
     ) -> None:
         """See `antiphon.Group.send`."""
         self._node.call(self._group.send(payload, order=order, to=to), timeout_s)
@@ -227,7 +229,7 @@ class Group:
         """See `antiphon.Group.flush`."""
         self._node.call(self._group.flush(k=k), timeout_s)
 
-    def send_many(self, payloads: Sequence[bytes], *, order: str = "causal") -> None:
+    def send_many(self, payloads: Sequence[bytes], *, order: Order = "causal") -> None:
         """See `antiphon.Group.send_many`."""
         self._node.call(self._group.send_many(payloads, order=order))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import Final, final
+from typing import Final, Literal, final
 
 from antiphon.kernel.errors import LevelNotOfferedError, UsageError
 from antiphon.kernel.identity import ProcessId
@@ -57,7 +57,9 @@ def unregister(name: str) -> None:
 register(vector.OFFERS, VectorStack)
 register(conversation.OFFERS, ConversationStack)
 
-DEFAULT: Final = vector.OFFERS.name
+StackName = Literal["vector", "conversation"]
+"""The names of the stacks above, as a type: a stack that is registered elsewhere is named by a cast to it."""
+DEFAULT: Final[StackName] = "vector"
 """The stack of groups that name none."""
 
 

@@ -10,9 +10,9 @@ In memory it holds the record batch that it is sending, and what the group's flo
 
 import asyncio
 import os
-from typing import Final
+from typing import Final, cast
 
-from antiphon import ClosedError, Excluded, ExcludedError, Group, ProcessId, View, ViewChange
+from antiphon import ClosedError, Excluded, ExcludedError, Group, Order, ProcessId, View, ViewChange
 from antiphon.history.durable import StorageError, count_up, take_lock
 from antiphon.history.spool import PublishedBatch, Spool
 from antiphon.streams.membership import StreamPlace, member
@@ -94,7 +94,7 @@ class Feeder:
         number = published.first
         for payloads, level in self._spool.rows(published):
             rows = [encode_row(self._spool.feed, number + place, row) for place, row in enumerate(payloads)]
-            await group.send_many(rows, order=level)
+            await group.send_many(rows, order=cast("Order", level))
             number += len(rows)
         if number != published.first + published.rows:
             why = (

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from antiphon import Barrier, Excluded, Message, ProcessId, Stalled, ViewChange
+from antiphon import Barrier, Excluded, Message, Order, ProcessId, Stalled, ViewChange
 
 GroupEvent = Message | ViewChange | Barrier | Stalled | Excluded
 """An event of a group."""
@@ -20,7 +20,7 @@ class Channel(Protocol):
     def process(self) -> ProcessId:
         """The process that is the member."""
 
-    async def send(self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None) -> None:
+    async def send(self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None) -> None:
         """Multicast, or send to one member; waits only for flow control."""
 
     async def barrier(self, payload: bytes) -> None:

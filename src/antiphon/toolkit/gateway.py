@@ -31,11 +31,11 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, cast
 
 import msgspec
 
-from antiphon import AntiphonError, ProcessId, UsageError
+from antiphon import AntiphonError, Order, ProcessId, UsageError
 from antiphon.toolkit.frames import FrameError, join_host, put_frame, read_frame, split_host
 from antiphon.toolkit.messages import Relayed, from_wire, to_wire
 from antiphon.toolkit.messages import encode as encode_own
@@ -334,7 +334,7 @@ class Gateway(GatewayListener):
                 raise RefusalError(f"your message {session.sent + 1} is missing before {message.number}")
             if message.number > tables.clients.get(session.client, 0):
                 relayed = Relayed(session.client, message.number, message.payload, message.to)
-                await group.send(encode_own(relayed), order=message.order)
+                await group.send(encode_own(relayed), order=cast("Order", message.order))
             session.sent = message.number
             self._unaccepted.set()
 

@@ -49,6 +49,7 @@ from antiphon import (
     Group,
     Message,
     Node,
+    Order,
     ProcessId,
     UsageError,
     ViewChange,
@@ -162,7 +163,7 @@ class Hierarchy(LeafFinder):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def send(self, payload: bytes, *, order: str = "causal") -> None:
+    async def send(self, payload: bytes, *, order: Order = "causal") -> None:
         """Multicast to the members of this leaf, after the own messages to all that were sent before."""
         number = self._number
         while self._own_down < number and order != "reliable":

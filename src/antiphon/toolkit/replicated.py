@@ -1,7 +1,7 @@
 """Replicated objects: every participant of a conversation has a copy (psync-1989, 4.3).
 
     class Bank(ReplicatedObject):
-        def __init__(self, conversation: antiphon.Conversation) -> None:
+        def __init__(self, conversation: antiphon.conversation.Conversation) -> None:
             super().__init__(conversation)
             self.balance: dict[str, int] = {}
 
@@ -40,7 +40,8 @@ from typing import Any, ClassVar, Concatenate, Final, Generic, ParamSpec, Self, 
 
 import msgspec
 
-from antiphon import Conversation, FilterOptions, Operation, UsageError, replicated_operations
+from antiphon import UsageError
+from antiphon.conversation import Conversation, FilterOptions, Operation, replicated_operations
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -32,6 +32,7 @@ from antiphon import (
     ExcludedError,
     Message,
     MessageTooLargeError,
+    Order,
     ProcessId,
     Stalled,
     UsageError,
@@ -170,7 +171,7 @@ class Service:
 
     # ---- what the application calls ----------------------------------------------------------------------------------
 
-    async def send(self, payload: bytes, *, order: str = "causal", to: ProcessId | None = None) -> None:
+    async def send(self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None) -> None:
         """Multicast, or send to the member `to` alone; see `antiphon.Group.send`."""
         self._check_order(order)
         await self.group.send(_application(payload), order=order, to=to)
@@ -179,13 +180,13 @@ class Service:
         """Multicast an event that has the same position among all deliveries; see `antiphon.Group.barrier`."""
         await self.group.barrier(_application(payload))
 
-    async def diffuse(self, payload: bytes, *, order: str = "causal") -> None:
+    async def diffuse(self, payload: bytes, *, order: Order = "causal") -> None:
         """Multicast to all members and to the clients of all gateways."""
         self._check_order(order)
         _check_for_clients(payload)
         await self.group.send(encode(Diffused(payload)), order=order)
 
-    async def reply(self, message: ClientMessage, payload: bytes, *, order: str = "causal") -> None:
+    async def reply(self, message: ClientMessage, payload: bytes, *, order: Order = "causal") -> None:
         """Reply to the client that sent `message`, and to no other client.
 
         The reply is multicast, so that it reaches the client through whichever gateway serves it then, after all that
@@ -197,7 +198,7 @@ class Service:
         await self.group.send(encode(ToClient(message.client, message.number, payload)), order=order)
 
     async def ask(
-        self, payload: bytes, *, want: str = "all", order: str = "causal", timeout_s: float = 10.0
+        self, payload: bytes, *, want: str = "all", order: Order = "causal", timeout_s: float = 10.0
     ) -> list[Reply]:
         """Send a request to all members, this one included, and return their replies in view order.
 

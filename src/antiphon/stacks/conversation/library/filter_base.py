@@ -81,6 +81,12 @@ class FilterOptions:
         self.timeout_ns = timeout_ns
         """…of which the first is so long."""
 
+    def __repr__(self) -> str:
+        return (
+            f"FilterOptions(window={self.window}, queue_max={self.queue_max}, ack_every={self.ack_every}, "
+            f"ack_delay_ns={self.ack_delay_ns}, tries={self.tries}, timeout_ns={self.timeout_ns})"
+        )
+
 
 @final
 class FilterBase:

@@ -38,6 +38,9 @@ class Operation:
         self.commutes = commutes
         self.payload = payload
 
+    def __repr__(self) -> str:
+        return f"Operation(sender={self.sender}, commutes={self.commutes}, payload={self.payload!r})"
+
 
 @final
 class Operations:
