@@ -32,7 +32,7 @@ MAY_IMPORT: Final = {
     "history": ("kernel.identity", "kernel.errors", "history"),  # all errors share one root, see kernel/errors.py
     "pipeline": ("kernel.errors", "history", "pipeline"),
     "report": ("kernel.errors", "history", "pipeline", "report"),
-    "conversation": ("stacks", "runtime"),
+    "conversation": ("_build", "stacks", "runtime"),
     "toolkit": ("", "conversation", "toolkit"),
     "streams": ("", "history", "toolkit", "streams"),
     "testing": ("kernel.errors", "faults", "simulator.fault_schedule", "runtime", "history", "pipeline", "testing"),

@@ -140,7 +140,7 @@ class Driver:
         """After an exclusion, the groups to join again, and whether the application has read all of this life there."""
         self._retiring: set[asyncio.Future[None]] = set()
         self._followers: deque[Input] = deque()
-        self._stepping = False
+        self.stepping = False
         self._afterwards: deque[Callable[[], None]] = deque()
         self._deadline_ns = NEVER
         self._timer: asyncio.TimerHandle | None = None
@@ -201,33 +201,35 @@ class Driver:
         """Put one input in and carry out what follows; how many messages of this input the engine has taken. After a
         failure or the end, or for a group that is over, this does nothing."""
         self._followers.append(input)
-        if self._stepping:
+        if self.stepping:
             return 0
-        self._stepping = True
+        self.stepping = True
         accepted = 0
         try:
             while self._followers and not self._stopped:
                 following = self._followers.popleft()
-                if isinstance(following, _ABOUT_A_GROUP) and not self._is_open(following.group):
+                if isinstance(following, _ABOUT_A_GROUP) and (
+                    following.group not in self._members or following.group in self._silenced
+                ):
                     continue
                 now_ns = self.clock.now_ns()
                 effects = self.engine.step(following, now_ns)
                 if following is input:
                     accepted = effects.accepted
-                if self.tap is None and isinstance(following, Send):
-                    self._send_first(effects)
+                if self.tap is None and isinstance(following, Send) and Installed not in map(type, effects.events):
+                    # What the application sends goes to the others before it comes back to itself. Nothing has to be
+                    # on record here, and unless a view is installed, nobody's address changes. What answers a packet,
+                    # acks for the most part, can wait until the application has what that packet brought.
+                    self._transmit(effects.transmits)
+                    effects.transmits = []
                 self._carry_out(effects, now_ns)
         except Exception as error:
             self.fail(error)
         finally:
-            self._stepping = False
+            self.stepping = False
         while self._afterwards:  # what is called may step, and come here itself
             self._afterwards.popleft()()
         return accepted
-
-    def _is_open(self, group: str) -> bool:
-        """Whether the engine is told about this group, and its events are carried out."""
-        return group in self._members and group not in self._silenced
 
     def guard(self, call: Callable[[], None]) -> None:
         """Call something of the application's; what it raises fails the node."""
@@ -239,9 +241,9 @@ class Driver:
     def afterwards(self, call: Callable[[], None]) -> bool:
         """Call this as soon as the step that is being carried out is done; false, and it is not called, if there is
         none."""
-        if self._stepping:
+        if self.stepping:
             self._afterwards.append(call)
-        return self._stepping
+        return self.stepping
 
     def follow(self, input: Input) -> None:
         """Have `input` put in as soon as the step that is being carried out is done."""
@@ -332,30 +334,32 @@ class Driver:
         self._silenced.add(group)
         self._waiting.silence(group, self._members[group], self.process)
 
-    def _send_first(self, effects: Effects) -> None:
-        """What the application sends goes to the others before it comes back to itself. Nothing has to be on record
-        here, and unless a view is installed, nobody's address changes. What answers a packet, acks for the most part,
-        can wait until the application has what that packet brought."""
-        if Installed not in map(type, effects.events):
-            self._transmit(effects.transmits)
-            effects.transmits = []
-
     def _carry_out(self, effects: Effects, now_ns: int) -> None:
         ended: list[str] = []
         for event in effects.events:
-            if not self._is_open(event.group) or event.group in ended:
+            member = self._members.get(event.group)
+            if member is None or event.group in self._silenced or event.group in ended:
                 continue
-            if isinstance(event, Ended):
-                ended += self._members if self._can_return(event) else (event.group,)
-            self._emit(event, now_ns)
+            if isinstance(event, Delivered):
+                member._deliver(event)
+                self._delivered_ns = now_ns
+            elif not isinstance(event, Sent):
+                if isinstance(event, Ended):
+                    ended += self._members if self._can_return(event) else (event.group,)
+                self._emit(event, member, now_ns)
+            elif self.tap is not None:
+                self.tap.recorder.depart(event, now_ns)
         if effects.transmits:
             self._transmit(effects.transmits)
         for group in ended:
             self._silence(group)
             if group not in self._returning:
                 self._forget(group)
-        self._arm(effects.deadline_ns, now_ns)
-        self._waiting.check(self.engine)
+        self._deadline_ns = effects.deadline_ns
+        if effects.deadline_ns < self._timer_ns:
+            self._arm(effects.deadline_ns, now_ns)
+        if self._waiting.somebody:
+            self._waiting.check(self.engine)
 
     def _transmit(self, transmits: list[Transmit]) -> None:
         transport = self.transport
@@ -363,25 +367,18 @@ class Driver:
         for transmit in transmits:
             transport.send(transmit.packets, self._addresses.find(transmit.route))
 
-    def _emit(self, event: Event, now_ns: int) -> None:
+    def _emit(self, event: Event, member: GroupHandler, now_ns: int) -> None:
         tap = self.tap
-        if isinstance(event, Delivered):
-            self._members[event.group]._deliver(event)
-            if event.sender != self.process:
-                self._delivered_ns = now_ns
-        elif isinstance(event, Sent):
-            if tap is not None:
-                tap.recorder.depart(event, now_ns)
-        elif isinstance(event, Received):
+        if isinstance(event, Received):
             if tap is not None:
                 tap.recorder.receive(event, now_ns)
         elif isinstance(event, Installed):
             log_membership(self.process, event)
             self._install(event, now_ns)
         elif isinstance(event, BarrierReached):
-            self._members[event.group]._reach(event)
+            member._reach(event)
         elif isinstance(event, Writable):
-            self._members[event.group]._unblock()
+            member._unblock()
         elif isinstance(event, Suspected):
             log_membership(self.process, event)
             if tap is not None:
@@ -390,7 +387,7 @@ class Driver:
             log_membership(self.process, event)
             if tap is not None:
                 tap.recorder.stalled(event.group, now_ns)
-            self._members[event.group]._stall()
+            member._stall()
         else:
             assert isinstance(event, Ended)
             log_membership(self.process, event)
@@ -501,11 +498,8 @@ class Driver:
             await asyncio.to_thread(self.tap.close)
 
     def _arm(self, deadline_ns: int, now_ns: int) -> None:
-        # Deadlines move with almost every step, mostly to later. A timer that goes off too early costs less than one
-        # that is replaced each time: it looks at the deadline and goes to sleep again.
-        self._deadline_ns = deadline_ns
-        if deadline_ns >= self._timer_ns:
-            return
+        """Have the timer go off earlier. Deadlines move with almost every step, mostly to later. A timer that goes off
+        too early costs less than one that is replaced each time: it looks at the deadline and goes to sleep again."""
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ns = deadline_ns
@@ -517,7 +511,7 @@ class Driver:
         now_ns = self.clock.now_ns()
         if now_ns >= self._deadline_ns:
             self.step(Tick())
-        else:
+        elif self._deadline_ns != NEVER:
             self._arm(self._deadline_ns, now_ns)
 
     async def settle(self, member: GroupHandler, linger_s: float) -> bool:
@@ -532,7 +526,7 @@ class Driver:
         await self._waiting.flush(self.engine, groups, k)
 
     async def farewell(self, stay_s: float) -> None:
-        """Stay until `stay_s` after the last delivery of somebody else's message."""
+        """Stay until `stay_s` after the last delivery."""
         until_ns = 0
         while self.error is None and until_ns != self._delivered_ns:
             until_ns = self._delivered_ns

@@ -7,7 +7,7 @@ from typing import Final
 
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Installed
-from antiphon.kernel.errors import ClosedError, UsageError
+from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Send
 from antiphon.kernel.inputs import SendBarrier as BarrierInput
@@ -79,8 +79,9 @@ class Group:
         self._going = asyncio.Event()
         """Not set while the group stands still for want of a majority."""
         self._going.set()
+        self._modes = {order: mode for order, mode in _TO_ALL.items() if order in self._offered.levels}
         self._outbox = outbox
-        self._lane = outbox.open(self._offer, self._called)
+        self._lane = outbox.open(self._offer, self._called if streams.is_recorded else None)
         self._streams = streams
         self._stream = streams.add(self)
 
@@ -105,7 +106,26 @@ class Group:
         and must come after; `leave` it, or `recover` it, if it is not to be waited for. What is sent there meanwhile
         waits at the call, and holds up nothing.
         """
-        await self._put((payload,), self._way(order, to))
+        try:
+            mode = self._modes.get(order) if to is None else None
+        except TypeError:
+            mode = None
+        if mode is None:
+            mode = self._way(order, to)
+        lane = self._lane
+        if type(payload) is not bytes or lane.error is not None or not self._going.is_set():
+            await self._put((payload,), mode)
+            return
+        size = len(payload)
+        if size > self._message_bytes_max:
+            raise MessageTooLargeError(size, self._message_bytes_max)
+        if not self._outbox.put(lane, (payload,), mode, size):
+            await self._outbox.send(lane, (payload,), mode, size)
+
+    @property
+    def _is_held_up(self) -> bool:
+        """Whether what is sent here waits at the call, so that it does not hold up other groups."""
+        return not self._going.is_set() and self._outbox.lanes > 1
 
     async def send_many(self, payloads: Sequence[bytes], *, order: Order = "causal") -> None:
         """`send` for many, in this order; cheaper than one by one. Cancelled, it has sent some from the front."""
@@ -116,7 +136,7 @@ class Group:
         """`send` for where nothing can wait, as in a listener; false, and nothing is sent, if there is no room."""
         size = self._measure((payload,))
         way = self._way(order, to)
-        if not self._going.is_set() and self._outbox.lanes > 1:
+        if self._is_held_up:
             return False
         return self._outbox.put(self._lane, (payload,), way, size) == 1
 
@@ -146,7 +166,7 @@ class Group:
 
     async def _put(self, payloads: Sequence[bytes], way: SendMode) -> None:
         size = self._measure(payloads)
-        if not self._going.is_set() and self._outbox.lanes > 1:
+        if self._is_held_up:
             await self._going.wait()
             self._check_open()
         await self._outbox.send(self._lane, payloads, way, size)

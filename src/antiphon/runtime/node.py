@@ -402,10 +402,10 @@ class Node:
     def _outbox(self, driver: Driver, stack: str, domain: CausalityDomain) -> Outbox:
         """The send queue of a new group: its causality domain's, or its own if it is in order with no other group."""
         if not offer(stack).crosses_groups:
-            return Outbox(driver.afterwards)
+            return Outbox(driver)
         outbox = self._outboxes.get(domain.name)
         if outbox is None:
-            outbox = self._outboxes[domain.name] = Outbox(driver.afterwards)
+            outbox = self._outboxes[domain.name] = Outbox(driver)
         return outbox
 
     async def _resolve(self, members: Mapping[str, str]) -> dict[ProcessId, SocketAddress]:

@@ -47,7 +47,7 @@ class NodeStreams:
         self._node = node
         self._messages_max = messages_max
         self._bytes_max = bytes_max
-        self._recorded = recorded
+        self.is_recorded = recorded
         self._members: dict[str, StreamedGroup] = {}
         self.reading: str = UNDECIDED
         """Whether the node is read as a whole or group by group."""
@@ -65,7 +65,7 @@ class NodeStreams:
             bytes_max=self._bytes_max,
             on_full=self._pause if group is None else lambda: driver.follow(Pause(group)),
             on_room=self._resume if group is None else lambda: driver.step(Resume(group)),
-            on_taken=driver.record_taken if self._recorded else None,
+            on_taken=driver.record_taken if self.is_recorded else None,
             on_view=driver.record_view,
             on_barrier=driver.record_barrier,
             on_excluded=driver.return_to,

@@ -19,7 +19,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Final, Protocol, final
 
 from antiphon.kernel.errors import MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId
@@ -56,8 +56,16 @@ Offer = Callable[[list[bytes], SendMode], int]
 """Offers payloads to the engine, which accepts so many of them from the front."""
 Called = Callable[[Sequence[bytes], SendMode, int], None]
 """Told of messages as they are put in: payloads, mode, bytes together."""
-Afterwards = Callable[[Callable[[], None]], bool]
-"""If the engine is in the middle of a step: calls something when that is done. Else false, and nothing is called."""
+
+
+class Steps(Protocol):
+    """Whoever puts what is offered into the engine."""
+
+    stepping: bool
+    """Whether a step is being carried out."""
+
+    def afterwards(self, call: Callable[[], None]) -> bool:
+        """Call something when the step is done that is being carried out; false, and it is not called, if none is."""
 
 
 @final
@@ -111,12 +119,12 @@ class WaitingCall:
 class Outbox:
     """Runs of messages, each to one group in one mode, first in first out."""
 
-    def __init__(self, afterwards: Afterwards) -> None:
+    def __init__(self, steps: Steps) -> None:
         self.messages = 0
         self.lanes = 0
         """How many groups send through this."""
         self._bytes = 0
-        self._afterwards = afterwards
+        self._steps = steps
         self._loop = asyncio.get_running_loop()
         self._runs: deque[OutboxRun] = deque()
         self._waiting: deque[WaitingCall] = deque()
@@ -151,7 +159,21 @@ class Outbox:
 
     def put(self, lane: OutboxLane, payloads: Sequence[bytes], mode: SendMode, size: int) -> int:
         """Put messages in from the front while there is room and no earlier call waits; how many."""
-        return 0 if self._waiting else self._put(lane, payloads, mode, size)
+        if self._waiting:
+            return 0
+        if lane.called is not None or self._scheduled or self._runs or lane.blocked or self._steps.stepping:
+            return self._put(lane, payloads, mode, size)
+        # The first of its turn, with nothing before it, enters the engine at once. Where calls are recorded, it has to be
+        # known first how many are taken.
+        self._scheduled = True
+        self._loop.call_soon(self._end_turn)
+        lane.blocked = True
+        count = lane.offer(list(payloads), mode)
+        lane.accepted += count
+        if count == len(payloads) or lane.over:
+            lane.blocked = False
+            return count
+        return count + self._put(lane, payloads[count:], mode, NOT_MEASURED)
 
     def _put(self, lane: OutboxLane, payloads: Sequence[bytes], mode: SendMode, size: int) -> int:
         taken: list[bytes] = []
@@ -229,13 +251,14 @@ class Outbox:
     def _schedule(self) -> None:
         if not self._scheduled and self._runs and not self._runs[0].lane.blocked:
             self._scheduled = True
-            if not self._afterwards(self._end_turn):
+            if not self._steps.afterwards(self._end_turn):
                 self._loop.call_soon(self._end_turn)
                 self._flush()
 
     def _end_turn(self) -> None:
         self._scheduled = False
-        self._flush()
+        if self._runs:
+            self._flush()
 
     def _flush(self) -> None:
         if self._flushing:

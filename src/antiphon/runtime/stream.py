@@ -91,7 +91,8 @@ class Stream:
         if not self._full and (self.messages >= self._messages_max or self.bytes >= self._bytes_max):
             self._full = True
             self._on_full()
-        self._wake()
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     def finish(self) -> None:
         """Nothing more will come. What is there can still be read, and then readers see the stream end."""

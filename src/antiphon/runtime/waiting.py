@@ -37,6 +37,8 @@ class Waiting:
         self._loop = asyncio.get_running_loop()
         self._settling: list[tuple[Settling, asyncio.Future[None]]] = []
         self._flushing: list[FlushWait] = []
+        self.somebody = False
+        """Whether anybody waits."""
 
     def check(self, engine: Engine) -> None:
         """Wake whoever has waited long enough."""
@@ -71,6 +73,7 @@ class Waiting:
         """Wait until nothing that `member` sent is outstanding, at most `linger_s`; whether there was an end to it."""
         entry = (member, self._loop.create_future())
         self._settling.append(entry)
+        self.somebody = True
         try:
             async with asyncio.timeout(linger_s):
                 await entry[1]
@@ -78,6 +81,7 @@ class Waiting:
             return False
         finally:
             self._settling.remove(entry)
+            self.somebody = bool(self._settling or self._flushing)
         return True
 
     async def flush(self, engine: Engine, groups: Sequence[str], k: int) -> None:
@@ -87,7 +91,9 @@ class Waiting:
         if engine.is_stable(flush.marks, k):
             return
         self._flushing.append(flush)
+        self.somebody = True
         try:
             await flush.done
         finally:
             self._flushing.remove(flush)
+            self.somebody = bool(self._settling or self._flushing)
