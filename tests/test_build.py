@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from antiphon import _build
+from antiphon import Options, _build
 
 ROOT = Path(__file__).resolve().parent.parent
 IMPORT_A = "import antiphon.kernel.a as a; print(a.__file__)"
@@ -136,3 +136,14 @@ def test_a_build_tells_its_progress_and_compiles_only_what_changed(package: Path
     assert "__native_antiphon___kernel___a.o" in changed
     assert "__native_antiphon___kernel___b.o" not in changed
     assert run_python(root / "src" / "antiphon", ask).stdout.split()[1] == "11"
+
+
+def test_a_class_that_has_lost_its_docstring_gets_it_back_from_its_source() -> None:
+    bare = type("Options", (), {"__module__": "antiphon.kernel.options", "__doc__": ""})
+    own = type("Options", (), {"__module__": "antiphon.kernel.options", "__doc__": "Its own."})
+    stranger = type("Stranger", (), {"__module__": "nowhere.at.all", "__doc__": ""})
+    _build.restore_docstrings([bare, own, stranger, "no class"])
+    assert bare.__doc__ == Options.__doc__
+    assert bare.__doc__
+    assert own.__doc__ == "Its own."
+    assert stranger.__doc__ == ""

@@ -84,3 +84,5 @@ __all__ = [
     "load_plan",
     "sync",
 ]
+
+_build.restore_docstrings(globals()[name] for name in __all__)

@@ -13,7 +13,7 @@ whatever their age. Two things keep that honest:
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
@@ -115,6 +115,27 @@ class SourceFinder(MetaPathFinder):
             if spec is not None and spec.loader is not None:
                 return spec
         return None
+
+
+def restore_docstrings(exported: Iterable[object]) -> None:
+    """Give compiled classes the docstrings of their sources, which the compiler leaves out."""
+    bare = [thing for thing in exported if isinstance(thing, type) and not thing.__doc__]
+    found: dict[str, dict[str, str]] = {}
+    for thing in bare:
+        module = thing.__module__
+        source = PACKAGE.parent / f"{module.replace('.', '/')}.py"
+        if module not in found:
+            found[module] = class_docstrings(source.read_text()) if source.is_file() else {}
+        if thing.__qualname__ in found[module]:
+            thing.__doc__ = found[module][thing.__qualname__]
+
+
+def class_docstrings(source: str) -> dict[str, str]:
+    """The docstrings of the classes that a module defines, by name."""
+    import ast
+
+    classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    return {node.name: text for node in classes if (text := ast.get_docstring(node)) is not None}
 
 
 def choose_build() -> None:

@@ -4,6 +4,7 @@
 functions here put a discipline on one: a circuit with a window, one order for all, operations that commute.
 """
 
+from antiphon import _build
 from antiphon.runtime.conversations import (
     Checkpoint,
     Conversation,
@@ -37,3 +38,5 @@ __all__ = [
     "send_stable",
     "virtual_circuit",
 ]
+
+_build.restore_docstrings(globals()[name] for name in __all__)
