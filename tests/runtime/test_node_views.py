@@ -306,3 +306,22 @@ def test_the_view_changes_unless_it_is_asked_to_stay() -> None:
         await asyncio.gather(*(place.node.close() for place in places))
 
     run(test)
+
+
+def test_a_process_that_starts_again_takes_its_incarnation_from_the_clock() -> None:
+    async def test() -> None:
+        async with founded("ab") as places:
+            lives: list[ProcessId] = []
+            for _ in range(2):
+                node = Node("c", address=LOOPBACK, options=HASTY, incarnation=None)
+                await node.start()
+                place = Place(node, await node.join("g", contacts=[places[0].node.address]))
+                lives.append(node.process)
+                place.kill()
+                await asyncio.sleep(0.002)
+            assert lives[0] < lives[1]
+            assert lives[1].incarnation < 2**62
+            await places[0].view("a/1", "b/1", repr(lives[1]))
+            await places[0].view("a/1", "b/1")
+
+    run(test)

@@ -30,7 +30,7 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN, Join
-from antiphon.kernel.options import Options
+from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.kernel.policies import PRIMARY, STATIC, Policy
 from antiphon.runtime.address import SocketAddress, is_loopback, join_address, reachable, resolve, split_address
 from antiphon.runtime.address_book import contacts_of
@@ -82,7 +82,7 @@ class Node:
         name: str,
         *,
         address: str,
-        incarnation: int = 1,
+        incarnation: int | None = 1,
         multicast: str | None = None,
         options: Options | None = None,
         linger_s: float = 5.0,
@@ -98,6 +98,8 @@ class Node:
     ) -> None:
         """
         address             "host:port" to receive on; port 0 takes any free one
+        incarnation         which life of the process this is: higher than those before. None takes it from the clock,
+                            in milliseconds, for a node that joins by contacts; founders have to know each other's
         multicast           an IPv4 multicast address, "239.255.74.1:7401" say, that all members were given: where the
                             network carries it, what is for all leaves once instead of once for each; where it does
                             not, nothing changes (runtime/multicast.py)
@@ -122,6 +124,8 @@ class Node:
         split_address(address)
         if multicast is not None:
             check_multicast(multicast)
+        if incarnation is None:
+            incarnation = max(1, current_environment().time_ns() // MILLISECOND_NS)
         check_incarnation(incarnation)
         check_options(options)
         check_seconds("linger_s", linger_s)

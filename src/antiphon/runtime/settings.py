@@ -13,7 +13,7 @@ class NodeSettings(TypedDict, total=False):
     """The keyword arguments of `Node`, for those who pass them on."""
 
     address: Required[str]
-    incarnation: int
+    incarnation: int | None
     multicast: str | None
     options: Options | None
     linger_s: float
