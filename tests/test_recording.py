@@ -31,8 +31,8 @@ def test_calls_are_recorded_in_their_order_over_all_groups(tmp_path: Path) -> No
             b = await node.join("b", members={"p": node.address})
             for number in range(5):
                 await (a if number % 2 == 0 else b).send(b"%d" % number)
-            await a.drain()
-            await b.drain()
+            await a._drain()
+            await b._drain()
 
     asyncio.run(asyncio.wait_for(test(), 20))
     calls = [

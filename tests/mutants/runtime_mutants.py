@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from antiphon.kernel.effects import Delivered, Effects, Event
+from antiphon import Order
+from antiphon.kernel.effects import Delivered, Effects
 from antiphon.kernel.identity import ProcessId
 from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import AddressBook
@@ -173,7 +174,7 @@ def _offer_and_lose_one(self: Outbox, run: OutboxRun) -> None:
         run.lane.messages -= 1
 
 
-def _send_to_all(self: Group, order: str, to: ProcessId | None) -> SendMode:
+def _send_to_all(self: Group, order: Order, to: ProcessId | None) -> SendMode:
     """A message to one member goes to all."""
     return _way(self, order, None)
 
@@ -182,13 +183,13 @@ _way = Group._way
 
 # ---- driver ---------------------------------------------------------------------------------------------------------
 
-_emit = Driver._emit
+_group_deliver = Group._deliver
 
 
-def _forget_own(self: Driver, event: Event, now_ns: int) -> None:
+def _forget_own(self: Group, event: Delivered) -> None:
     """What a process sends does not come back to itself."""
-    if not (isinstance(event, Delivered) and event.sender == self.process):
-        _emit(self, event, now_ns)
+    if event.sender != self.process:
+        _group_deliver(self, event)
 
 
 _carry_out = Driver._carry_out
@@ -249,7 +250,7 @@ class _Nowhere:
         """Drops it."""
 
 
-_group_install = Group.install
+_group_install = Group._install
 
 # ---- history --------------------------------------------------------------------------------------------------------
 
@@ -296,14 +297,14 @@ RUNTIME_MUTANTS = (
     _runtime("another group's message goes in front", TIGHT, (Outbox, "_put", _put_in_front)),
     _runtime("one lost of a run accepted in part", TIGHT, (Outbox, "_offer", _offer_and_lose_one)),
     _runtime("private messages go to all", BATCHES, (Group, "_way", _send_to_all)),
-    _runtime("own messages do not come back", ONE, (Driver, "_emit", _forget_own)),
+    _runtime("own messages do not come back", ONE, (Group, "_deliver", _forget_own)),
     _runtime("sent before it is recorded", ONE, (Driver, "_carry_out", _transmit_before_recording)),
     _runtime("deliveries of one step reversed", ONE, (Driver, "_carry_out", _carry_out_backwards)),
     _runtime("the timer does nothing", ONE, (Driver, "_ring", _never_ring)),
     _runtime("flush waits for nothing", ("flushing",), (Driver, "flush", _flush_nothing)),
     _runtime("an excluded process comes back as who it was", ("rejoin",), (Node, "_next_life", _same_incarnation)),
     _runtime("the last member is not sent to", ONE, (AddressBook, "find", _all_but_the_last)),
-    _runtime("views are not told", ONE, (Group, "install", _install_and_tell_nobody)),
+    _runtime("views are not told", ONE, (Group, "_install", _install_and_tell_nobody)),
     _runtime("a delivery recorded twice", ONE, (HistoryTap, "deliver", _record_twice)),
     _runtime("a batch recorded as one message", BATCHES, (HistoryTap, "deliver", _record_one_of_many)),
     _runtime("sends are not recorded", ONE, (HistoryTap, "send", _record_no_sends)),

@@ -48,9 +48,18 @@ class Notes:
     def __init__(self) -> None:
         self.notes: list[str] = []
 
+    @property
+    def recorder(self) -> "Notes":
+        return self
+
+    def depart(self, *_: Any) -> None:
+        self.notes.append("record")
+
+    def _record_waiting(self) -> None:
+        """Nothing waits."""
+
     def send(self, *arguments: Any) -> None:
-        what = "transmit" if isinstance(arguments[0], list) else "record"
-        self.notes.append(what if what == "record" else f"transmit to {arguments[1]}")
+        self.notes.append(f"transmit to {arguments[1]}")
 
     def outstanding(self) -> int:
         return 0
@@ -201,7 +210,7 @@ def test_a_group_that_is_over_has_its_last_words_and_no_more() -> None:
             driver.join(Join(group="g", view=view), notes)
             notes.notes.clear()
             driver.receive([b""])
-            assert notes.notes == ["unblock", "note", "stall", "suspect", *[f"transmit to {[BOBS]}"] * 2]
+            assert notes.notes == ["unblock", "stalled", "stall", "suspect", *[f"transmit to {[BOBS]}"] * 2]
             notes.notes.clear()
             driver.receive([b""])
             assert notes.notes == ["note" if excluded else "left", "part", f"transmit to {[BOBS]}"]

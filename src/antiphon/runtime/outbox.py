@@ -163,8 +163,8 @@ class Outbox:
             return 0
         if lane.called is not None or self._scheduled or self._runs or lane.blocked or self._steps.stepping:
             return self._put(lane, payloads, mode, size)
-        # The first of its turn, with nothing before it, enters the engine at once. Where calls are recorded, it has to be
-        # known first how many are taken.
+        # The first of its turn, with nothing before it, enters the engine at once. Where calls are recorded, how many
+        # are taken has to be known before.
         self._scheduled = True
         self._loop.call_soon(self._end_turn)
         lane.blocked = True
