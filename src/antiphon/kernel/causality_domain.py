@@ -59,7 +59,7 @@ class CausalityDomain:
                 f"domain {self.name!r} excludes {', '.join(self.excluded)}, but does not say which groups it has; name "
                 "them all in `groups`, so that a misspelt name is noticed"
             )
-        for name in (*(name for pair in self.overlaps for name in pair), *self.excluded):
+        for name in [*[name for pair in self.overlaps for name in pair], *self.excluded]:
             if self.groups and name not in self.groups:
                 raise UsageError(
                     f"domain {self.name!r} has no group {name!r}; its groups are: {', '.join(self.groups)}"
