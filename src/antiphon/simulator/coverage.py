@@ -1,9 +1,9 @@
 """Which situations a run reached: events, packets by kind, phases of membership, and what each stack itself counts.
 
 Packets are counted when they leave, by the tables of packet kinds and of membership messages; a packet for several
-members counts once. Phases are sampled after each step of a process, so one that is entered and left within a step is
-not seen. What only a stack can tell it counts itself (`Stack.situations`), and says beforehand what there is to count
-(`Capabilities.situations`). So a campaign can also tell what none of its seeds has reached.
+members counts once. Phases are sampled after each step of a process that had any output, so one that is entered and
+left within a step is not seen. What only a stack can tell it counts itself (`Stack.situations`), and says beforehand
+what there is to count (`Capabilities.situations`). So a campaign can also tell what none of its seeds has reached.
 """
 
 from typing import Final, final

@@ -420,7 +420,8 @@ class World:
                 return
 
     def _carry_out(self, incarnation: Incarnation, effects: Effects) -> None:
-        self._look_at_phases(incarnation)
+        if effects.events or effects.transmits:
+            self._look_at_phases(incarnation)
         for event in effects.events:
             self._observe(incarnation, event)
             if incarnation.ended:
