@@ -146,6 +146,8 @@ class Driver:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns = NEVER
         self._delivered_ns = 0
+        self._receiving = False
+        """Whether the step that is being carried out took in what others sent."""
         self._waiting = Waiting()
 
     def receive(self, datagrams: list[bytes]) -> None:
@@ -213,6 +215,7 @@ class Driver:
                 ):
                     continue
                 now_ns = self.clock.now_ns()
+                self._receiving = isinstance(following, Receive)
                 effects = self.engine.step(following, now_ns)
                 if following is input:
                     accepted = effects.accepted
@@ -342,7 +345,8 @@ class Driver:
                 continue
             if isinstance(event, Delivered):
                 member._deliver(event)
-                self._delivered_ns = now_ns
+                if self._receiving:
+                    self._delivered_ns = now_ns
             elif not isinstance(event, Sent):
                 if isinstance(event, Ended):
                     ended += self._members if self._can_return(event) else (event.group,)
@@ -526,7 +530,7 @@ class Driver:
         await self._waiting.flush(self.engine, groups, k)
 
     async def farewell(self, stay_s: float) -> None:
-        """Stay until `stay_s` after the last delivery."""
+        """Stay until `stay_s` after the last delivery of what others sent."""
         until_ns = 0
         while self.error is None and until_ns != self._delivered_ns:
             until_ns = self._delivered_ns
