@@ -160,3 +160,20 @@ class Flapping(Fault):
         forth = source in self.ones and destination in self.others
         back = source in self.others and destination in self.ones
         return [] if forth or back else flights
+
+
+@final
+class Oversize(Fault):
+    """From `from_ns` on nothing longer than `bytes_max` passes from `sources` to `destinations`, as on a path whose
+    routers drop long packets without a word."""
+
+    def __init__(self, sources: frozenset[str], destinations: frozenset[str], from_ns: int, bytes_max: int) -> None:
+        self.sources = sources
+        self.destinations = destinations
+        self.from_ns = from_ns
+        self.bytes_max = bytes_max
+
+    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
+        if now_ns < self.from_ns or source not in self.sources or destination not in self.destinations:
+            return flights
+        return [flight for flight in flights if len(flight[1]) <= self.bytes_max]

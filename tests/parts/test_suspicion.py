@@ -4,7 +4,7 @@ import pytest
 
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.parts.suspicion import CUT, HEARD, STRAINED, Suspicion, silence_limit_ns
+from antiphon.parts.suspicion import CUT, HEARD, STRAIN_MAX, STRAINED, Suspicion, silence_limit_ns
 
 OPTIONS = Options()
 SECOND_NS = 1000 * MILLISECOND_NS
@@ -58,17 +58,26 @@ def test_a_member_that_others_hear_is_not_lost_while_they_do() -> None:
 
 @pytest.mark.parametrize(
     ("silent_ms", "strain"),
-    [(0, 0), (400, 3), (499, HEARD - 1), (500, HEARD + 1), (999, 7), (1000, STRAINED), (2000, CUT), (90_000, 255)],
+    [
+        (0, HEARD),
+        (499, HEARD + 3),
+        (500, 4),
+        (999, 7),
+        (1000, STRAINED),
+        (2000, CUT),
+        (90_000, STRAIN_MAX),
+    ],
 )
 def test_strain_is_silence_in_eighths_of_the_limit(silent_ms: int, strain: int) -> None:
     suspicion = Suspicion(2, 0, 0, OPTIONS)
-    assert suspicion.row(silent_ms * MILLISECOND_NS) == bytes((0, strain))
+    assert suspicion.row(silent_ms * MILLISECOND_NS) == bytes((HEARD, strain))
 
 
 def test_only_who_was_heard_lately_counts_as_heard_however_long_it_may_be_silent() -> None:
     suspicion = Suspicion(2, 0, 0, OPTIONS)
     suspicion.heard(1, 4 * SECOND_NS)  # it may be silent for 8 s now
-    assert suspicion.strain(1, 4 * SECOND_NS + 600 * MILLISECOND_NS) == HEARD + 1
+    assert suspicion.is_heard(1, 4 * SECOND_NS + 400 * MILLISECOND_NS)
+    assert not suspicion.is_heard(1, 4 * SECOND_NS + 600 * MILLISECOND_NS)
     assert suspicion.strain(1, 12 * SECOND_NS) == STRAINED
 
 
@@ -88,3 +97,15 @@ def test_standing_still_is_nobodys_silence() -> None:
     suspicion.stood_still(20 * SECOND_NS)
     assert not suspicion.due(20 * SECOND_NS + SECOND_NS - 1, set())
     assert suspicion.strain(1, 20 * SECOND_NS) == 0
+
+
+def test_a_member_that_is_heard_but_acknowledges_nothing_strains_its_link() -> None:
+    suspicion = Suspicion(2, 0, 0, OPTIONS)
+    suspicion.acknowledged(1, 0, 0, 0)
+    suspicion.acknowledged(1, 0, 5, SECOND_NS)  # five packets have left just now
+    for second in range(2, 13):
+        suspicion.heard(1, second * SECOND_NS)
+        suspicion.acknowledged(1, 4, 5 + second, second * SECOND_NS)
+    assert suspicion.strain(1, 12 * SECOND_NS) == CUT
+    suspicion.acknowledged(1, 5, 50, 12 * SECOND_NS)
+    assert suspicion.strain(1, 12 * SECOND_NS) == 0

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import pytest
 
-from antiphon.faults import Delay, Fault, Flapping, Partition
+from antiphon.faults import Delay, Fault, Flapping, Oversize, Partition
 from antiphon.history.schema import Row
 from antiphon.kernel.inputs import MAIN
 from antiphon.kernel.options import MILLISECOND_NS, Options
@@ -50,7 +50,9 @@ def between(one: str, other: str, until_ns: int = FOREVER_NS) -> list[Fault]:
 class LinkRun:
     """A group under bad links."""
 
-    def __init__(self, names: list[str], bad: list[Fault], stack: str, options: Options, end_ns: int) -> None:
+    def __init__(
+        self, names: list[str], bad: list[Fault], stack: str, options: Options, end_ns: int, size: int = 10
+    ) -> None:
         script = Script(
             run="links",
             seed=1,
@@ -64,7 +66,7 @@ class LinkRun:
         )
         for at_ns in range(SECOND_NS, end_ns, 250 * MILLISECOND_NS):
             for number, name in enumerate(names):
-                script.add(Action(SEND, at_ns + number * MILLISECOND_NS, name, GROUP, "agreed", (10,)))
+                script.add(Action(SEND, at_ns + number * MILLISECOND_NS, name, GROUP, "agreed", (size,)))
         self.maker = LogMaker("links")
         self.world = World(script, self.maker.make)
         self.world.begin()
@@ -179,6 +181,23 @@ def test_one_link_that_works_one_way_only_parts_two_members(stack: str) -> None:
     one_way: list[Fault] = [Partition(frozenset(("p1",)), frozenset(("p3",)), CUT_NS, FOREVER_NS)]
     run = LinkRun(names, one_way, stack, Options(), CUT_NS + 12 * SECOND_NS)
     run.assert_component_goes_on(("p1", "p2", "p4", "p5"), ("p3",))
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("small", ["p1", "p3"])
+def test_a_member_that_gets_short_packets_only_is_left_behind(small: str, stack: str) -> None:
+    """It is heard, and hears; but it acknowledges nothing of what the others say."""
+    names = names_of(4)
+    options = FAST
+    bad: list[Fault] = [Oversize(frozenset(names), frozenset((small,)), CUT_NS, 180)]
+    bound_ns = CUT_NS + 2 * options.silence_ns_max + settle_bound_ns(options)
+    run = LinkRun(names, bad, stack, options, bound_ns + 5 * SECOND_NS, size=200)
+    run.world.run_through(bound_ns + 5 * SECOND_NS)
+    rest = tuple(name for name in names if name != small)
+    for name in rest:
+        assert run.views(name)[-1] == rest
+        for sender in rest:
+            assert run.delivered(name, sender, bound_ns) >= 18
 
 
 @pytest.mark.parametrize("stack", STACKS)

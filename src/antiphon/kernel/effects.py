@@ -172,11 +172,12 @@ class MajorityLost:
 @final
 class Ended:
     """This process is no longer a member: it left (`excluded` false), or the others went on without it. `left_to`: who
-    goes on, if it left by agreement; nobody, if the group has ended."""
+    goes on, if it left by agreement; nobody, if the group has ended. `reason`: why it was refused, if it was."""
 
-    __slots__ = ("excluded", "group", "left_to")
+    __slots__ = ("excluded", "group", "left_to", "reason")
 
-    def __init__(self, group: str, excluded: bool, left_to: View | None = None) -> None:
+    def __init__(self, group: str, excluded: bool, left_to: View | None = None, reason: str = "") -> None:
+        self.reason = reason
         self.group = group
         self.excluded = excluded
         self.left_to = left_to

@@ -87,6 +87,7 @@ class Exchange:
         "_window_max",
         "acks_carried",
         "asks",
+        "contradictions",
         "duplicates",
         "fragments",
         "incoming",
@@ -152,6 +153,8 @@ class Exchange:
         """…or with a part of a message only."""
         self.asks = 0
         """Status packets that asked for acks."""
+        self.contradictions = 0
+        """Packets of members that have acks from here, or packets of here, of which there is nothing here."""
         self.requests = 0
         self.resends = 0
         self.sources: list[int] = []
@@ -170,6 +173,7 @@ class Exchange:
             raise MalformedError("window")
         packet = decode_data(data, sender, flags, level)
         if packet.stable > stream.received:
+            self.contradictions += 1
             raise MalformedError("stable")
         if packet.acks is not None:
             self._check_acks(packet.acks)
@@ -193,6 +197,7 @@ class Exchange:
         stable, acks = decode_status(data)
         stream = self.incoming[sender]
         if stable > stream.received:
+            self.contradictions += 1
             raise MalformedError("stable")
         self._check_acks(acks)
         self._note_acks(sender, acks, now_ns)
@@ -234,6 +239,8 @@ class Exchange:
         for offset in range(len(acks.received)):
             number = acks.received[offset]
             if not self.exists(acks.first + offset, number) or acks.lags[offset] > number:
+                if acks.first + offset == self.me and number > self.outgoing.sent:
+                    self.contradictions += 1
                 raise MalformedError("ack")
 
     def exists(self, rank: int, number: int) -> bool:

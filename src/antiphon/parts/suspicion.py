@@ -7,12 +7,14 @@ memory of a gap fades by a sixteenth of the time that goes by.
 Doubt. A member that is silent for longer than its limit is doubted: the others are told, and say what they hear
 (membership/reachability.py). If none of them hears it within `doubt_ns`, it is lost. Hearing from it ends all doubt.
 
-Answers. To be heard is not enough. A member that was asked something in a change of view and does not answer makes its
-link as bad as one that is silent makes it; `silence_ns_max` without an answer counts as twice the limit of silence.
+Answers. To be heard is not enough. A member that was asked something in a change of view and does not answer, or that
+acknowledges nothing of what it was sent, makes its link as bad as one that is silent makes it; `silence_ns_max` without
+an answer counts as twice the limit of silence. So go members that get small packets only, and a process that began
+again under the identity of a member: it lacks what its former life had, and nobody has it any more.
 
-Strain. How bad the link to a member is, in eighths of what is tolerated: up to HEARD it was heard within half of
-`silence_ns_min`; from STRAINED on it is doubted; from CUT on, twice the limit, the link is taken to be cut, whatever
-others hear. The strain of all links from one member is its row of the reachability matrix.
+Strain. How bad the link to a member is, in eighths of what is tolerated: from STRAINED on it is doubted; from CUT on,
+twice the limit, the link is taken to be cut, whatever others hear. The strain of all links from one member is its row
+of the reachability matrix; HEARD is added for each member that was heard within half of `silence_ns_min`.
 
 A process that stood still did not listen: the time that it stood still is nobody's silence.
 
@@ -24,10 +26,10 @@ from typing import Final, final
 from antiphon.kernel.options import Options
 
 _FADE: Final = 16
-HEARD: Final = 4
 STRAINED: Final = 8
 CUT: Final = 16
-_STRAIN_MAX: Final = 255
+STRAIN_MAX: Final = 127
+HEARD: Final = 128
 
 
 def silence_limit_ns(longest_ns: int, options: Options) -> int:
@@ -47,6 +49,8 @@ class Suspicion:
         "_longest_ns",
         "_me",
         "_options",
+        "_unacked_ns",
+        "_wanted",
         "lost",
     )
 
@@ -58,6 +62,10 @@ class Suspicion:
         self._doubted_ns = [0] * members
         self._asked_ns = [-1] * members
         """Since when each owes an answer; -1: it owes none."""
+        self._unacked_ns = [-1] * members
+        """Since when each has acknowledged nothing of what it should; -1: it has."""
+        self._wanted = [0] * members
+        """How many packets each should acknowledge next."""
         self.lost: set[int] = set()
         """Silent for longer than the limit, and nobody vouched for them while they were doubted."""
         self._deadline_ns = -1
@@ -82,12 +90,22 @@ class Suspicion:
         """This member owes no answer any more."""
         self._asked_ns[rank] = -1
 
+    def acknowledged(self, rank: int, received: int, sent: int, now_ns: int) -> None:
+        """This member says that it has so many of the packets that were sent to all."""
+        if received >= self._wanted[rank] or rank == self._me:
+            self._wanted[rank] = sent
+            self._unacked_ns[rank] = -1
+        elif self._unacked_ns[rank] < 0:
+            self._unacked_ns[rank] = now_ns
+
     def stood_still(self, for_ns: int) -> None:
         """This process did nothing, and so did not listen, for this long."""
         for rank in range(len(self._heard_ns)):
             self._heard_ns[rank] += for_ns
             if self._asked_ns[rank] >= 0:
                 self._asked_ns[rank] += for_ns
+            if self._unacked_ns[rank] >= 0:
+                self._unacked_ns[rank] += for_ns
             if self._doubted_ns[rank]:
                 self._doubted_ns[rank] += for_ns
         self._deadline_ns = -1
@@ -99,14 +117,21 @@ class Suspicion:
         options = self._options
         silent_ns = now_ns - self._heard_ns[rank]
         strain = STRAINED * silent_ns // silence_limit_ns(self._longest_ns[rank], options)
-        strain = min(HEARD, strain) if 2 * silent_ns < options.silence_ns_min else max(HEARD + 1, strain)
-        if self._asked_ns[rank] >= 0:
-            strain = max(strain, CUT * (now_ns - self._asked_ns[rank]) // options.silence_ns_max)
-        return min(strain, _STRAIN_MAX)
+        for since_ns in (self._asked_ns[rank], self._unacked_ns[rank]):
+            if since_ns >= 0:
+                strain = max(strain, CUT * (now_ns - since_ns) // options.silence_ns_max)
+        return min(strain, STRAIN_MAX)
+
+    def is_heard(self, rank: int, now_ns: int) -> bool:
+        """Whether this member was heard lately, so that one can vouch for it."""
+        return rank == self._me or 2 * (now_ns - self._heard_ns[rank]) < self._options.silence_ns_min
 
     def row(self, now_ns: int) -> bytes:
-        """The strain of the link to each member, by rank."""
-        return bytes([self.strain(rank, now_ns) for rank in range(len(self._heard_ns))])
+        """The strain of the link to each member, by rank, and whether it was heard lately."""
+        row = bytearray(len(self._heard_ns))
+        for rank in range(len(row)):
+            row[rank] = self.strain(rank, now_ns) + (HEARD if self.is_heard(rank, now_ns) else 0)
+        return bytes(row)
 
     def due(self, now_ns: int, vouched: set[int]) -> bool:
         """Doubt the silent, and give up those doubted for long enough whom nobody has vouched for; whether somebody

@@ -39,10 +39,10 @@ class NodeFailedError(AntiphonError):
 class ExcludedError(ClosedError):
     """The other members of a group went on without this process: it takes no part any more."""
 
-    def __init__(self, group: str, process: ProcessId) -> None:
+    def __init__(self, group: str, process: ProcessId, reason: str = "") -> None:
+        why = reason or f"the other members of group {group!r} took {process} to have failed and went on without it"
         super().__init__(
-            f"the other members of group {group!r} took {process} to have failed and went on without it; join again "
-            f"as a new incarnation: Node({process.name!r}, incarnation={process.incarnation + 1}, …)"
+            f"{why}; join again as a new incarnation: Node({process.name!r}, incarnation={process.incarnation + 1}, …)"
         )
         self.group = group
         self.process = process

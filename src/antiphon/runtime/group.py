@@ -71,6 +71,7 @@ class Group:
         self._closed = False
         self._left = False
         self._excluded = False
+        self._refusal = ""
         self._settled = True
         self._unsettled = 0
         self._entered = asyncio.Event()
@@ -351,7 +352,7 @@ class Group:
 
     def _closed_error(self) -> ClosedError:
         if self._excluded:
-            return ExcludedError(self.name, self._driver.process)
+            return ExcludedError(self.name, self._driver.process, self._refusal)
         if self._left:
             return ClosedError(
                 f"{self._driver.process} has left group {self.name!r}; to send there, join it again: "
@@ -430,6 +431,7 @@ class Group:
             return
         self._left = not event.excluded
         self._excluded = event.excluded
+        self._refusal = event.reason
         if event.excluded:
             self._stream.put(Excluded(group=self.name, view=self.view, unsettled=self.outstanding()))
         self._finish()

@@ -6,7 +6,18 @@ is over by then.
 
 from typing import Any
 
-from antiphon.faults import BurstLoss, Corruption, Delay, Duplication, Fault, Flapping, Loss, Partition, Reordering
+from antiphon.faults import (
+    BurstLoss,
+    Corruption,
+    Delay,
+    Duplication,
+    Fault,
+    Flapping,
+    Loss,
+    Oversize,
+    Partition,
+    Reordering,
+)
 from antiphon.kernel.errors import UsageError
 from antiphon.simulator.fault_schedule import Until
 
@@ -36,6 +47,14 @@ def layer_document(layer: Fault) -> dict[str, Any]:
             "until_ns": layer.until_ns,
             "up_ns": layer.up_ns,
             "down_ns": layer.down_ns,
+        }
+    if isinstance(layer, Oversize):
+        return {
+            "kind": "oversize",
+            "sources": sorted(layer.sources),
+            "destinations": sorted(layer.destinations),
+            "from_ns": layer.from_ns,
+            "bytes_max": layer.bytes_max,
         }
     assert isinstance(layer, Partition), f"{type(layer).__name__} has no document"
     return {
@@ -68,6 +87,9 @@ def layer_of(document: dict[str, Any]) -> Fault:
     if kind == "partition":
         sources, destinations = frozenset(document["sources"]), frozenset(document["destinations"])
         return Partition(sources, destinations, document["from_ns"], document["until_ns"])
+    if kind == "oversize":
+        sources, destinations = frozenset(document["sources"]), frozenset(document["destinations"])
+        return Oversize(sources, destinations, document["from_ns"], document["bytes_max"])
     if kind == "flapping":
         return Flapping(
             frozenset(document["ones"]), frozenset(document["others"]), document["from_ns"], document["until_ns"],

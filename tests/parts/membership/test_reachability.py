@@ -10,7 +10,7 @@ from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.options import Options
 from antiphon.parts.membership.reachability import Reachability, component
-from antiphon.parts.suspicion import CUT, STRAINED
+from antiphon.parts.suspicion import CUT, HEARD, STRAINED
 
 OPTIONS = Options()
 MEMBERS = 7
@@ -40,8 +40,8 @@ def test_a_component_is_found_among_many_members_with_many_cut_links() -> None:
 
 
 def row(**strain: int) -> bytes:
-    """The strain of some links, as `to_2=16`; all others are sound."""
-    return bytes([strain.get(f"to_{rank}", 0) for rank in range(3)])
+    """The strain of some links, as `to_2=16`; all others are sound, and heard."""
+    return bytes([strain.get(f"to_{rank}", HEARD) for rank in range(3)])
 
 
 def choose(own: bytes, rows: dict[int, bytes], silent: set[int]) -> Reachability:
@@ -58,6 +58,11 @@ def test_who_complains_of_everybody_is_left_out() -> None:
     assert (reach.left_out, reach.lost) == ({1}, set())
 
 
+def test_who_is_heard_by_all_and_answers_none_is_left_out_and_not_lost() -> None:
+    reach = choose(row(to_1=HEARD + CUT), {1: row(), 2: row(to_1=HEARD + CUT)}, set())
+    assert (reach.left_out, reach.lost) == ({1}, set())
+
+
 def test_of_two_that_do_not_hear_each_other_the_younger_is_left_out() -> None:
     reach = choose(row(to_1=CUT), {1: row(to_0=CUT), 2: row()}, set())
     assert (reach.left_out, reach.lost) == ({1}, set())
@@ -70,7 +75,7 @@ def test_a_member_that_nobody_hears_is_lost_and_not_who_says_so() -> None:
 
 def test_without_a_majority_each_gives_up_whom_it_has_no_link_to() -> None:
     reach = Reachability(5, 0, OPTIONS)  # a ring
-    rows = [bytes([CUT if abs(one - other) in (2, 3) else 0 for other in range(5)]) for one in range(5)]
+    rows = [bytes([CUT if abs(one - other) in (2, 3) else HEARD for other in range(5)]) for one in range(5)]
     for at_ns in (0, OPTIONS.doubt_ns):
         reach.take([(rank, 1 + at_ns, rows[rank]) for rank in range(1, 5)], at_ns)
         reach.choose(rows[0], set(), at_ns)

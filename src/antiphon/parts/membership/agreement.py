@@ -130,7 +130,7 @@ class Agreement:
 
     # ---- as a member -----------------------------------------------------------------------------------------------
 
-    def _receive_flush(self, message: MembershipMessage, effects: Effects) -> None:
+    def _receive_flush(self, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
         if self.phase == CLOSING:
             # What comes after this view is decided already.
             self._post.transmit(message.sender, message.address, self._last_install, effects)
@@ -139,13 +139,18 @@ class Agreement:
             # It has to outbid the round that I am in, whose coordinator may be gone.
             self._post.tell(message.sender, self._post.message(messages.STATE, round=self._promised), effects)
             return
-        self._promise(message.round, message.sender)
+        self._promise(message.round, message.sender, now_ns)
         self._post.tell(message.sender, self._state(message.round), effects)
 
-    def _promise(self, round: int, coordinator: ProcessId) -> None:
-        """Take part in this round and no earlier one."""
+    def _promise(self, round: int, coordinator: ProcessId, now_ns: int) -> None:
+        """Take part in this round and no earlier one. Its coordinator owes me the end of the view: a while longer than
+        others owe it their answers, since it may have to wait for those."""
         if self._round is not None and self._round.number < round:
             self._drop_round()
+        if coordinator != self._coordinator and self._coordinator is not None:
+            self._suspicion.answered(self._view.rank(self._coordinator))
+        if coordinator != self._process:
+            self._suspicion.asked(self._view.rank(coordinator), now_ns + self._options.silence_ns_max)
         self._promised = round
         self._coordinator = coordinator
         self.phase = FLUSHING
@@ -191,7 +196,7 @@ class Agreement:
         self._check(proposal)
         assert proposal is not None
         if message.round != self._proposed_round:
-            self._promise(message.round, message.sender)
+            self._promise(message.round, message.sender, now_ns)
             self._consider(message.round, proposal, now_ns)
         elif message.round == self._accepted_round:
             self._post.tell(message.sender, self._post.message(messages.DONE, round=message.round), effects)
@@ -264,7 +269,7 @@ class Agreement:
         highest = max(self._promised, self._outbid, 0 if self._round is None else self._round.number)
         current = Round(round_after(highest, self._me), now_ns + self._options.silence_ns_min)
         self._round = current
-        self._promise(current.number, self._process)
+        self._promise(current.number, self._process, now_ns)
         current.states[self._me] = self._state(current.number)
         self._change_at_ns = NEVER
         self._ask_round(effects, now_ns)

@@ -14,7 +14,7 @@ Deviations from 5.5: members report what they hold instead of sending it, and fe
 it, so a cut costs what is really missing. No view is skipped. An outside view server is not needed.
 """
 
-from typing import final
+from typing import Final, final
 
 from antiphon.kernel.effects import NEVER, Effects, Ended, Suspected
 from antiphon.kernel.errors import MalformedError
@@ -23,8 +23,12 @@ from antiphon.kernel.options import Options
 from antiphon.parts.membership import messages
 from antiphon.parts.membership.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING, Agreement
 from antiphon.parts.membership.messages import MembershipMessage, Proposal
+from antiphon.parts.membership.rounds import is_quorum
 from antiphon.parts.membership.session import ViewEnd
-from antiphon.parts.suspicion import STRAINED
+from antiphon.parts.suspicion import STRAIN_MAX, STRAINED
+
+_CONTRADICTIONS_MAX: Final = 3
+"""So many packets may speak of an earlier life of a founder before it believes that there was one."""
 
 
 @final
@@ -63,6 +67,10 @@ class Membership(Agreement):
         self.parted_by: Proposal | None = None
         """The proposal by which I left, whose cut is still to be delivered."""
         self._left_to: View | None = None
+        self._is_founder = False
+        """Whether this process is in its first view, and was not let into it by others."""
+        self._began_ns = 0
+        """When the view was installed."""
         self._hears_at_ns = NEVER
         """When to tell the others whom I hear; NEVER while no link is strained."""
         self._hears_sent_ns = 0
@@ -104,8 +112,10 @@ class Membership(Agreement):
 
     def begin(self, view: View, end: ViewEnd, effects: Effects, now_ns: int) -> None:
         """The view is installed."""
+        self._is_founder = not self._contacts and self._view.id == 0
         self._begin(view, end, now_ns)
         self._last_step_ns = now_ns
+        self._began_ns = now_ns
         self._hears_at_ns = NEVER
         self._told = set()
         self._requests.installed(view)
@@ -116,7 +126,7 @@ class Membership(Agreement):
         early = self._early_flush
         self._early_flush = None
         if early is not None and early.view_id == view.id and view.rank(early.sender) >= 0:
-            self._receive_flush(early, effects)
+            self._receive_flush(early, effects, now_ns)
 
     def notice_time(self, effects: Effects, now_ns: int) -> None:
         """Called before anything else in a step.
@@ -162,7 +172,7 @@ class Membership(Agreement):
         elif kind == messages.OUTDATED:
             if message.about == self._process and self._view.id <= message.round < message.view_id:
                 self._pass_on_exclusion(message, effects)
-                self._end(True, effects)
+                self._end(True, effects, self._refusal() if self.phase == JOINING else "")
         elif self.phase == JOINING:
             if kind == messages.KNOCK and message.accepted is not None:
                 self._knocked[message.sender] = now_ns
@@ -200,9 +210,10 @@ class Membership(Agreement):
             return
         elif kind == messages.STALL:
             if message.sender == self._coordinator and self.phase == FLUSHING:
+                self._suspicion.answered(rank)
                 self._stall(effects)
         elif kind == messages.FLUSH:
-            self._receive_flush(message, effects)
+            self._receive_flush(message, effects, now_ns)
         elif kind == messages.STATE:
             self._receive_state(message, rank, effects, now_ns)
         elif kind == messages.PROPOSE:
@@ -233,19 +244,37 @@ class Membership(Agreement):
             return
         if not self._may_come_in(message, effects):
             return
-        for rank, member in enumerate(self._view.members):
-            if member in self._requests.leavers and member.name == message.sender.name:
-                break  # it answers until it has left
-            if member.name == message.sender.name and member.incarnation < message.sender.incarnation:
-                self._succeeded.add(rank)
-                self._update_suspects()
-            elif member.name == message.sender.name:
-                return  # an earlier life of a member
+        if not self._may_succeed(message, effects, now_ns):
+            return
         room = self._members_max - len(self._view.members)
         if not self._requests.let_in(message.sender, message.address, room):
             return  # it will ask again
         self._want_change(now_ns + self._options.gather_ns)
         self._forward(message, effects)
+
+    def _may_succeed(self, message: MembershipMessage, effects: Effects, now_ns: int) -> bool:
+        """Whether no member has the same name, or an earlier incarnation of it that this one takes the place of.
+
+        The earlier incarnation goes in the same change of view, heard or not. If it is still heard, two processes may
+        be running under one name; so that they cannot chase each other faster than that, a view lasts for
+        `silence_ns_min` before a member of it that is heard is succeeded. Without a quorum of others nobody can be
+        succeeded: then the next incarnation has to wait until the one before has left."""
+        members = len(self._view.members)
+        for rank, member in enumerate(self._view.members):
+            if member.name != message.sender.name:
+                continue
+            if member in self._requests.leavers:
+                return True  # it answers until it has left
+            if member.incarnation > message.sender.incarnation:
+                self._tell_outdated(message, effects)
+                return False
+            if self._suspicion.is_heard(rank, now_ns) and now_ns < self._began_ns + self._options.silence_ns_min:
+                return False  # it will ask again
+            if not is_quorum({other for other in range(members) if other != rank}, members):
+                return False
+            self._succeeded.add(rank)
+            self._update_suspects()
+        return True
 
     def _may_come_in(self, message: MembershipMessage, effects: Effects) -> bool:
         """Whether a process whose name is barred has shown that it hears, and is heard by, all members that stay. Each
@@ -253,7 +282,7 @@ class Membership(Agreement):
         is_barred = self._requests.is_barred(message.sender.name)
         if message.about is None and (is_barred or message.heard):
             knock = self._post.message(messages.KNOCK, accepted=Proposal(self._view, [], [], [], [], [], b""))
-            self._post.tell(message.sender, knock, effects, message.address)
+            self._post.transmit(message.sender, message.address, self._post.encode_long(knock), effects)
         if not is_barred:
             return True
         for rank, member in enumerate(self._view.members):
@@ -332,10 +361,17 @@ class Membership(Agreement):
             self._ask_at_ns = now_ns
             self._part_at_ns = now_ns + patience_ns
 
-    def _end(self, excluded: bool, effects: Effects) -> None:
+    def _end(self, excluded: bool, effects: Effects, reason: str = "") -> None:
         self.phase = OUT
         self.excluded = excluded
-        effects.events.append(Ended(self._group, excluded, None if excluded else self._left_to))
+        effects.events.append(Ended(self._group, excluded, None if excluded else self._left_to, reason))
+
+    def _refusal(self) -> str:
+        """Why this process is not let in: its identity is taken, or used up."""
+        return (
+            f"a process {self._process} is, or has been, a member of group {self._group!r} already: "
+            "choose a higher incarnation"
+        )
 
     def _answer_straggler(self, message: MembershipMessage, effects: Effects) -> None:
         """Somebody speaks of a view that is over: it learns what came after it, or that it is out."""
@@ -386,7 +422,7 @@ class Membership(Agreement):
         if self.phase in (JOINING, PARTING, OUT):
             return
         self._look_around(effects, now_ns)
-        if self.phase == CLOSING:
+        if self.phase in (CLOSING, OUT):
             return
         if self._round is not None:
             overdue = self._round.proposal is not None and now_ns >= self._round.overdue_at_ns
@@ -404,7 +440,8 @@ class Membership(Agreement):
         if self.phase == JOINING:
             since_ns = now_ns - self._options.silence_ns_min
             heard = [(who.name, who.incarnation) for who, at_ns in self._knocked.items() if at_ns >= since_ns]
-            join = self._post.encode(self._post.message(messages.JOIN, round=self._last_view, heard=heard))
+            message = self._post.message(messages.JOIN, round=self._last_view, heard=heard)
+            join = self._post.encode_long(message) if heard else self._post.encode(message)
             for contact in dict.fromkeys((*self._contacts, *self._door)):
                 if contact != self._address:
                     self._post.transmit(None, contact, join, effects)
@@ -425,8 +462,15 @@ class Membership(Agreement):
     def _look_around(self, effects: Effects, now_ns: int) -> None:
         """Doubt the silent, tell the others whom I hear, suspect the lost and the left out; whoever is now the oldest
         acts on it."""
+        end = self._end_of_view
+        assert end is not None
+        if self._is_founder and end.contradictions() >= _CONTRADICTIONS_MAX:
+            self._end(True, effects, self._refusal())
+            return
+        if self.phase == NORMAL:
+            self._watch_acks(end, now_ns)
         row = self._suspicion.row(now_ns)
-        if self._hears_at_ns != NEVER or max(row) >= STRAINED:
+        if self._hears_at_ns != NEVER or max(entry & STRAIN_MAX for entry in row) >= STRAINED:
             if self._suspicion.due(now_ns, self._reach.vouched(now_ns)):
                 self._hears_at_ns = now_ns
             self._reach.choose(row, self._suspicion.lost, now_ns)
@@ -454,13 +498,19 @@ class Membership(Agreement):
             if rank in self._suspects or rank == self._me:
                 self._want_change(now_ns)
 
+    def _watch_acks(self, end: ViewEnd, now_ns: int) -> None:
+        """Note who has acknowledged nothing of what was sent when this was last looked at."""
+        sent = end.sent()
+        for rank in range(len(self._view.members)):
+            self._suspicion.acknowledged(rank, end.received_by(rank), sent, now_ns)
+
     def _tell_whom_i_hear(self, row: bytes, effects: Effects, now_ns: int) -> None:
         """Multicast what I know of the links, once per heartbeat, as long as one of them is strained."""
         if not self._reach.is_troubled(now_ns):
             self._hears_at_ns = NEVER
         elif now_ns >= self._hears_at_ns or self._hears_at_ns == NEVER:
             hears = self._post.message(messages.HEARS, rows=self._reach.rows(row, now_ns))
-            self._post.transmit(None, None, self._post.encode(hears), effects)
+            self._post.multicast(hears, effects)
             self._hears_sent_ns = now_ns
             self._hears_at_ns = now_ns + self._options.heartbeat_interval_ns
 

@@ -22,8 +22,8 @@ Those left out are suspected, not asked for their state, and not obeyed when the
 round, and waits to be told.
 
 A process that was left out comes back as a new incarnation, perhaps with the same bad links. So its name is barred: it
-is let in only when it has heard, since it asked, from every member that it reaches (KNOCK is sent in answer to a JOIN
-that came directly, so it proves both ways). While the links stay bad it stays outside, and views stay as they are.
+is let in only when it has lately heard from every member (KNOCK is sent in answer to a JOIN that came directly, so it
+proves both ways; both are as long as packets may be). While the links stay bad it stays outside, and views stay.
 
 Safe: this decides who is asked, waited for and followed, and nothing else. What becomes of a view is still decided by
 rounds and quorums (agreement.py), whatever anybody suspects.
@@ -40,7 +40,7 @@ from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.options import Options
 from antiphon.parts.membership.messages import RowBody
 from antiphon.parts.membership.rounds import is_quorum
-from antiphon.parts.suspicion import CUT, HEARD, STRAINED
+from antiphon.parts.suspicion import CUT, HEARD, STRAIN_MAX, STRAINED
 
 _STEPS_MAX: Final = 5_000
 """Sets of members looked at in search of the largest; beyond that the best so far is taken."""
@@ -91,6 +91,16 @@ def component(members: set[int], cuts: set[tuple[int, int]]) -> set[int]:
     return (members - set(strangers)) | set(search.best)
 
 
+def _strained(row: bytes, least: int) -> list[int]:
+    """The ranks to which the link is strained this much, or more."""
+    return [rank for rank, entry in enumerate(row) if entry & STRAIN_MAX >= least]
+
+
+def _heard(row: bytes) -> list[int]:
+    """The ranks that the owner of the row has heard lately."""
+    return [rank for rank, entry in enumerate(row) if entry & HEARD]
+
+
 @final
 class Reachability:
     """One member's copy of the reachability matrix of a view."""
@@ -130,8 +140,8 @@ class Reachability:
             self._number[rank] = number
             self._rows[rank] = row
             self._arrived_ns[rank] = now_ns
-            for other, strain in enumerate(row):
-                is_news = is_news or (strain >= STRAINED and (not before or before[other] < STRAINED))
+            for other in _strained(row, STRAINED):
+                is_news = is_news or not before or before[other] & STRAIN_MAX < STRAINED
         return is_news
 
     def _row(self, rank: int, now_ns: int) -> bytes:
@@ -142,20 +152,14 @@ class Reachability:
 
     def is_troubled(self, now_ns: int) -> bool:
         """Whether some link is strained, as far as is known here."""
-        for rank in range(self._members):
-            row = self._row(rank, now_ns)
-            if row and max(row) >= STRAINED:
-                return True
-        return False
+        return any(_strained(self._row(rank, now_ns), STRAINED) for rank in range(self._members))
 
     def vouched(self, now_ns: int) -> set[int]:
         """The members that some other member than this one hears."""
         result: set[int] = set()
         for rank in range(self._members):
             if rank != self._me and rank not in self.lost:
-                for other, strain in enumerate(self._row(rank, now_ns)):
-                    if strain <= HEARD and other != rank:
-                        result.add(other)
+                result.update(other for other in _heard(self._row(rank, now_ns)) if other != rank)
         return result
 
     def rows(self, own: bytes, now_ns: int) -> list[RowBody]:
@@ -165,9 +169,7 @@ class Reachability:
         result = [(self._me, self._number[self._me], own)]
         doubted: set[int] = set()
         for rank in range(self._members):
-            for other, strain in enumerate(self._row(rank, now_ns)):
-                if strain >= STRAINED:
-                    doubted.add(other)
+            doubted.update(_strained(self._row(rank, now_ns), STRAINED))
         for rank in sorted(doubted):
             row = self._row(rank, now_ns)
             if row and rank != self._me:
@@ -178,18 +180,16 @@ class Reachability:
         """Work out who is lost and who is left out, given this member's own row and whom it has lost itself."""
         self._rows[self._me] = own
         heard = self.vouched(now_ns)
-        heard.update(rank for rank, strain in enumerate(own) if strain <= HEARD)
+        heard.update(_heard(own))
         lost: set[int] = set()
         cuts: set[tuple[int, int]] = set()
         for rank in range(self._members):
             if rank in silent:
                 continue
-            for other, strain in enumerate(self._row(rank, now_ns)):
-                if strain < CUT or other in silent:
-                    continue
+            for other in _strained(self._row(rank, now_ns), CUT):
                 if other in heard:
                     cuts.add((rank, other))
-                else:
+                elif other not in silent:
                     lost.add(other)
         self.lost = lost
         self._settle(set(range(self._members)) - silent - lost, cuts, now_ns)
@@ -198,6 +198,7 @@ class Reachability:
         """Leave members out when the choice has stood for long enough; take them back at once."""
         candidate: set[int] = set()
         self.estranged = set()
+        cuts = {(one, other) for one, other in cuts if one in there and other in there}
         if cuts:
             chosen = component(there, cuts)
             if is_quorum(chosen, self._members):

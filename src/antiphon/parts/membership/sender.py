@@ -1,12 +1,15 @@
 """Sending messages about membership: who I am and which view I am in goes onto each."""
 
-from typing import final
+from typing import Final, final
 
 from antiphon.kernel.effects import Effects, Route, Transmit
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.parts.membership.messages import BarrierBody, Life, MembershipMessage, Proposal, RowBody
+from antiphon.parts.membership.session import route_to_others
 from antiphon.parts.ranges import Ranges
+
+_PADDING_OVERHEAD: Final = 12
 
 
 @final
@@ -19,6 +22,7 @@ class MembershipSender:
         "_group_id",
         "_members_before",
         "_options",
+        "_others",
         "_process",
         "_stack",
         "view_id",
@@ -34,6 +38,7 @@ class MembershipSender:
         self._addresses: dict[ProcessId, str] = {}
         """Of the members of this view and of the one before, where they are known."""
         self._members_before: tuple[ProcessId, ...] = ()
+        self._others: Route | None = None
 
     def message(
         self,
@@ -67,6 +72,15 @@ class MembershipSender:
     def encode(self, message: MembershipMessage) -> list[bytes]:
         return message.encode(self._stack, self._group_id, self._options.packet_bytes_max)
 
+    def encode_long(self, message: MembershipMessage) -> list[bytes]:
+        """The same in a packet as long as packets may be: its coming shows that such packets pass."""
+        packets = self.encode(message)
+        room = self._options.packet_bytes_max - len(packets[0]) - _PADDING_OVERHEAD
+        if len(packets) == 1 and room > 0:
+            message.rows = [(0, 1, bytes(room))]
+            packets = self.encode(message)
+        return packets
+
     def tell(self, to: ProcessId, message: MembershipMessage, effects: Effects, address: str | None = None) -> None:
         self.transmit(to, address, self.encode(message), effects)
 
@@ -78,9 +92,15 @@ class MembershipSender:
             Transmit(Route(() if to is None else (to,), () if not address else (address,)), packets)
         )
 
+    def multicast(self, message: MembershipMessage, effects: Effects) -> None:
+        """Send a message to all other members of the view."""
+        assert self._others is not None, "there is no view yet"
+        effects.transmits.append(Transmit(self._others, self.encode(message)))
+
     def begin(self, view: View) -> None:
         """Speak for this view from here on. Members of the view before may still have to be answered."""
         self.view_id = view.id
+        self._others = route_to_others(view, view.rank(self._process))
         before = self._addresses
         self._addresses = dict(zip(view.members, view.addresses, strict=False))
         for process in self._members_before:

@@ -57,6 +57,19 @@ class ViewEnd:
         """The view may end with these packets; the members with ranks `sources` hold them between them."""
         raise NotImplementedError
 
+    def sent(self) -> int:
+        """How many packets this member has sent in this view."""
+        return 0
+
+    def received_by(self, rank: int) -> int:
+        """How many of them this member says that it has, paused or not."""
+        return 0
+
+    def contradictions(self) -> int:
+        """How many packets spoke of things that this member should have sent or acknowledged, and has not: somebody
+        was here before it under the same identity."""
+        return 0
+
     def is_complete(self) -> bool:
         """Whether a cut is known and the whole of it is here."""
         raise NotImplementedError

@@ -57,6 +57,15 @@ class PacketViewEnd(ViewEnd):
     def is_annex(self, annex: bytes) -> bool:
         return len(annex) <= _EPOCH_SIZE
 
+    def sent(self) -> int:
+        return self._exchange.outgoing.sent
+
+    def received_by(self, rank: int) -> int:
+        return self._exchange.table.received[rank][self._exchange.me]
+
+    def contradictions(self) -> int:
+        return self._exchange.contradictions
+
     def holdings(self) -> list[Ranges]:
         """The packets of each member that have come in here, or that I have sent."""
         exchange = self._exchange

@@ -255,9 +255,12 @@ class ConversationSession(Session):
         if len(data) != HEADER_SIZE + 8 * members:
             raise MalformedError("length")
         counts: list[int] = list(Struct(f"<{members}Q").unpack_from(data, HEADER_SIZE))
+        if counts[self._me] > self._graph.last[self._me]:
+            self.cut.contradicted += 1
         for rank, count in enumerate(counts):
             if count and not self.cut.exists(rank, count):
                 raise MalformedError("number")
+        self.cut.told[via] = max(self.cut.told[via], counts[self._me])
         if self.cut.frozen:
             return
         self._gaps.learn(list(enumerate(counts)), via, now_ns)

@@ -36,7 +36,9 @@ class GraphViewEnd(ViewEnd):
         "_sources",
         "_tries",
         "ask_at_ns",
+        "contradicted",
         "fetched",
+        "told",
     )
 
     def __init__(self, graph: MessageGraph, me: int, options: Options) -> None:
@@ -50,6 +52,18 @@ class GraphViewEnd(ViewEnd):
         self._tries = 0
         self.ask_at_ns = NEVER
         self.fetched: dict[Mid, Added] = {}
+        self.contradicted = 0
+        self.told = [0] * graph.participants
+        """By rank, how many of this member's messages each says that it has."""
+
+    def sent(self) -> int:
+        return self._graph.last[self._me]
+
+    def received_by(self, rank: int) -> int:
+        return self.told[rank]
+
+    def contradictions(self) -> int:
+        return self.contradicted
 
     def holdings(self) -> list[Ranges]:
         return [Ranges([(1, last)] if last else []) for last in self._graph.last]
