@@ -51,7 +51,7 @@ from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import CallOutcome
 from antiphon.parts.member import Member, StabilityMark
-from antiphon.parts.membership.agreement import JOINING
+from antiphon.parts.membership.phases import JOINING
 from antiphon.stacks.registry import DEFAULT, check_level, has_number, kind
 from antiphon.stacks.stack import Stack
 

@@ -4,15 +4,18 @@ from random import Random
 
 import pytest
 
-from antiphon.kernel.effects import Ended
-from antiphon.kernel.identity import ProcessId, View, wire_id
+from antiphon.kernel.effects import Ended, Installed
+from antiphon.kernel.identity import NUMBER_MAX, ProcessId, View, is_name, wire_id
 from antiphon.kernel.inputs import Receive, Tick
+from antiphon.parts.membership import messages
 from antiphon.parts.membership.messages import MembershipMessage, Proposal
 from antiphon.parts.ranges import Ranges
 from tests.table import GROUP, Table
 
 MEMBERS = 3
-ODD = (0, 1, 2, 3, 5, -1, 65_536, 65_537, 2**31, 2**63 - 1)
+ODD = (0, 1, 2, 3, 5, -1, 65_536, 65_537, 2**31, 2**61, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
+NAMES = ("p\n1", "p\0", "", "x" * 5_000, "p/1", "\ud7ff" * 200, "\x1b[2J")
+INCARNATIONS = (1, 1, 1, 2, 0, -7, 2**40, 2**63, 2**64 - 1)
 
 
 def some_ranges(random: Random) -> list[Ranges]:
@@ -23,7 +26,8 @@ def some_ranges(random: Random) -> list[Ranges]:
 
 
 def some_process(random: Random) -> ProcessId:
-    return ProcessId(f"p{random.randrange(5)}", random.choice((1, 1, 1, 2, -7, 2**40)))
+    name = f"p{random.randrange(9)}" if random.random() < 0.8 else random.choice(NAMES)
+    return ProcessId(name, random.choice(INCARNATIONS))
 
 
 def some_proposal(random: Random) -> Proposal:
@@ -39,9 +43,9 @@ def some_proposal(random: Random) -> Proposal:
 
 def some_message(random: Random) -> list[bytes]:
     message = MembershipMessage(
-        random.randrange(14),
+        random.randrange(15),
         some_process(random),
-        "somewhere",
+        random.choice(("somewhere", "somewhere", "some\nwhere", "y" * 5_000)),
         random.choice((1, 1, 1, *ODD)),
         round=random.choice(ODD),
         accepted_round=random.choice(ODD),
@@ -51,6 +55,9 @@ def some_message(random: Random) -> list[bytes]:
         barriers=[(random.choice(ODD), random.choice(ODD), b"barrier")] if random.random() < 0.3 else None,
         annex=random.randbytes(random.choice((0, 0, 1, 7, 8, 20_000))),
     )
+    if random.random() < 0.5:
+        message.rows = [(random.choice(ODD), random.choice(ODD), bytes(random.choice((0, MEMBERS, 9))))]
+        message.heard = [(random.choice(NAMES), random.choice(ODD))]
     packets = message.encode(1, wire_id(GROUP), random.choice((600, 1400)))
     return packets if random.random() < 0.8 else packets[: random.randrange(len(packets) + 1)]
 
@@ -70,3 +77,24 @@ def test_nonsense_about_membership_harms_nobody(seed: int) -> None:
         if random.random() < 0.5:
             for source, destination in list(table.links):
                 table.pass_on(source, destination)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nobody_is_let_in_whose_name_or_incarnation_cannot_be(seed: int) -> None:
+    random = Random(seed)
+    table = Table(MEMBERS, policy="primary")
+    for _ in range(30):
+        table.now_ns += 30_000_000
+        join = MembershipMessage(messages.JOIN, some_process(random), random.choice(("p9", "p9", *NAMES)), 0)
+        table.step(0, Receive(join.encode(1, wire_id(GROUP), 1400)))
+        for member in range(MEMBERS):
+            table.step(member, Tick())
+        for source, destination in list(table.links):
+            table.pass_on(source, destination)
+    views = [event.view for event in table.events[0] if isinstance(event, Installed)]
+    for view in views:
+        for process, address in zip(view.members, view.addresses, strict=True):
+            assert is_name(process.name)
+            assert 0 < process.incarnation <= NUMBER_MAX
+            assert address.isprintable()
+            assert len(address) <= 1000

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from antiphon.kernel.codec import unseal
 from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import NUMBER_MAX
 from antiphon.parts.packet import (
     LONG_BYTES,
     Acks,
@@ -22,7 +23,7 @@ from antiphon.parts.packet import (
     encode_status,
 )
 
-numbers = st.integers(1, 2**64 - 1)
+numbers = st.integers(1, NUMBER_MAX)
 acks = st.integers(0, 5).flatmap(
     lambda n: st.builds(
         Acks,
@@ -54,6 +55,12 @@ def test_data_round_trip(number: int, message: int, order: bytes, ack: Acks | No
     assert packet.messages() == payloads
     assert same_acks(packet.acks, ack)
     assert packet.fragment_total == 0
+
+
+@pytest.mark.parametrize(("number", "message"), [(NUMBER_MAX + 1, 1), (1, NUMBER_MAX + 1), (2**64 - 1, 2**64 - 1)])
+def test_numbers_that_no_history_could_keep_are_malformed(number: int, message: int) -> None:
+    with pytest.raises(MalformedError):
+        opened(encode_data(9, 1, 2, 3, 2, number, 4, message, b"", None, [b"a"]))
 
 
 @pytest.mark.parametrize("lengths", [[5], [LONG_BYTES], [LONG_BYTES, LONG_BYTES - 1], [0, 2 * LONG_BYTES, 7]])

@@ -11,6 +11,9 @@ from hashlib import blake2b
 from typing import Final, final
 
 NAME_BYTES_MAX: Final = 200
+NUMBER_MAX: Final = (1 << 62) - 1
+"""No count, number, view id or incarnation is greater: histories keep 64 bits with a sign, and the compiled core is
+fast below 2^62."""
 
 
 @final
@@ -34,6 +37,12 @@ class ProcessId:
 
     def __repr__(self) -> str:
         return f"{self.name}/{self.incarnation}"
+
+
+def is_name(text: str) -> bool:
+    """Whether this can be the name of a process: not empty, not too long, printable, and without a slash, which stands
+    between a name and an incarnation."""
+    return 0 < len(text.encode(errors="replace")) <= NAME_BYTES_MAX and text.isprintable() and "/" not in text
 
 
 @final

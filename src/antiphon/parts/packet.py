@@ -20,6 +20,7 @@ from typing import Final, final
 
 from antiphon.kernel.codec import HEADER_SIZE, seal
 from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import NUMBER_MAX
 from antiphon.kernel.packet_kinds import DATA, REQUEST, STATUS
 
 ACKS: Final = 1
@@ -293,7 +294,7 @@ def decode_data(data: bytes, sender: int, flags: int, level: int) -> DataPacket:
             raise MalformedError("length")
         if table_end(data, position, packet.count) != len(data):
             raise MalformedError("length")
-    if first_message == 0 or number == 0:
+    if not 0 < first_message <= NUMBER_MAX or not 0 < number <= NUMBER_MAX:
         raise MalformedError("number")
     return packet
 

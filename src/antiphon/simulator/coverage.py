@@ -10,8 +10,8 @@ from typing import Final, final
 
 from antiphon.kernel.codec import packet_flags, packet_kind
 from antiphon.kernel.packet_kinds import KIND_NAMES, MEMBERSHIP
-from antiphon.parts.membership.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
 from antiphon.parts.membership.messages import MESSAGE_NAMES
+from antiphon.parts.membership.phases import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
 from antiphon.stacks.registry import offer
 
 VIEW_INSTALLED: Final = "event: view installed"

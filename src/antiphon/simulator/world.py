@@ -51,7 +51,7 @@ from antiphon.kernel.inputs import Input, Join, Leave, Pause, Receive, Resume, S
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.kernel.outcomes import ApplicationAnswer, CallOutcome
-from antiphon.parts.membership.agreement import JOINING, OUT
+from antiphon.parts.membership.phases import JOINING, OUT
 from antiphon.simulator import coverage as situations
 from antiphon.simulator.actions import (
     BARRIER,

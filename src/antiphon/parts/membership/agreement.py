@@ -33,19 +33,14 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.parts.membership import messages
 from antiphon.parts.membership.messages import MembershipMessage, Proposal
+from antiphon.parts.membership.phases import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING, step
 from antiphon.parts.membership.reachability import Reachability
 from antiphon.parts.membership.requests import MembershipRequests
-from antiphon.parts.membership.rounds import Round, is_quorum, round_after
+from antiphon.parts.membership.rounds import ROUNDS_AHEAD_MAX, Round, is_quorum, round_after
 from antiphon.parts.membership.sender import MembershipSender
 from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.suspicion import Suspicion
 
-JOINING: Final = 0
-NORMAL: Final = 1
-FLUSHING: Final = 2
-CLOSING: Final = 3
-PARTING: Final = 4
-OUT: Final = 5
 _STRANGERS_MAX: Final = 5
 
 
@@ -74,6 +69,8 @@ class Agreement:
         self._change_at_ns = NEVER
         self.phase = JOINING
         self.decided: Proposal | None = None
+        self.parted_by: Proposal | None = None
+        """The proposal by which I left, whose cut is still to be delivered."""
         self._view = View(0, ())
         self._end_of_view: ViewEnd | None = None
         self._me = -1
@@ -118,7 +115,7 @@ class Agreement:
         self._recovering = False
         self._change_at_ns = NEVER
         self.decided = None
-        self.phase = NORMAL
+        self.become_normal()
 
     def _decide(self, proposal: Proposal, effects: Effects, now_ns: int) -> None:
         """This proposal is what comes after the view."""
@@ -128,6 +125,33 @@ class Agreement:
         """Whether the view has no majority that this process can reach."""
         return self._stalled
 
+    # ---- phases ----------------------------------------------------------------------------------------------------
+
+    def become_normal(self) -> None:
+        """A view is installed."""
+        self.phase = step(self.phase, NORMAL)
+
+    def become_flushing(self) -> None:
+        """The view is to end: send and take in nothing more."""
+        self.phase = step(self.phase, FLUSHING)
+        assert self._end_of_view is not None
+        self._end_of_view.freeze()
+
+    def become_closing(self, proposal: Proposal) -> None:
+        """This is what comes after the view; nothing more is to be agreed on."""
+        self.phase = step(self.phase, CLOSING)
+        self.decided = proposal
+        self._drop_round()
+
+    def become_parting(self, proposal: Proposal) -> None:
+        """I have left by this proposal."""
+        self.phase = step(self.phase, PARTING)
+        self.parted_by = proposal
+
+    def become_out(self) -> None:
+        """I am no longer a member."""
+        self.phase = step(self.phase, OUT)
+
     # ---- as a member -----------------------------------------------------------------------------------------------
 
     def _receive_flush(self, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
@@ -135,6 +159,7 @@ class Agreement:
             # What comes after this view is decided already.
             self._post.transmit(message.sender, message.address, self._last_install, effects)
             return
+        self._check_round(message.round)
         if message.round < self._promised:
             # It has to outbid the round that I am in, whose coordinator may be gone.
             self._post.tell(message.sender, self._post.message(messages.STATE, round=self._promised), effects)
@@ -153,9 +178,7 @@ class Agreement:
             self._suspicion.asked(self._view.rank(coordinator), now_ns + self._options.silence_ns_max)
         self._promised = round
         self._coordinator = coordinator
-        self.phase = FLUSHING
-        assert self._end_of_view is not None
-        self._end_of_view.freeze()
+        self.become_flushing()
 
     def _drop_round(self) -> None:
         """Coordinate no more: nobody owes me an answer."""
@@ -178,6 +201,7 @@ class Agreement:
 
     def _receive_state(self, message: MembershipMessage, rank: int, effects: Effects, now_ns: int) -> None:
         current = self._round
+        self._check_round(message.round)
         self._suspicion.answered(rank)
         if current is not None and message.round > current.number:
             self._outbid = max(self._outbid, message.round)
@@ -193,6 +217,7 @@ class Agreement:
         proposal = message.accepted
         if message.round < self._promised or self.phase == CLOSING:
             return
+        self._check_round(message.round)
         self._check(proposal)
         assert proposal is not None
         if message.round != self._proposed_round:
@@ -200,6 +225,11 @@ class Agreement:
             self._consider(message.round, proposal, now_ns)
         elif message.round == self._accepted_round:
             self._post.tell(message.sender, self._post.message(messages.DONE, round=message.round), effects)
+
+    def _check_round(self, round: int) -> None:
+        """Raise MalformedError for a round that is too far ahead: nobody could ever outbid the last one there is."""
+        if round > max(self._promised, self._outbid) + ROUNDS_AHEAD_MAX:
+            raise MalformedError("membership")
 
     def _check(self, proposal: Proposal | None) -> None:
         members = len(self._view.members)

@@ -20,9 +20,9 @@ from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
 from antiphon.kernel.policies import PRIMARY, STATIC
 from antiphon.parts.member import Member, StabilityMark, add_counts
-from antiphon.parts.membership.agreement import NORMAL, OUT
 from antiphon.parts.membership.membership import Membership
 from antiphon.parts.membership.messages import Chunks, Proposal
+from antiphon.parts.membership.phases import NORMAL, OUT
 from antiphon.parts.membership.session import Session
 from antiphon.parts.pending import PendingQueue
 
@@ -156,7 +156,7 @@ class GroupMember(Member):
     def abandon(self) -> None:
         if not self.over:
             if self._membership is not None:
-                self._membership.phase = OUT
+                self._membership.become_out()
             super().abandon()
             self._gone()
 
@@ -267,7 +267,7 @@ class GroupMember(Member):
                 session.finish_cut(membership.parted_by.barriers, effects, now_ns)
             membership.parted_by = None
         elif membership.decided is not None and session is None and not self._may_enter(membership.decided.view):
-            membership.phase = OUT
+            membership.become_out()
             effects.events.append(Ended(self.group, True))
         elif membership.ready() and self._finish_view(membership, effects, now_ns):
             self._install(membership, effects, now_ns)

@@ -21,8 +21,9 @@ from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.parts.membership import messages
-from antiphon.parts.membership.agreement import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING, Agreement
+from antiphon.parts.membership.agreement import Agreement
 from antiphon.parts.membership.messages import MembershipMessage, Proposal
+from antiphon.parts.membership.phases import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
 from antiphon.parts.membership.rounds import is_quorum
 from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.suspicion import STRAIN_MAX, STRAINED
@@ -64,8 +65,6 @@ class Membership(Agreement):
         self._early_flush: MembershipMessage | None = None
         self.excluded = False
         """The others went on without this process."""
-        self.parted_by: Proposal | None = None
-        """The proposal by which I left, whose cut is still to be delivered."""
         self._left_to: View | None = None
         self._is_founder = False
         """Whether this process is in its first view, and was not let into it by others."""
@@ -334,9 +333,7 @@ class Membership(Agreement):
         if proposal.view.rank(self._process) < 0:
             self._part(proposal, effects, now_ns)
             return
-        self.phase = CLOSING
-        self.decided = proposal
-        self._drop_round()
+        self.become_closing(proposal)
         self._ask_at_ns = now_ns + self._options.silence_ns_min
 
     def _part(self, proposal: Proposal, effects: Effects, now_ns: int) -> None:
@@ -356,13 +353,12 @@ class Membership(Agreement):
         elif not self._remaining:
             self._end(False, effects)
         else:
-            self.phase = PARTING
-            self.parted_by = proposal
+            self.become_parting(proposal)
             self._ask_at_ns = now_ns
             self._part_at_ns = now_ns + patience_ns
 
     def _end(self, excluded: bool, effects: Effects, reason: str = "") -> None:
-        self.phase = OUT
+        self.become_out()
         self.excluded = excluded
         effects.events.append(Ended(self._group, excluded, None if excluded else self._left_to, reason))
 

@@ -1,17 +1,19 @@
 """What members tell each other about membership. The kind of message stands in the packet's flags; the body is msgpack.
 
+Numbers are bounded by NUMBER_MAX, names by what a process may be called; whatever is not is dropped as malformed.
+
 Everything here may be lost, doubled or late: each message says which view it is about, and each is sent again until
 it is answered or no longer matters.
 """
 
 from hashlib import blake2b
-from typing import Final, final
+from typing import Annotated, Final, final
 
 import msgspec
 
 from antiphon.kernel.codec import HEADER_SIZE, seal
 from antiphon.kernel.errors import MalformedError
-from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.identity import NUMBER_MAX, ProcessId, View, is_name
 from antiphon.kernel.packet_kinds import MEMBERSHIP
 from antiphon.parts.ranges import Ranges
 
@@ -30,6 +32,9 @@ WISH: Final = 12
 CHUNK: Final = 13
 STALL: Final = 14
 
+_TEXT_MAX: Final = 1000
+"""Characters of a name or an address; `is_name` asks for more."""
+
 MESSAGE_NAMES: Final = {
     JOIN: "join",
     LEAVE: "leave",
@@ -47,22 +52,36 @@ MESSAGE_NAMES: Final = {
     STALL: "stall",
 }
 
-Member = tuple[str, int, str]
+Count = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
+Text = Annotated[str, msgspec.Meta(max_length=_TEXT_MAX)]
+Member = tuple[Text, Count, Text]
 """Name, incarnation, address."""
-Cut = list[list[tuple[int, int]]]
-BarrierBody = tuple[int, int, bytes]
+Cut = list[list[tuple[Count, Count]]]
+BarrierBody = tuple[Count, Count, bytes]
 """Rank of the sender, number, payload."""
-Life = tuple[str, int]
+Life = tuple[Text, Count]
 """Name, incarnation."""
-ProposalBody = tuple[int, list[Member], list[int], list[int], Cut, list[int], list[BarrierBody], bytes, list[Life]]
-RowBody = tuple[int, int, bytes]
+ProposalBody = tuple[
+    Count, list[Member], list[Count], list[Count], Cut, list[Count], list[BarrierBody], bytes, list[Life]
+]
+RowBody = tuple[Count, Count, bytes]
 """Rank of the owner, number of the row, strain of the owner's link to each member by rank (reachability.py)."""
 Body = tuple[
-    Member, int, int, int, ProposalBody | None, Cut, Member | None, list[BarrierBody], bytes, list[RowBody], list[Life]
+    Member,
+    Count,
+    Count,
+    Count,
+    ProposalBody | None,
+    Cut,
+    Member | None,
+    list[BarrierBody],
+    bytes,
+    list[RowBody],
+    list[Life],
 ]
 """Sender, view id, round, round of the proposal that the sender accepted, that proposal, holdings, the member it is
 about, the sender's barrier, what its stack adds, rows of the reachability matrix, members that answered a JOIN."""
-ChunkBody = tuple[int, int, int, int, bytes]
+ChunkBody = tuple[Count, int, Count, Count, bytes]
 """Kind of the whole message, its digest, number of this chunk, chunks in all, slice."""
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -130,13 +149,19 @@ class Proposal:
         )
 
 
+def _process(name: str, incarnation: int, address: str) -> ProcessId:
+    if not is_name(name) or incarnation < 1 or not address.isprintable():
+        raise MalformedError("membership")
+    return ProcessId(name, incarnation)
+
+
 def _proposal(body: ProposalBody) -> Proposal:
     view_id, members, left, failed, cut, sources, barriers, annex, unheard = body
     if len(members) > _MEMBERS_MAX or len(unheard) > _MEMBERS_MAX or len(annex) > ANNEX_BYTES_MAX:
         raise MalformedError("membership")
     view = View(
         view_id,
-        tuple(ProcessId(name, incarnation) for name, incarnation, _ in members),
+        tuple([_process(name, incarnation, address) for name, incarnation, address in members]),
         tuple(address for _, _, address in members),
     )
     return Proposal(view, left, failed, [Ranges(pairs) for pairs in cut], sources, barriers, annex, unheard)
@@ -277,14 +302,14 @@ def decode(kind: int, encoded: bytes) -> MembershipMessage:
         raise MalformedError("membership")
     return MembershipMessage(
         kind,
-        ProcessId(sender[0], sender[1]),
+        _process(sender[0], sender[1], sender[2]),
         sender[2],
         view_id,
         round=round,
         accepted_round=accepted_round,
         accepted=None if accepted is None else _proposal(accepted),
         holdings=[Ranges(pairs) for pairs in holdings],
-        about=None if about is None else ProcessId(about[0], about[1]),
+        about=None if about is None else _process(about[0], about[1], about[2]),
         barriers=barriers,
         annex=annex,
         rows=rows,

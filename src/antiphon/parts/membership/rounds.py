@@ -9,6 +9,8 @@ from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.ranges import Ranges
 
 _STEP: Final = 1 << 16
+ROUNDS_AHEAD_MAX: Final = _STEP << 20
+"""How far a round may be ahead of all that a member knows of."""
 
 
 def round_after(highest: int, rank: int) -> int:

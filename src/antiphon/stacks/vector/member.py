@@ -18,7 +18,6 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES
 from antiphon.kernel.options import Options
-from antiphon.parts.membership.agreement import OUT
 from antiphon.parts.membership.group import GroupMember
 from antiphon.parts.membership.membership import Membership
 from antiphon.parts.membership.messages import Proposal
@@ -123,7 +122,7 @@ class VectorMember(GroupMember):
     def expel(self, effects: Effects) -> None:
         """This process was excluded from another group of the domain: its life is over in all of them."""
         if not self.over and self._membership is not None:
-            self._membership.phase = OUT
+            self._membership.become_out()
             effects.events.append(Ended(self.group, True))
             self._end(effects)
 

@@ -24,7 +24,7 @@ from typing import Final, final
 from antiphon.kernel.codec import HEADER_SIZE, seal
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError
-from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.identity import NUMBER_MAX, ProcessId
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import PRIVATE, PRIVATE_ACK
 from antiphon.parts.fragments import Assembly
@@ -182,7 +182,7 @@ class PrivateLane:
         if receiver != self.me:
             raise MalformedError("rank")
         position = HEADER_SIZE + _HEAD_SIZE + order_size
-        if position > len(data) or not number or not serial or index >= total or not order_size:
+        if position > len(data) or not 0 < number <= NUMBER_MAX or not serial or index >= total or not order_size:
             raise MalformedError("length")
         if serial == self._received[sender] + 1 and waiting < WINDOW:
             section = OrderSection(data[HEADER_SIZE + _HEAD_SIZE : position], self._members)

@@ -17,6 +17,7 @@ from struct import Struct
 from typing import Final, final
 
 from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import NUMBER_MAX
 
 SPARSE: Final = 1
 FULL: Final = 2
@@ -137,6 +138,8 @@ class OrderSection:
             raise MalformedError("timestamp")
         if bits & FULL:
             counts = self._take(_counts(members))
+            if max(counts) > NUMBER_MAX:
+                raise MalformedError("timestamp")
             for rank in range(members):
                 self.vector.append((rank, counts[rank]))
         elif bits & SPARSE:
@@ -149,6 +152,8 @@ class OrderSection:
         if bits & FOREIGN:
             for _ in range(self._take(_SIZE)[0]):
                 group, view_id, entries = self._take(_GROUP)
+                if view_id > NUMBER_MAX:
+                    raise MalformedError("timestamp")
                 self.foreign.append(ForeignTime(group, view_id, self._entries(entries)))
         if self._position != len(data):
             raise MalformedError("timestamp")
@@ -165,6 +170,8 @@ class OrderSection:
         entries: list[tuple[int, int]] = []
         for _ in range(count):
             rank, number = self._take(_ENTRY)
+            if number > NUMBER_MAX:
+                raise MalformedError("timestamp")
             entries.append((rank, number))
         return entries
 

@@ -34,6 +34,7 @@ from struct import Struct
 from typing import Final, final
 
 from antiphon.kernel.errors import MalformedError, UsageError
+from antiphon.kernel.identity import NUMBER_MAX
 from antiphon.parts.message_graph import GraphView, MessageGraph
 
 OUT: Final = 1
@@ -60,7 +61,7 @@ def decode_change(payload: bytes, participants: int) -> tuple[int, list[tuple[in
     entries: list[tuple[int, int, int]] = []
     for place in range(count):
         rank, life, number = _ENTRY.unpack_from(payload, _HEAD.size + _ENTRY.size * place)
-        if rank >= participants:
+        if rank >= participants or number > NUMBER_MAX:
             raise MalformedError("rank")
         entries.append((int(rank), int(life), int(number)))
     return int(kind), entries

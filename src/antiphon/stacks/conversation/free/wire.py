@@ -33,7 +33,7 @@ from typing import Final, final
 
 from antiphon.kernel.codec import HEADER_SIZE, seal
 from antiphon.kernel.errors import MalformedError
-from antiphon.kernel.identity import NAME_BYTES_MAX, ProcessId
+from antiphon.kernel.identity import NAME_BYTES_MAX, NUMBER_MAX, ProcessId, is_name
 from antiphon.kernel.packet_kinds import ADD, ASK, ASK_PARTS, PART, RESTART, START
 from antiphon.parts.message_graph import PARTICIPANTS_MAX, Mid
 from antiphon.stacks.conversation.offers import NUMBER
@@ -150,7 +150,7 @@ def _read_mids(data: bytes, position: int, count: int, participants: int) -> lis
     for _ in range(count):
         rank, number = _MID.unpack_from(data, position)
         position += MID_SIZE
-        if rank >= participants or number == 0:
+        if rank >= participants or not 0 < number <= NUMBER_MAX:
             raise MalformedError("predecessor")
         mids.append((int(rank), int(number)))
     return mids
@@ -174,7 +174,7 @@ def decode_add(data: bytes, flags: int, participants: int, position: int = HEADE
         raise MalformedError("length")
     sender, number, life, form, count = _ADD.unpack_from(data, position)
     predecessors = _read_mids(data, position + _ADD_SIZE, count, participants)
-    if sender >= participants or number == 0:
+    if sender >= participants or not 0 < number <= NUMBER_MAX:
         raise MalformedError("number")
     resent, answers = bool(flags & RESENT), bool(flags & ANSWER)
     return Added(data[position:], int(sender), int(number), predecessors, resent, int(life), int(form), answers)
@@ -230,6 +230,8 @@ def read_participants(data: bytes, position: int) -> tuple[list[ProcessId], list
             address = data[position + name_size : end].decode()
         except UnicodeDecodeError:
             raise MalformedError("participants") from None
+        if not is_name(name) or not address.isprintable() or incarnation > NUMBER_MAX:
+            raise MalformedError("participants")
         processes.append(ProcessId(name, int(incarnation)))
         addresses.append(address)
         position = end

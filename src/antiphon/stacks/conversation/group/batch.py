@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Final, final
 
 from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import NUMBER_MAX
 from antiphon.kernel.levels import SAFE
 from antiphon.parts.message_graph import GraphNode
 from antiphon.parts.packet import LENGTH_SIZE, cut_messages, lengths_table, table_end
@@ -65,7 +66,7 @@ def decode_batch(section: bytes, start: int) -> NodeBatch | None:
         raise MalformedError("length")
     level, fragment, count, first_message = _HEAD.unpack_from(section, start)
     position = start + _HEAD_SIZE
-    if level > SAFE or fragment > 1 or count == 0 or first_message == 0:
+    if level > SAFE or fragment > 1 or count == 0 or not 0 < first_message <= NUMBER_MAX:
         raise MalformedError("batch")
     batch = NodeBatch(section, int(level), int(first_message), int(count), 0, 0)
     if fragment:
