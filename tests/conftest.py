@@ -34,9 +34,14 @@ def refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
         raise AssertionError(f"{Running.test} starts a process ({arguments[:1]}): mark it `processes`")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--rewrite", action="store_true", help="write the transcripts anew instead of comparing them")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("dist", "no") == "loadgroup" and pytest.version_tuple[:2] >= (9, 2):
         pytest.exit(f"pytest {pytest.__version__} keeps no groups of tests in one worker; install `antiphon[dev]`", 4)
+
     stale = [] if _build.pure_forced() else _build.stale_sources()
     if stale:
         pytest.exit(f"the compiled core does not match its sources ({', '.join(stale)}); run `make compile`", 4)

@@ -25,7 +25,7 @@ from antiphon.kernel.outcomes import (
 )
 from antiphon.kernel.policies import POLICIES, PRIMARY
 from antiphon.parts.member import Member
-from antiphon.parts.membership.agreement import NORMAL
+from antiphon.parts.membership.phases import NORMAL
 from antiphon.simulator.actions import CRASH, PAUSE, POWER_LOSS, START, Action
 from antiphon.simulator.disk import SimulatedDisk
 from antiphon.simulator.links import SimulatedLinks

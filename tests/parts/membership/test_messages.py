@@ -20,7 +20,9 @@ PACKET_BYTES_MAX = 600
 def long_message(members: int = 60) -> MembershipMessage:
     """A proposal that no packet of 600 bytes holds."""
     view = View(
-        5, tuple(ProcessId(f"process-{n}", n + 1) for n in range(members)), tuple(f"host-{n}:7400" for n in range(members))
+        5,
+        tuple(ProcessId(f"process-{n}", n + 1) for n in range(members)),
+        tuple(f"host-{n}:7400" for n in range(members)),
     )
     cut = [Ranges([(1, n + 1), (n + 5, n + 9)]) for n in range(members)]
     proposal = Proposal(view, [1], [2, 3], cut, [0, 4], [(0, 7, b"barrier")], b"three")
