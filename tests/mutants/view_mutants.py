@@ -4,9 +4,9 @@ from typing import Any
 
 from antiphon.kernel.effects import Effects
 from antiphon.parts.incoming import IncomingStream
-from antiphon.parts.membership import agreement
 from antiphon.parts.membership.membership import Membership
 from antiphon.parts.membership.messages import Proposal
+from antiphon.parts.membership.policies import PrimaryPolicy
 from antiphon.parts.membership.requests import MembershipRequests
 from antiphon.parts.membership.rounds import Round
 from antiphon.parts.ranges import Ranges
@@ -55,7 +55,9 @@ VIEW_MUTANTS = (
     Mutant("members go on during the flush", ("view_synchrony",), ((PacketViewEnd, "freeze", lambda self: None),)),
     Mutant("cut of the coordinator alone", ("view_synchrony",), ((Round, "make_proposal", _cut_of_the_coordinator),)),
     Mutant("cut not fetched", ("view_synchrony",), ((IncomingStream, "close_at", _never_closed),)),
-    Mutant("any number is a majority", ("primary",), ((agreement, "is_quorum", lambda ranks, members: True),)),
+    Mutant(
+        "any number is a majority", ("primary",), ((PrimaryPolicy, "may_go_on", lambda self, ranks, members: True),)
+    ),
     Mutant(
         "early packets not reported", ("view_synchrony",), ((PacketViewEnd, "holdings", _holdings_up_to_the_first_gap),)
     ),

@@ -9,7 +9,7 @@ up for good with it: both are *excused* from becoming quiet.
 from typing import final
 
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.parts.membership.rounds import is_quorum
+from antiphon.parts.membership.policies import PRIMARY_POLICY
 from antiphon.simulator.incarnation import NO_VIEW, Incarnation
 from antiphon.simulator.script import ScriptedGroup
 
@@ -93,7 +93,7 @@ class GroupProgress:
             is_there = other is not None and other is not without and other.process == member and group in other.views
             if is_there or (group, member) in self._left:
                 present.add(rank)
-        return is_quorum(present, len(view.members))
+        return PRIMARY_POLICY.may_go_on(present, len(view.members))
 
     def _in_group(self, group: str) -> list[Incarnation]:
         return [one for one in self._running if one is not None and group in one.views]

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.options import Options
+from antiphon.parts.membership.policies import PRIMARY_POLICY
 from antiphon.parts.membership.reachability import Reachability, component
 from antiphon.parts.suspicion import CUT, HEARD, STRAINED
 
@@ -46,7 +47,7 @@ def row(**strain: int) -> bytes:
 
 def choose(own: bytes, rows: dict[int, bytes], silent: set[int]) -> Reachability:
     """What member 0 of three makes of these rows, when they have stood for long enough."""
-    reach = Reachability(3, 0, OPTIONS)
+    reach = Reachability(3, 0, OPTIONS, PRIMARY_POLICY)
     for at_ns in (0, OPTIONS.doubt_ns):
         reach.take([(rank, 1 + at_ns, row) for rank, row in rows.items()], at_ns)
         reach.choose(own, silent, at_ns)
@@ -74,7 +75,7 @@ def test_a_member_that_nobody_hears_is_lost_and_not_who_says_so() -> None:
 
 
 def test_without_a_majority_each_gives_up_whom_it_has_no_link_to() -> None:
-    reach = Reachability(5, 0, OPTIONS)  # a ring
+    reach = Reachability(5, 0, OPTIONS, PRIMARY_POLICY)  # a ring
     rows = [bytes([CUT if abs(one - other) in (2, 3) else HEARD for other in range(5)]) for one in range(5)]
     for at_ns in (0, OPTIONS.doubt_ns):
         reach.take([(rank, 1 + at_ns, rows[rank]) for rank in range(1, 5)], at_ns)
@@ -83,7 +84,7 @@ def test_without_a_majority_each_gives_up_whom_it_has_no_link_to() -> None:
 
 
 def test_a_choice_has_to_stand_and_whoever_is_heard_again_is_back_at_once() -> None:
-    reach = Reachability(3, 0, OPTIONS)
+    reach = Reachability(3, 0, OPTIONS, PRIMARY_POLICY)
     reach.take([(2, 1, row())], 0)
     reach.choose(row(to_1=CUT), set(), 0)
     assert (reach.left_out, reach.lost) == (set(), set())
@@ -96,7 +97,7 @@ def test_a_choice_has_to_stand_and_whoever_is_heard_again_is_back_at_once() -> N
 
 
 def test_rows_count_for_a_while_and_only_newer_ones_replace_them() -> None:
-    reach = Reachability(3, 0, OPTIONS)
+    reach = Reachability(3, 0, OPTIONS, PRIMARY_POLICY)
     assert reach.take([(1, 5, row(to_2=STRAINED))], 0)
     assert not reach.take([(1, 4, row(to_0=STRAINED))], 0)
     assert not reach.take([(1, 6, row(to_2=STRAINED))], 0)
@@ -105,7 +106,7 @@ def test_rows_count_for_a_while_and_only_newer_ones_replace_them() -> None:
 
 
 def test_rows_of_those_complained_about_are_passed_on() -> None:
-    reach = Reachability(3, 0, OPTIONS)
+    reach = Reachability(3, 0, OPTIONS, PRIMARY_POLICY)
     reach.take([(1, 5, row(to_2=CUT)), (2, 3, row())], 0)
     assert reach.rows(row(), 0) == [(0, 1, row()), (2, 3, row())]
 
@@ -113,4 +114,4 @@ def test_rows_of_those_complained_about_are_passed_on() -> None:
 @pytest.mark.parametrize("body", [(3, 1, row()), (-1, 1, row()), (0, 0, row()), (0, 1, b""), (0, 1, bytes(4))])
 def test_rows_that_cannot_be_are_refused(body: tuple[int, int, bytes]) -> None:
     with pytest.raises(MalformedError):
-        Reachability(3, 0, OPTIONS).check([body])
+        Reachability(3, 0, OPTIONS, PRIMARY_POLICY).check([body])

@@ -1,31 +1,13 @@
-"""Quorums and rounds: any two quorums of a view meet, and no two members share a round."""
-
-from itertools import combinations
-
-import pytest
+"""Rounds: no two members share one, and what a round proposes."""
 
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.parts.membership.messages import STATE, MembershipMessage, Proposal
 from antiphon.parts.membership.requests import MembershipRequests
-from antiphon.parts.membership.rounds import Round, is_quorum, round_after
+from antiphon.parts.membership.rounds import Round, round_after
 from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.ranges import Ranges
 
 VIEW = View(4, tuple(ProcessId(name) for name in "abcd"), tuple("ABCD"))
-
-
-@pytest.mark.parametrize("members", range(1, 8))
-def test_any_two_quorums_share_a_member(members: int) -> None:
-    sets = [set(some) for count in range(members + 1) for some in combinations(range(members), count)]
-    quorums = [some for some in sets if is_quorum(some, members)]
-    assert all(one & other for one in quorums for other in quorums)
-    assert set(range(members)) in quorums
-    assert set() not in quorums
-
-
-def test_half_counts_only_with_the_oldest() -> None:
-    assert is_quorum({0, 3}, 4)
-    assert not is_quorum({1, 3}, 4)
 
 
 def test_rounds_rise_and_name_their_coordinator() -> None:
@@ -43,7 +25,7 @@ def state(
 
 
 def test_a_proposal_holds_all_that_anybody_holds() -> None:
-    current = Round(1, 0)
+    current = Round(1, 0, 5)
     current.states = {
         0: state(0, [[(1, 3)], [], [(1, 2)], []]),
         2: state(2, [[(1, 1)], [(1, 1), (4, 4)], [(1, 9)], []]),
@@ -64,7 +46,7 @@ def test_a_proposal_holds_all_that_anybody_holds() -> None:
 
 def test_the_accepted_proposal_of_the_greatest_round_is_taken_over() -> None:
     older, newer = (Proposal(View(5, VIEW.members), [], [], [], [4], [], b"") for _ in range(2))
-    current = Round(9, 0)
+    current = Round(9, 0, 5)
     current.states = {0: state(0, []), 1: state(1, [], newer, 7), 2: state(2, [], older, 3)}
     taken = current.accepted()
     assert taken is not None

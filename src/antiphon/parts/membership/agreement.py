@@ -34,9 +34,10 @@ from antiphon.kernel.options import Options
 from antiphon.parts.membership import messages
 from antiphon.parts.membership.messages import MembershipMessage, Proposal
 from antiphon.parts.membership.phases import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING, step
+from antiphon.parts.membership.policies import PRIMARY_POLICY, MembershipPolicy
 from antiphon.parts.membership.reachability import Reachability
 from antiphon.parts.membership.requests import MembershipRequests
-from antiphon.parts.membership.rounds import ROUNDS_AHEAD_MAX, Round, is_quorum, round_after
+from antiphon.parts.membership.rounds import ROUNDS_AHEAD_MAX, Round, round_after
 from antiphon.parts.membership.sender import MembershipSender
 from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.suspicion import Suspicion
@@ -75,7 +76,8 @@ class Agreement:
         self._end_of_view: ViewEnd | None = None
         self._me = -1
         self._suspicion = Suspicion(0, 0, 0, options)
-        self._reach = Reachability(0, 0, options)
+        self._policy: MembershipPolicy = PRIMARY_POLICY
+        self._reach = Reachability(0, 0, options, self._policy)
         self._succeeded: set[int] = set()
         """Ranks of members of which a later incarnation asks to join."""
         self._suspects: set[int] = set()
@@ -100,7 +102,7 @@ class Agreement:
         self._end_of_view = end
         self._me = view.rank(self._process)
         self._suspicion = Suspicion(len(view.members), self._me, now_ns, self._options)
-        self._reach = Reachability(len(view.members), self._me, self._options)
+        self._reach = Reachability(len(view.members), self._me, self._options, self._policy)
         self._succeeded = set()
         self._suspects = set()
         self._round = None
@@ -234,7 +236,9 @@ class Agreement:
     def _check(self, proposal: Proposal | None) -> None:
         members = len(self._view.members)
         assert self._end_of_view is not None
-        if proposal is None or proposal.view.id != self._view.id + 1 or not self._end_of_view.is_genuine(proposal.cut):
+        if proposal is None or not self._policy.is_next_id(self._view.id, proposal.view.id):
+            raise MalformedError("membership")
+        if not self._end_of_view.is_genuine(proposal.cut):
             raise MalformedError("membership")
         if len(proposal.view.members) > self._members_max or not self._end_of_view.is_annex(proposal.annex):
             raise MalformedError("membership")
@@ -297,7 +301,9 @@ class Agreement:
 
     def _start_round(self, effects: Effects, now_ns: int) -> None:
         highest = max(self._promised, self._outbid, 0 if self._round is None else self._round.number)
-        current = Round(round_after(highest, self._me), now_ns + self._options.silence_ns_min)
+        number = round_after(highest, self._me)
+        next_id = self._policy.next_id(self._view.id, self._process, number)
+        current = Round(number, now_ns + self._options.silence_ns_min, next_id)
         self._round = current
         self._promise(current.number, self._process, now_ns)
         current.states[self._me] = self._state(current.number)
@@ -307,7 +313,7 @@ class Agreement:
 
     def _suffices(self, ranks: set[int]) -> bool:
         """Whether these members may decide what comes after the view."""
-        return self._recovering or is_quorum(ranks, len(self._view.members))
+        return self._recovering or self._policy.may_go_on(ranks, len(self._view.members))
 
     def _ask_round(self, effects: Effects, now_ns: int) -> None:
         """Ask whoever has not answered. The lost are asked too: they may be back."""

@@ -24,7 +24,6 @@ from antiphon.parts.membership import messages
 from antiphon.parts.membership.agreement import Agreement
 from antiphon.parts.membership.messages import MembershipMessage, Proposal
 from antiphon.parts.membership.phases import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
-from antiphon.parts.membership.rounds import is_quorum
 from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.suspicion import STRAIN_MAX, STRAINED
 
@@ -269,7 +268,7 @@ class Membership(Agreement):
                 return False
             if self._suspicion.is_heard(rank, now_ns) and now_ns < self._began_ns + self._options.silence_ns_min:
                 return False  # it will ask again
-            if not is_quorum({other for other in range(members) if other != rank}, members):
+            if not self._policy.may_go_on({other for other in range(members) if other != rank}, members):
                 return False
             self._succeeded.add(rank)
             self._update_suspects()

@@ -39,7 +39,7 @@ from typing import Final, final
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.options import Options
 from antiphon.parts.membership.messages import RowBody
-from antiphon.parts.membership.rounds import is_quorum
+from antiphon.parts.membership.policies import MembershipPolicy
 from antiphon.parts.suspicion import CUT, HEARD, STRAIN_MAX, STRAINED
 
 _STEPS_MAX: Final = 5_000
@@ -105,10 +105,11 @@ def _heard(row: bytes) -> list[int]:
 class Reachability:
     """One member's copy of the reachability matrix of a view."""
 
-    __slots__ = ("_arrived_ns", "_candidate", "_me", "_members", "_number", "_options", "_rows", "_since_ns",
+    __slots__ = ("_arrived_ns", "_candidate", "_me", "_members", "_number", "_options", "_policy", "_rows", "_since_ns",
                  "estranged", "left_out", "lost")  # fmt: skip
 
-    def __init__(self, members: int, me: int, options: Options) -> None:
+    def __init__(self, members: int, me: int, options: Options, policy: MembershipPolicy) -> None:
+        self._policy = policy
         self._members = members
         self._me = me
         self._options = options
@@ -201,7 +202,7 @@ class Reachability:
         cuts = {(one, other) for one, other in cuts if one in there and other in there}
         if cuts:
             chosen = component(there, cuts)
-            if is_quorum(chosen, self._members):
+            if self._policy.may_go_on(chosen, self._members):
                 candidate = there - chosen
             else:
                 self.estranged = {other for pair in cuts for other in pair if self._me in pair and other != self._me}

@@ -18,19 +18,16 @@ def round_after(highest: int, rank: int) -> int:
     return (highest // _STEP + 1) * _STEP + rank
 
 
-def is_quorum(ranks: set[int], members: int) -> bool:
-    """Whether these ranks of a view are a majority of it, or half of it with the oldest."""
-    return 2 * len(ranks) > members or (2 * len(ranks) == members and 0 in ranks)
-
-
 @final
 class Round:
     """A round that this member coordinates: who has answered what."""
 
-    __slots__ = ("done", "number", "overdue_at_ns", "proposal", "retry_at_ns", "states")
+    __slots__ = ("done", "next_view_id", "number", "overdue_at_ns", "proposal", "retry_at_ns", "states")
 
-    def __init__(self, number: int, overdue_at_ns: int) -> None:
+    def __init__(self, number: int, overdue_at_ns: int, next_view_id: int) -> None:
         self.number = number
+        self.next_view_id = next_view_id
+        """The id of the view that this round makes, if it makes one of its own."""
         self.overdue_at_ns = overdue_at_ns
         """By then it should be over; else those it counts on are gone, and others, which it left out, may be back."""
         self.states: dict[int, MembershipMessage] = {}
@@ -83,7 +80,7 @@ class Round:
             if view.rank(process) < 0 and process.name not in lives:
                 members.append(process)
                 addresses.append(address)
-        after = View(view.id + 1, tuple(members), tuple(addresses))
+        after = View(self.next_view_id, tuple(members), tuple(addresses))
         unheard = [view.members[rank] for rank in failed if rank not in heard]
         return Proposal(
             after, left, failed, cut, sorted(self.states), barriers, end.merge_annexes(annexes),
