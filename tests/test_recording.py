@@ -4,12 +4,16 @@ import asyncio
 from pathlib import Path
 from zlib import crc32
 
+import pytest
+
 from antiphon.history.log import MemoryLog
 from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import Row
 from antiphon.kernel.effects import Sent
+from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.levels import CAUSAL
+from antiphon.kernel.options import Options
 from antiphon.recording import ProcessRecorder, digest_of
 from antiphon.runtime.node import Node
 
@@ -26,7 +30,8 @@ def test_digests_are_eight_digits_per_payload() -> None:
 
 def test_calls_are_recorded_in_their_order_over_all_groups(tmp_path: Path) -> None:
     async def test() -> None:
-        async with Node("p", address="127.0.0.1:0", incarnation=1, history=tmp_path) as node:
+        options = Options(record_digests=True)
+        async with Node("p", address="127.0.0.1:0", incarnation=1, history=tmp_path, options=options) as node:
             a = await node.join("a", members={"p": node.address})
             b = await node.join("b", members={"p": node.address})
             for number in range(5):
@@ -42,6 +47,13 @@ def test_calls_are_recorded_in_their_order_over_all_groups(tmp_path: Path) -> No
     ]
     assert calls == [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3)]
     assert [row.digest for row in rows_of(tmp_path, "send")][:2] == [digest_of([b"0"]), digest_of([b"1"])]
+
+
+def test_digests_are_recorded_where_they_are_asked_for() -> None:
+    log = MemoryLog(run="r", process="p")
+    ProcessRecorder(log, digests=False).call("g", [b"x"], CAUSAL, (), 1, 1)
+    ProcessRecorder(log).call("g", [b"x"], CAUSAL, (), 1, 2)
+    assert [row.digest for row in log.rows()] == [None, digest_of([b"x"])]
 
 
 def test_what_leaves_without_a_call_is_recorded_as_it_leaves() -> None:
@@ -63,3 +75,19 @@ def test_a_private_delivery_says_so() -> None:
     recorder.deliver("g", 1, ProcessId("q", 1), 1, "causal", [b"x"], 1, True, 5)
     recorder.deliver("g", 1, ProcessId("q", 1), 2, "causal", [b"y"], 1, False, 6)
     assert [row.destinations for row in log.rows()] == [("p/2",), None]
+
+
+def test_a_label_is_kept_with_the_message(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Node("p", address="127.0.0.1:0", incarnation=1, history=tmp_path) as node:
+            group = await node.join("a", members={"p": node.address})
+            await group.send(b"1", label="order 17")
+            await group.send(b"2")
+            for wrong in ("", "x" * 65, "two\nlines", "barrier", 7):
+                with pytest.raises(UsageError, match="label"):
+                    await group.send(b"3", label=wrong)  # type: ignore[arg-type]
+            await group._drain()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+    labels = [(row.number, row.label) for row in rows_of(tmp_path, "send")]
+    assert labels == [(1, "order 17"), (2, None)]

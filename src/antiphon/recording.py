@@ -6,8 +6,9 @@ numbers them as it accepts them, in the same order: so the number is known at th
 leaves, the engine tells, with its number and the view. Messages that leave without a call on record are those that a
 former incarnation left behind; they are recorded as they leave.
 
-Beside level and size a row has a digest of each payload, so that what was handed over can be compared with what was
-sent; and a delivery says whether it was private, so that it can be judged without the sender's log.
+Beside level and size a row may have a digest of each payload, so that what was handed over can be compared with what
+was sent (`Options.record_digests`); and a delivery says whether it was private, so that it can be judged without the
+sender's log.
 
 The history stands on pyarrow, which takes longer to load than all the rest: only who records loads it.
 """
@@ -41,7 +42,7 @@ def digest_of(payloads: Sequence[bytes]) -> str:
 class ProcessRecorder:
     """Writes what one process incarnation does into its log."""
 
-    def __init__(self, log: "Log") -> None:
+    def __init__(self, log: "Log", digests: bool = True) -> None:
         from antiphon.history.schema import BARRIER, LEAVES, LEFT, READS_APART, RECOVERS, STALLED
 
         self._barrier = BARRIER
@@ -51,6 +52,8 @@ class ProcessRecorder:
         self._recovers = RECOVERS
         self._stalled = STALLED
         self._log = log
+        self._digests = digests
+        """Whether rows have digests: they cost time in proportion to what is sent and handed over."""
         self._own = (f"{log.process}/{log.incarnation}",)
         self._called: dict[str, int] = {}
         """The number of the last message that the application called for, by group."""
@@ -112,7 +115,7 @@ class ProcessRecorder:
             size,
             tuple(repr(process) for process in destinations) or None,
             self._barrier if barrier else label,
-            digest_of(payloads),
+            digest_of(payloads) if self._digests else None,
         )
 
     def depart(self, event: Sent, time_ns: int) -> None:
@@ -172,7 +175,7 @@ class ProcessRecorder:
             size,
             None,
             self._own if private else None,
-            digest_of(payloads),
+            digest_of(payloads) if self._digests else None,
         )
 
     def deliver_event(self, event: Delivered, time_ns: int) -> None:
@@ -204,7 +207,7 @@ class ProcessRecorder:
             len(payload),
             self._barrier,
             None,
-            digest_of((payload,)),
+            digest_of((payload,)) if self._digests else None,
         )
 
     def barrier_event(self, event: BarrierReached, time_ns: int) -> None:

@@ -65,6 +65,9 @@ class Options:
     record_receives: bool = False
     """Report each first arrival of a packet as an event, for the recording level `receive`."""
 
+    record_digests: bool = False
+    """Record a digest of each payload, as it is sent and as it is handed over, so that the audit can compare them."""
+
     def numbers_max(self) -> int:
         """How far the numbers of a sender may be ahead of what all have consumed: its window, and some packets more for
         telling the total order, without which what fills the window might never be consumed."""

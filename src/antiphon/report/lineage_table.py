@@ -70,7 +70,9 @@ def offset(time_ns: int) -> str:
 def _headlines(lineage: Lineage) -> list[RenderableType]:
     send = lineage.send
     name = Text(printable(full_name(lineage.message)), style="bold")
-    where = f", {send.level}, sent in view {send.view} (row {send.index} of {process_of(send)}, run {lineage.run})"
+    label = "" if send.label is None else f", labelled “{send.label}”"
+    view = "" if send.view is None else f" in view {send.view}"
+    where = f", {send.level}{label}, sent{view} (row {send.index} of {process_of(send)}, run {lineage.run})"
     lines = (past_text(lineage), stability_text(lineage))
     return [Text.assemble(name, printable(where)), *(Text(printable(line)) for line in lines)]
 

@@ -247,7 +247,8 @@ def deed(row: LogRow) -> str:
         message = message_name(row.sender, row.number, row.last)
         verb = {"send": "sent", "deliver": "delivered", "receive": "received"}.get(row.kind, row.kind)
         level = "" if row.level is None else f" ({row.level})"
-        return f"{process_name(row.process)} {verb} {message}{group}{level}"
+        label = "" if row.label is None else f", labelled “{clipped(row.label, 64)}”"
+        return f"{process_name(row.process)} {verb} {message}{group}{level}{label}"
     if row.kind == "view":
         members = ", ".join(process_name(member) for member in row.members)
         return f"{process_name(row.process)} installed view {row.view}{group}: {clipped(members, 200)}"

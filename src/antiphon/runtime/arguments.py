@@ -13,6 +13,9 @@ from antiphon.kernel.options import Options
 INCARNATION_MAX: Final = 2**62 - 1
 
 
+LABEL_LENGTH_MAX: Final = 64
+
+
 def check_count(what: str, value: object, least: int) -> None:
     """Refuse what is no whole number, or less than `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
@@ -90,6 +93,16 @@ def check_payloads(payloads: object) -> None:
     """Refuse what is no list of payloads."""
     if isinstance(payloads, bytes | str) or not isinstance(payloads, Sequence):
         raise UsageError(f"send_many takes a list of payloads, not {type(payloads).__name__}")
+
+
+def check_label(label: object) -> None:
+    """Refuse what is not a short text; `barrier` is what the history calls barriers."""
+    if label is None:
+        return
+    if not isinstance(label, str) or not 0 < len(label) <= LABEL_LENGTH_MAX or not label.isprintable():
+        raise UsageError(f"a label is a text of 1 to {LABEL_LENGTH_MAX} printable characters, not {label!r}")
+    if label == "barrier":
+        raise UsageError("the history calls barriers by the label 'barrier'; choose another one")
 
 
 def check_destination(to: object) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from antiphon.kernel.causality_domain import CausalityDomain
@@ -15,7 +16,14 @@ from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE, Order
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PRIMARY
 from antiphon.parts.membership.group import BARRIER_BYTES_MAX
-from antiphon.runtime.arguments import check_count, check_destination, check_order, check_payloads, check_seconds
+from antiphon.runtime.arguments import (
+    check_count,
+    check_destination,
+    check_label,
+    check_order,
+    check_payloads,
+    check_seconds,
+)
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import ExcludedError
 from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
@@ -95,7 +103,9 @@ class Group:
         """Who this process is in the group."""
         return self._driver.process
 
-    async def send(self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None) -> None:
+    async def send(
+        self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None, label: str | None = None
+    ) -> None:
         """Multicast `payload` to all members, this one included, at level `order`; or send it to the member `to` alone,
         in causal order with everything else.
 
@@ -106,6 +116,8 @@ class Group:
         stands still for want of a majority, what was sent there before holds up what is sent to others of its domain
         and must come after; `leave` it, or `recover` it, if it is not to be waited for. What is sent there meanwhile
         waits at the call, and holds up nothing.
+
+        `label` is a short text that the history keeps with the message, and its page and `antiphon lineage` show.
         """
         try:
             mode = self._modes.get(order) if to is None else None
@@ -113,6 +125,9 @@ class Group:
             mode = None
         if mode is None:
             mode = self._way(order, to)
+        if label is not None:
+            check_label(label)
+            mode = replace(mode, label=label)
         lane = self._lane
         if type(payload) is not bytes or lane.error is not None or not self._going.is_set():
             await self._put((payload,), mode)

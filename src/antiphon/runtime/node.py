@@ -208,7 +208,9 @@ class Node:
         self._driver.transport = self._make_transport(sock, self._driver)
 
     def _make_tap(self) -> HistoryTap | None:
-        return None if self._history is None else record(self._history, self._run, self.process)
+        if self._history is None:
+            return None
+        return record(self._history, self._run, self.process, self._options.record_digests)
 
     def _make_life(self) -> tuple[Engine, HistoryTap | None]:
         tap = self._make_tap()

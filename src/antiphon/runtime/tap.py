@@ -35,7 +35,7 @@ class HistoryTap:
         self.recorder.barrier(barrier.group, barrier.view_id, barrier.sender, barrier.number, barrier.payload, time_ns)
 
 
-def record(directory: str | Path, run: str, process: ProcessId) -> HistoryTap:
+def record(directory: str | Path, run: str, process: ProcessId, digests: bool) -> HistoryTap:
     """A tap into a log of its own for this incarnation of `process`, in `directory`."""
     log, close = current_environment().open_log(directory, run, process.name, process.incarnation)
-    return HistoryTap(ProcessRecorder(log), close)
+    return HistoryTap(ProcessRecorder(log, digests), close)

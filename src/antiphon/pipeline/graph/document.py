@@ -15,6 +15,7 @@ def lineage_document(lineage: Lineage, path: list[DeliveryPath]) -> dict[str, An
         "run": lineage.run,
         "message": full_name(lineage.message),
         "level": lineage.send.level,
+        "label": lineage.send.label,
         "view": lineage.send.view,
         "sent": _event(lineage.send),
         "wave": lineage.wave,

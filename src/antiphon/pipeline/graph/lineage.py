@@ -5,7 +5,8 @@ a message leads to the one after it in its send run, and, of each other sender, 
 past, where it is a direct cause of that one: along a sender the past only grows, so that one is found by bisection.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -77,6 +78,13 @@ class Lineage:
         return None if self.lacking or not self.deliveries else self.deliveries[-1]
 
 
+def _send_row(rows: Sequence[Row]) -> Row:
+    """The send row of a message, with the view in which it left, where that is known."""
+    send = next(row for row in rows if row.kind == "send")
+    left = next((row for row in rows if row.kind == "depart"), None)
+    return send if send.view is not None or left is None else replace(send, view=left.view)
+
+
 def lineage(run: CausalRun, reader: RowReader, message: MessageName, depth: int = DEPTH, limit: int = LIMIT) -> Lineage:
     """The lineage of a message on record, `depth` steps each way, at most `limit` messages each way."""
     order = run.order
@@ -90,7 +98,7 @@ def lineage(run: CausalRun, reader: RowReader, message: MessageName, depth: int 
     return Lineage(
         run=run.name,
         message=message,
-        send=next(row for row in rows if row.kind == "send"),
+        send=_send_row(rows),
         wave=wave_of(order, place),
         past=int(past_of(order, place).sum()),
         future=_future_size(order, place),
