@@ -58,6 +58,8 @@ _RANGE_SIZE: Final = 18
 _RANGES_MAX: Final = 32
 _ANSWER_MAX: Final = 256
 """Messages sent in answer to one request for a part of the cut; who lacks more asks again."""
+_CONFIRMED: Final = -(1 << 40)
+"""Somebody's status fits what is here: from then on contradictions are the mistakes of others."""
 _FREE_MIN: Final = 256
 
 
@@ -260,6 +262,7 @@ class ConversationSession(Session):
         for rank, count in enumerate(counts):
             if count and not self.cut.exists(rank, count):
                 raise MalformedError("number")
+        self.cut.contradicted = _CONFIRMED
         self.cut.told[via] = max(self.cut.told[via], counts[self._me])
         if self.cut.frozen:
             return
