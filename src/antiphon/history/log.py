@@ -349,12 +349,15 @@ class MemoryLog(Log):
 def to_table(log: Log, first_index: int, rows: list[Cells]) -> pa.Table:
     """The rows of `log` from `first_index` on as an Arrow table of SCHEMA."""
     count = len(rows)
-    columns: list[Sequence[object]] = [
-        [log.run] * count,
-        [log.process] * count,
-        [log.incarnation] * count,
-        range(first_index, first_index + count),
+    arrays: list[pa.Array] = [
+        pa.repeat(pa.scalar(log.run, pa.string()), count),
+        pa.repeat(pa.scalar(log.process, pa.string()), count),
+        pa.repeat(pa.scalar(log.incarnation, pa.int64()), count),
+        pa.array(range(first_index, first_index + count), pa.int64()),
     ]
-    columns += zip(*rows, strict=True) if rows else [()] * (len(SCHEMA) - len(columns))
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    columns = zip(*rows, strict=True) if rows else [()] * (len(SCHEMA) - len(arrays))
+    for column, field in zip(columns, list(SCHEMA)[len(arrays) :], strict=True):
+        # Most columns of most segments hold nothing: to find that out is quicker than to convert it.
+        empty = column.count(None) == count
+        arrays.append(pa.nulls(count, field.type) if empty else pa.array(column, field.type))
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
