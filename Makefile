@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
-.PHONY: campaign churn churn-conversation conversations graphs twin mutants programs fuzz networks streams cluster planted seeds
+.PHONY: campaign churn churn-conversation conversations graphs twin mutants programs fuzz networks overlap streams cluster planted seeds
 .PHONY: views measure bench side-by-side peers latency paper psync graph-growth stall recording scaling commuting audit-scale needle
 
 VENV := .venv
@@ -39,6 +39,7 @@ help:
 	@echo '  make programs      20,000 seeds of whole programs on the public API, in virtual time with all faults, audited'
 	@echo '  make fuzz          a million spoiled datagrams into a working group'
 	@echo '  make networks      seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
+	@echo '  make overlap       two overlapping groups there under two faults at a time, 100 cycles; as root'
 	@echo '  make streams       a live group through Spark and back, queries and feeder killed on the way'
 	@echo '  make cluster       an audit on a Spark cluster of its own, and kill -9 of a worker in the middle'
 	@echo
@@ -141,6 +142,9 @@ fuzz: setup
 
 networks: setup
 	$(BIN)/python -m tests.networks.scenario
+
+overlap: setup
+	$(BIN)/python -m tests.networks.overlap
 
 streams: setup
 	$(BIN)/python -m tests.streams.scenario

@@ -19,6 +19,7 @@ from pathlib import Path
 from antiphon import Options, _build
 from tests.networks.member import ORDERS
 from tests.networks.network import Network, missing
+from tests.networks.scenario import GROUP
 from tests.networks.trial import Trial
 
 FOUND_AFTER_S = 3.0
@@ -54,7 +55,7 @@ def measure(name: str, options: Options, arguments: argparse.Namespace) -> dict[
     with (
         tempfile.TemporaryDirectory() as directory,
         Network(arguments.members) as network,
-        Trial(network, Path(directory), hosts, asdict(options), FOUND_AFTER_S) as trial,
+        Trial(network, Path(directory), {GROUP: hosts}, asdict(options), FOUND_AFTER_S) as trial,
     ):
         network.lose(arguments.loss)
         trial.start(hosts)

@@ -49,9 +49,10 @@ class Journal(Log):
             self._file = -1
 
 
-def incarnations(directory: Path, process: str) -> int:
-    """How many lives of `process` have left a journal."""
-    return len(list(directory.glob(f"{process}-*{SUFFIX}")))
+def last_incarnation(directory: Path, process: str) -> int:
+    """The highest incarnation of `process` that has left a journal; 0 if none has."""
+    files = directory.glob(f"{process}-*{SUFFIX}")
+    return max((int(file.name.removesuffix(SUFFIX).rpartition("-")[2]) for file in files), default=0)
 
 
 def to_history(journals: Path, history: Path, run: str, killed: dict[tuple[str, int], int]) -> None:

@@ -2,8 +2,8 @@
 
 It joins, sends at a rate, reads, keeps a journal, and comes back by itself if the others went on without it. What it
 reads of views goes to a file, one JSON object per line, with the monotonic time, which all processes of a machine
-share. Standard input takes {"rate": messages per second}, {"settle": true} and {"halt": true}; when it ends, the parent
-is gone, and so is this.
+share. It is in all groups that `groups` names with their contacts, and reads them as one stream. Standard input takes
+{"rate": messages per second}, {"settle": true} and {"halt": true}; when it ends, the parent is gone, and so is this.
 
 With `cycles`, it joins and leaves so many times instead, as one incarnation after the other.
 """
@@ -12,6 +12,7 @@ import asyncio
 import json
 import sys
 import time
+from collections import defaultdict
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -20,7 +21,6 @@ from antiphon.recording import ProcessRecorder
 from antiphon.runtime.tap import HistoryTap
 from tests.networks.journal import Journal
 
-GROUP: Final = "trial"
 ORDERS: Final[tuple[Order, ...]] = ("causal", "agreed", "causal", "safe")
 PAYLOAD: Final = bytes(64)
 FAREWELL: Final = b"farewell"
@@ -43,13 +43,13 @@ class JournalingNode(Node):
 class Member:
     """Reads everything, sends at `rate`, and tells what it sees."""
 
-    def __init__(self, node: Node, group: Group, events: IO[str]) -> None:
+    def __init__(self, node: Node, groups: dict[str, Group], events: IO[str]) -> None:
         self._node = node
-        self._group = group
+        self._groups = groups
         self._events = events
         self._settling = False
-        self._farewells: set[tuple[ProcessId, str]] = set()
-        """Whose farewells have been read in this view, at which levels."""
+        self._farewells: defaultdict[str, set[tuple[ProcessId, str]]] = defaultdict(set)
+        """By group, whose farewells have been read in this view, at which levels."""
         self.rate = 0.0
 
     def tell(self, kind: str, **fields: object) -> None:
@@ -58,16 +58,17 @@ class Member:
         self._events.flush()
 
     async def read(self) -> None:
-        async for event in self._group.batches():
+        async for event in self._node.batches():
             if isinstance(event, ViewChange):
-                self.tell("view", id=event.view.id, members=[repr(member) for member in event.view.members])
-                self._farewells.clear()
+                members = [f"{member.name}/{member.incarnation}" for member in event.view.members]
+                self.tell("view", group=event.group, id=event.view.id, members=members)
+                self._farewells[event.group].clear()
                 if self._settling:
-                    await self._say_farewell()
+                    await self._say_farewell(event.group)
             elif not isinstance(event, Batch):
-                self.tell(type(event).__name__.lower())
+                self.tell(type(event).__name__.lower(), group=event.group)
             elif FAREWELL in event.payloads:
-                self._farewells.add((event.sender, event.order))
+                self._farewells[event.group].add((event.sender, event.order))
         self.tell("ended")
 
     async def send(self) -> None:
@@ -78,7 +79,8 @@ class Member:
             owed = min(owed + (now_s - before_s) * self.rate, self.rate)  # never more than a second's worth at once
             before_s = now_s
             if owed >= 1:
-                await self._group.send_many([PAYLOAD] * int(owed), order=ORDERS[turn % len(ORDERS)])
+                group = list(self._groups.values())[turn % len(self._groups)]
+                await group.send_many([PAYLOAD] * int(owed), order=ORDERS[turn // len(self._groups) % len(ORDERS)])
                 owed -= int(owed)
                 turn += 1
 
@@ -87,16 +89,20 @@ class Member:
         after its farewells, so whoever has read everybody's has read everything."""
         self.rate = 0.0
         self._settling = True
-        await self._say_farewell()
-        wanted: set[tuple[ProcessId, str]] = set()
-        while self._group.outstanding() or not wanted or not wanted <= self._farewells:
+        for name in self._groups:
+            await self._say_farewell(name)
+        while not all(self._is_settled(name) for name in self._groups):
             await asyncio.sleep(BEAT_S)
-            wanted = {(member, order) for member in self._group.view.members for order in ORDERS}
-        self.tell("settled", view=self._group.view.id)
+        self.tell("settled", views={name: group.view.id for name, group in self._groups.items()})
 
-    async def _say_farewell(self) -> None:
+    def _is_settled(self, name: str) -> bool:
+        group = self._groups[name]
+        wanted = {(member, order) for member in group.view.members for order in ORDERS}
+        return not group.outstanding() and bool(wanted) and wanted <= self._farewells[name]
+
+    async def _say_farewell(self, group: str) -> None:
         for order in dict.fromkeys(ORDERS):
-            await self._group.send(FAREWELL, order=order)
+            await self._groups[group].send(FAREWELL, order=order)
 
     async def halt(self) -> None:
         """Stop as a member, without leaving: the history then holds this process to everything it was owed."""
@@ -106,7 +112,7 @@ class Member:
         await driver.close_logs()
 
 
-def make_node(settings: dict[str, Any], incarnation: int) -> Node:
+def make_node(settings: dict[str, Any], incarnation: int | None) -> Node:
     return JournalingNode(
         settings["name"],
         address=settings["address"],
@@ -130,8 +136,10 @@ async def take_part(settings: dict[str, Any], events: IO[str]) -> None:
     orders = await commands()
     async with make_node(settings, settings["incarnation"]) as node:
         found_after_s = settings["found_after_s"]
-        group = await node.join(GROUP, contacts=settings["contacts"], timeout_s=JOIN_S, found_after_s=found_after_s)
-        member = Member(node, group, events)
+        groups: dict[str, Group] = {}
+        member = Member(node, groups, events)
+        for name, contacts in settings["groups"].items():
+            groups[name] = await node.join(name, contacts=contacts, timeout_s=JOIN_S, found_after_s=found_after_s)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(member.read())
             sending = tasks.create_task(member.send())
@@ -151,8 +159,9 @@ async def come_and_go(settings: dict[str, Any], events: IO[str]) -> None:
     first = settings["incarnation"]
     for incarnation in range(first, first + settings["cycles"]):
         async with make_node(settings, incarnation) as node:
-            group = await node.join(GROUP, contacts=settings["contacts"], timeout_s=JOIN_S)
-            member = Member(node, group, events)
+            [(name, contacts)] = settings["groups"].items()
+            group = await node.join(name, contacts=contacts, timeout_s=JOIN_S)
+            member = Member(node, {name: group}, events)
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(member.read())
                 await group.send(PAYLOAD)

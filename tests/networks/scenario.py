@@ -19,6 +19,7 @@ from tests.networks.network import Network, missing
 from tests.networks.trial import Trial
 
 MILLISECOND_NS: Final = 1_000_000
+GROUP: Final = "trial"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +83,7 @@ def play(scale: Scale, directory: Path, say: Callable[[str], None]) -> tuple[Fig
     hosts = range(1, scale.members + 1)
     with (
         Network(scale.members + 1) as network,
-        Trial(network, directory, hosts, scale.options, scale.found_after_s) as trial,
+        Trial(network, directory, {GROUP: hosts}, scale.options, scale.found_after_s) as trial,
     ):
         network.lose(scale.loss_percent)
         figures.formed_s = timed(lambda: _form(trial, scale))

@@ -8,13 +8,13 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from signal import SIGCONT, SIGSTOP
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tests.networks.journal import incarnations, to_history
+from tests.networks.journal import last_incarnation, to_history
 from tests.networks.network import Network
 
 PORT: Final = 7400
@@ -26,17 +26,18 @@ RUN: Final = "trial"
 class Process:
     """One member process, seen from outside."""
 
-    def __init__(self, trial: "Trial", host: int, cycles: int = 0) -> None:
+    def __init__(self, trial: "Trial", host: int, groups: Iterable[str], cycles: int = 0) -> None:
         self.host = host
         self.name = f"m{host}"
         self._events = trial.directory / f"{self.name}.events"
         self._position = self._events.stat().st_size if self._events.exists() else 0
         self.seen: list[dict[str, Any]] = []
+        self.groups = tuple(groups)
         settings = {
             "name": self.name,
-            "incarnation": 1 + incarnations(trial.journals, self.name),
+            "incarnation": None if trial.clock_incarnations else 1 + last_incarnation(trial.journals, self.name),
             "address": f"{trial.network.address(host)}:{PORT}",
-            "contacts": trial.contacts,
+            "groups": {group: trial.contacts(group) for group in self.groups},
             "found_after_s": trial.found_after_s,
             "options": trial.options,
             "journals": str(trial.journals),
@@ -64,13 +65,16 @@ class Process:
     def last(self, kind: str) -> dict[str, Any] | None:
         return next((event for event in reversed(self.look()) if event["kind"] == kind), None)
 
-    def members(self) -> list[str]:
-        """The members of the last view, unless this process was excluded since."""
+    def members(self, group: str) -> list[str]:
+        """The members of the last view of `group`, unless this process was excluded from it since."""
         for event in reversed(self.look()):
-            if event["kind"] == "view":
-                return list(event["members"])
-            if event["kind"] in ("excluded", "ended"):
+            if event["kind"] == "ended":
                 break
+            if event.get("group") == group:
+                if event["kind"] == "view":
+                    return list(event["members"])
+                if event["kind"] == "excluded":
+                    break
         return []
 
     def tell(self, **order: object) -> None:
@@ -92,33 +96,47 @@ class Trial:
     """All members of one run, and the faults."""
 
     def __init__(
-        self, network: Network, directory: Path, hosts: Sequence[int], options: dict[str, int], found_after_s: float
+        self,
+        network: Network,
+        directory: Path,
+        groups: Mapping[str, Sequence[int]],
+        options: dict[str, int],
+        found_after_s: float,
+        clock_incarnations: bool = False,
     ) -> None:
+        """`groups`: by name, the hosts of each group's members. `clock_incarnations`: processes choose their own
+        incarnations; otherwise they are counted from 1."""
         self.network = network
         self.directory = directory
         self.journals = directory / "journals"
         self.journals.mkdir(parents=True)
-        self.contacts = [f"{network.address(host)}:{PORT}" for host in hosts]
+        self.groups = groups
+        self.clock_incarnations = clock_incarnations
         self.options = options
         self.found_after_s = found_after_s
-        self.hosts = tuple(hosts)
+        self.hosts = tuple(sorted({host for hosts in groups.values() for host in hosts}))
         self.running: dict[int, Process] = {}
         self._halting: dict[int, Process] = {}
         self._killed: dict[tuple[str, int], int] = {}
 
     # ---- processes ---------------------------------------------------------------------------------------------------
 
+    def contacts(self, group: str) -> list[str]:
+        """The addresses of all hosts of a group's members."""
+        return [f"{self.network.address(host)}:{PORT}" for host in self.groups[group]]
+
     def start(self, hosts: Iterable[int]) -> None:
         for host in hosts:
-            self.running[host] = Process(self, host)
+            self.running[host] = Process(self, host, [name for name in self.groups if host in self.groups[name]])
 
     def kill(self, host: int) -> int:
         """`kill -9`; the monotonic time just before it."""
         process = self.running.pop(host)
         at_ns = time.monotonic_ns()
         process.handle.kill()
-        self._killed[process.name, incarnations(self.journals, process.name)] = time.time_ns()
+        killed_ns = time.time_ns()
         process.reap()
+        self._killed.setdefault((process.name, last_incarnation(self.journals, process.name)), killed_ns)
         return at_ns
 
     def stop(self, host: int) -> None:
@@ -129,7 +147,7 @@ class Trial:
 
     def come_and_go(self, host: int, cycles: int, limit_s: float) -> list[bool]:
         """A further process joins and leaves so many times; whether it left in good order, each time."""
-        process = Process(self, host, cycles)
+        process = Process(self, host, self.groups, cycles)
         try:
             self.wait(lambda: process.handle.poll() is not None, limit_s, f"{cycles} cycles of join and leave")
             if process.handle.returncode != 0:
@@ -153,7 +171,10 @@ class Trial:
                 if process.handle.poll() is not None:
                     raise AssertionError(f"{process.name} ended while waiting for {what}: {self.last_words(process)}")
             if time.monotonic() > until_s:
-                now = {process.name: process.members() for process in self.running.values()}
+                now = {
+                    process.name: {group: process.members(group) for group in process.groups}
+                    for process in self.running.values()
+                }
                 raise AssertionError(f"after {limit_s} s there is no {what}; last views: {now}")
             time.sleep(POLL_S)
 
@@ -167,18 +188,24 @@ class Trial:
         self.wait(lambda: time.monotonic() > until_s, 2 * seconds + 1.0, "end of the rest")
 
     def wait_for_all(self, limit_s: float, what: str) -> None:
-        """Until all running processes are in one view, which has nobody else."""
+        """Until, in each group, all running processes of it are in one view, which has nobody else."""
         self.wait(lambda: self.agree(self.running), limit_s, what)
 
     def agree(self, hosts: Iterable[int]) -> bool:
-        """Whether these hosts are in one view that holds just them."""
-        views = [self.running[host].members() for host in hosts]
-        names = {self.running[host].name for host in hosts}
-        return all(view == views[0] for view in views) and {name.split("/")[0] for name in views[0]} == names
+        """Whether, in each group, those of these hosts that belong to it are in one view that holds just them."""
+        chosen = set(hosts)
+        for group, of_group in self.groups.items():
+            processes = [self.running[host] for host in of_group if host in chosen]
+            views = [process.members(group) for process in processes]
+            names = {process.name for process in processes}
+            if any(view != views[0] or {name.split("/")[0] for name in view} != names for view in views):
+                return False
+        return True
 
     def coordinator(self) -> Process:
-        """The oldest member; all must be in one view."""
-        oldest = next(iter(self.running.values())).members()[0].split("/")[0]
+        """The oldest member of the first group; all must be in one view."""
+        group = next(iter(self.groups))
+        oldest = self.running[self.groups[group][0]].members(group)[0].split("/")[0]
         return next(process for process in self.running.values() if process.name == oldest)
 
     def excluded(self) -> int:
@@ -216,8 +243,15 @@ class Trial:
     def _settled(self) -> bool:
         """Whether all have said so in the view that all are in."""
         said = [process.last("settled") for process in self.running.values()]
-        views = {process.look()[-1].get("view") for process in self.running.values()}
-        return all(said) and len(views) == 1 and self.agree(self.running)
+        if not all(said) or not self.agree(self.running):
+            return False
+        views = {(group, view) for process in self.running.values() for group, view in self._last_settled(process)}
+        return len(views) == len(self.groups)
+
+    def _last_settled(self, process: Process) -> Iterable[tuple[str, int]]:
+        """In which view of each group the process has everything, if that is the last thing that it told."""
+        views: dict[str, int] = process.look()[-1].get("views", {})
+        return views.items() or [("none", 0)]
 
     def __enter__(self) -> Self:
         return self
