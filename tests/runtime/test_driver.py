@@ -55,9 +55,6 @@ class Notes:
     def depart(self, *_: Any) -> None:
         self.notes.append("record")
 
-    def _record_waiting(self) -> None:
-        """Nothing waits."""
-
     def send(self, *arguments: Any) -> None:
         self.notes.append(f"transmit to {arguments[1]}")
 

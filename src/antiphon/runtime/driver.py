@@ -50,6 +50,7 @@ from antiphon.runtime.conversations import Conversations
 from antiphon.runtime.errors import NodeFailedError
 from antiphon.runtime.events import Barrier, Batch, ViewChange
 from antiphon.runtime.membership_log import log_membership
+from antiphon.runtime.outbox import Outbox
 from antiphon.runtime.tap import HistoryTap
 from antiphon.runtime.transport import Transport
 from antiphon.runtime.waiting import Waiting
@@ -75,8 +76,8 @@ class GroupHandler(Protocol):
     def _reach(self, event: BarrierReached) -> None:
         """A barrier for the application."""
 
-    def _record_waiting(self) -> None:
-        """A life begins: record what the application called for before, and the engine has not taken."""
+    def _send_queue(self) -> Outbox:
+        """What the application has called for and the engine has not taken, in the order of the calls."""
 
     def _unblock(self) -> None:
         """The engine takes messages again."""
@@ -262,8 +263,8 @@ class Driver:
         barrier: bool,
         label: str | None,
     ) -> None:
-        """The application calls for these messages. Before the first view of this life, `record_waiting` will tell."""
-        if self.tap is not None and group in self._first_views and not self._stopped:
+        """The application calls for these messages."""
+        if self.tap is not None and not self._stopped:
             try:
                 now_ns = self.clock.now_ns()
                 self.tap.recorder.call(group, payloads, level, destinations, size, now_ns, barrier, label)
@@ -404,7 +405,6 @@ class Driver:
             if self.tap is not None:
                 self.tap.recorder.start(group, self._joins[group].stack, self._joins[group].policy, now_ns)
                 self.tap.recorder.view(group, event.view, now_ns)
-                self._members[group]._record_waiting()
         self._addresses.install(group, event.view)
         self._members[group]._install(event)
 
@@ -460,6 +460,8 @@ class Driver:
             self.process, self.engine, self.tap = self._next_life()
             if self._reads_apart:
                 self.record_reading_apart()
+            for queue in dict.fromkeys(self._members[group]._send_queue() for group in groups):
+                queue.record_waiting()  # what the former life had called for is the first that this one sends
         except Exception as error:
             self.fail(error)
             return

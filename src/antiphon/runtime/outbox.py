@@ -202,9 +202,11 @@ class Outbox:
         self._schedule()
         return len(taken)
 
-    def waiting(self, lane: OutboxLane) -> list[OutboxRun]:
-        """What is in here for a group, in order."""
-        return [run for run in self._runs if run.lane is lane]
+    def record_waiting(self) -> None:
+        """Record everything that is in here as called for, in order: a new incarnation will send it."""
+        for run in self._runs:
+            if run.lane.called is not None:
+                run.lane.called(run.payloads, run.mode, run.size)
 
     async def drain(self, lane: OutboxLane) -> None:
         """Wait until the engine has accepted what is in here for this group now. Raises the lane's error."""
