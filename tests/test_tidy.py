@@ -171,7 +171,7 @@ def text_complaints(name: str, text: str) -> list[str]:
 
 CROSS_CUTTING: Final = frozenset(
     [
-        *("contracts", "fuzz", "mutants", "networks", "papers", "programs", "simulation", "transcripts"),
+        *("contracts", "fuzz", "mutants", "networks", "papers", "programs", "simulation", "toy_stack", "transcripts"),
         *("test_examples.py", "test_newcomer.py", "test_readme.py", "test_tidy.py"),
         "streams/test_streams.py",  # listener and feeder only make sense together
         "toolkit/test_real.py",  # the whole toolkit, on real sockets

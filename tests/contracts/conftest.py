@@ -1,5 +1,7 @@
 """Each contract over each stack of the registry that offers what the contract is about.
 
+The toy stack of the tests runs through them as well: it is registered here, by one line.
+
 A test that takes `stack` runs once for each stack; one that takes `level` too, once for each level of the stack.
 `@pytest.mark.levels("agreed", "safe")` says which levels a test is about: where it takes `level`, these alone; where
 not, it runs over the stacks that offer all of them. `@pytest.mark.capable("private")` leaves out stacks that are not.
@@ -8,7 +10,12 @@ not, it runs over the stacks that offer all of them. `@pytest.mark.capable("priv
 import pytest
 
 from antiphon.kernel.levels import LEVELS
-from antiphon.stacks.registry import OFFERS
+from antiphon.stacks.registry import OFFERS, register
+from tests.toy_stack.stack import OFFERS as TOY
+from tests.toy_stack.stack import ToyStack
+
+if TOY.name not in OFFERS:
+    register(TOY, ToyStack)
 
 
 def named_by(metafunc: pytest.Metafunc, mark: str) -> list[str]:

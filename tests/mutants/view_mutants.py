@@ -6,13 +6,13 @@ from antiphon.kernel.effects import Effects
 from antiphon.parts.incoming import IncomingStream
 from antiphon.parts.membership.membership import Membership
 from antiphon.parts.membership.messages import Proposal
+from antiphon.parts.membership.packet_view_end import PacketViewEnd
 from antiphon.parts.membership.policies import PrimaryPolicy
 from antiphon.parts.membership.requests import MembershipRequests
 from antiphon.parts.membership.rounds import Round
 from antiphon.parts.ranges import Ranges
 from antiphon.pipeline.campaign.judge import REST
 from antiphon.stacks.vector.session import ViewSession
-from antiphon.stacks.vector.view_end import PacketViewEnd
 from tests.mutants.mutants import Mutant
 
 

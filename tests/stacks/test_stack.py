@@ -12,6 +12,7 @@ from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import Join, Receive
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import KIND_NAMES, STATUS
+from antiphon.kernel.policies import PRIMARY
 from antiphon.stacks.registry import DEFAULT, OFFERS, kind, offer, register
 from antiphon.stacks.stack import ALL_GROUPS, SCOPES, Capabilities
 
@@ -24,7 +25,8 @@ def engine() -> Engine:
 
 @pytest.mark.parametrize("stack", list(OFFERS))
 def test_a_stack_refuses_a_domain_that_it_would_ignore(stack: str) -> None:
-    join = Join(group="g", stack=stack, view=View(1, (ME,)), domain=CausalityDomain(name="d", rule=EPOCHS))
+    view, domain = View(1, (ME,), ("here",)), CausalityDomain(name="d", rule=EPOCHS)
+    join = Join(group="g", stack=stack, view=view, policy=PRIMARY, address="here", domain=domain)
     if offer(stack).crosses_groups:
         engine().step(join, 0)
         return
@@ -48,7 +50,7 @@ def test_a_join_that_was_refused_changes_nothing() -> None:
 def test_a_packet_of_a_stack_that_does_not_run_here_is_dropped() -> None:
     one = engine()
     one.step(Join(group="g", view=View(1, (ME, ProcessId("b")))), 0)
-    for number in (0, 200, *[offers.number for offers in OFFERS.values()]):
+    for number in (0, 250, *[offers.number for offers in OFFERS.values()]):
         one.step(Receive([seal(number, STATUS, wire_id("g"), 1, 1, 0, 0, [b""])]), 0)
     assert one.statistics()["dropped_stack"] == 2
     assert one.statistics()["dropped_view"] == 1

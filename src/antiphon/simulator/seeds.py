@@ -68,12 +68,17 @@ def on_stack(script: Script, stack: str) -> Script:
         for action in script.actions
         if action.group in names and (offered.private or action.kind != SEND_PRIVATE)
     ]
+    for action in script.actions:
+        if action.level and action.level not in offered.levels:
+            action.level = offered.levels[-1]
     return script
 
 
 def _draw_static(seed: int, stack: str) -> SimulationOptions:
     options = draw(seed)
     options.stack = stack
+    offered = offer(stack).levels
+    options.levels = tuple(level if level in offered else offered[-1] for level in options.levels)
     return options
 
 

@@ -22,8 +22,8 @@ from antiphon.kernel.effects import Delivered, Effects
 from antiphon.kernel.identity import View
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, RELIABLE, SAFE
 from antiphon.kernel.options import Options
+from antiphon.parts.emission import MessageAssembler, emit
 from antiphon.parts.exchange import Exchange
-from antiphon.parts.fragments import Assembly
 from antiphon.parts.packet import DataPacket
 from antiphon.stacks.vector.agreed import AgreedOrder, OrderPlace
 from antiphon.stacks.vector.causal import CausalOrder
@@ -55,7 +55,7 @@ class DeliveryQueue:
 
     __slots__ = (
         "_agreed",
-        "_assemblies",
+        "_assembler",
         "_causal",
         "_crossing",
         "_exchange",
@@ -71,7 +71,6 @@ class DeliveryQueue:
         "closing",
         "count",
         "paused",
-        "spoiled",
     )
 
     def __init__(
@@ -101,13 +100,12 @@ class DeliveryQueue:
         self._held: list[deque[HeldPacket]] = [deque() for _ in range(members)]
         self._foreign: list[list[ForeignTime]] = [[] for _ in range(members)]
         """Per sender: what its packets said came before in other groups, and no causal packet has waited for yet."""
-        self._assemblies: list[Assembly] = [Assembly(options.message_bytes_max) for _ in range(members)]
+        self._assembler = MessageAssembler(group, view, options.message_bytes_max)
         self._letters: list[Arrived] = []
         self.count = 0
         """How many packets are held."""
         self.paused = False
         self.closing = False
-        self.spoiled = 0
 
     # ---- in --------------------------------------------------------------------------------------------------------
 
@@ -159,6 +157,10 @@ class DeliveryQueue:
         else:
             self._held[self._me].append(HeldPacket(self._me, number, FIFO, self._causal.stamped()))
             self.count += 1
+
+    def spoiled(self) -> int:
+        """Messages that could not be put together."""
+        return self._assembler.spoiled
 
     def held(self) -> int:
         return self.count + len(self._letters)
@@ -320,7 +322,8 @@ class DeliveryQueue:
         self._causal.deliver(self._me, number, level, vector)
         self._exchange.table.note_consumed(number)
         if messages:
-            self._emit(self._me, first_message, level, messages, size_of(messages), effects)
+            sender = self._view.members[self._me]
+            emit(effects, self._group, self._view.id, sender, first_message, level, messages, size_of(messages))
         if self._letters:
             self._drain_letters(effects)
 
@@ -328,38 +331,15 @@ class DeliveryQueue:
         sender = packet.sender
         if not packet.count:
             return
-        assembly = self._assemblies[sender]
-        if not packet.fragment_total:
-            if assembly.is_open() and packet.level != RELIABLE:
-                assembly.clear()
-                self.spoiled += 1
-            size = packet.payload_bytes()
-            self._emit(sender, packet.first_message, packet.level, packet.take_messages(), size, effects)
-        elif not assembly.add(packet.first_message, packet.fragment_index, packet.fragment_total, packet.fragment()):
-            self.spoiled += 1
-        elif assembly.complete():
-            message = assembly.take()
-            self._emit(sender, packet.first_message, packet.level, [message], len(message), effects)
-
-    def _emit(self, sender: int, number: int, level: int, payloads: list[bytes], size: int, effects: Effects) -> None:
-        """Events of one step that continue one another become one."""
-        process = self._view.members[sender]
-        if sender != self._me:
+        if sender != self._me and packet.fragment_index + 1 >= packet.fragment_total:
             self._crossing.heard_in.add(self._group_id)
-        if effects.events:
-            last = effects.events[-1]
-            if (
-                isinstance(last, Delivered)
-                and last.sender is process
-                and last.level == level
-                and not last.private
-                and last.number + len(last.payloads) == number
-                and last.group is self._group
-            ):
-                last.payloads.extend(payloads)
-                last.size += size
-                return
-        effects.events.append(Delivered(self._group, self._view.id, process, number, level, payloads, size))
+        number, level = packet.first_message, packet.level
+        if packet.fragment_total:
+            index, total = packet.fragment_index, packet.fragment_total
+            self._assembler.fragment(sender, number, level, index, total, packet.fragment(), effects)
+        else:
+            size = packet.payload_bytes()
+            self._assembler.whole(sender, number, level, packet.take_messages(), size, level == RELIABLE, effects)
 
     # ---- the end of the view ---------------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ from antiphon.stacks.vector.offers import NUMBER
 from antiphon.stacks.vector.private import Letter, PrivateLane
 from antiphon.stacks.vector.situations import ORDER_BITS, order_counts
 from antiphon.stacks.vector.timestamp import ForeignTime, OrderSection, Placement
-from antiphon.stacks.vector.view_end import PacketViewEnd
+from antiphon.stacks.vector.view_end import EpochViewEnd
 
 
 def members_max(options: Options) -> int:
@@ -102,7 +102,7 @@ class ViewSession(Session):
         self.exchange = Exchange(
             NUMBER, self._group_id, tag, members, self._me, order_bytes_max, pending, random, options
         )  # fmt: skip
-        self.cut = PacketViewEnd(self.exchange, members, epoch)
+        self.cut = EpochViewEnd(self.exchange, members, epoch)
         super().__init__(view, self._me, tag, self.cut)
         self._causal = CausalOrder(members, self._me)
         self._agreed = AgreedOrder(members, self._me)
@@ -572,7 +572,7 @@ class ViewSession(Session):
             "duplicates": exchange.duplicates,
             "requests": exchange.requests,
             "resends": exchange.resends,
-            "messages_spoiled": self._delivery.spoiled,
+            "messages_spoiled": self._delivery.spoiled(),
         }
 
     def situations(self) -> list[int]:

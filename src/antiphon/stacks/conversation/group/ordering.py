@@ -17,10 +17,10 @@ from collections import deque
 from heapq import heappop, heappush
 from typing import final
 
-from antiphon.kernel.effects import Delivered, Effects
+from antiphon.kernel.effects import Effects
 from antiphon.kernel.identity import View
 from antiphon.kernel.levels import AGREED, SAFE
-from antiphon.parts.fragments import Assembly
+from antiphon.parts.emission import MessageAssembler
 from antiphon.parts.message_graph import GraphNode, MessageGraph
 from antiphon.stacks.conversation.group.batch import NodeBatch
 
@@ -30,23 +30,18 @@ class Ordering:
     """What has come into one member's view of the graph and not yet to its application."""
 
     __slots__ = (
-        "_assemblies",
+        "_assembler",
         "_blocked",
         "_graph",
-        "_group",
         "_strong",
-        "_view",
         "_waves",
         "_waves_due",
         "closing",
         "delivered",
-        "spoiled",
     )
 
     def __init__(self, group: str, view: View, graph: MessageGraph, message_bytes_max: int) -> None:
         members = len(view.members)
-        self._group = group
-        self._view = view
         self._graph = graph
         self._strong: list[deque[int]] = [deque() for _ in range(members)]
         """By sender, the numbers of strong ones that have not come out yet."""
@@ -55,11 +50,14 @@ class Ordering:
         """A heap of the waves in which something strong waits."""
         self._blocked: list[NodeBatch] = []
         """Weak ones that wait, in the order in which they came into the view."""
-        self._assemblies = [Assembly(message_bytes_max) for _ in range(members)]
+        self._assembler = MessageAssembler(group, view, message_bytes_max)
         self.delivered = [0] * members
         """By sender, the number of the last node that came out; acknowledgements count when something follows them."""
         self.closing = False
-        self.spoiled = 0
+
+    def spoiled(self) -> int:
+        """Messages that could not be put together."""
+        return self._assembler.spoiled
 
     def waiting(self) -> int:
         """How many nodes wait here."""
@@ -135,35 +133,11 @@ class Ordering:
     def _assemble(self, node: GraphNode, batch: NodeBatch, effects: Effects) -> None:
         sender = node.sender
         self.delivered[sender] = node.number
-        assembly = self._assemblies[sender]
-        if not batch.total:
-            if assembly.is_open():
-                assembly.clear()
-                self.spoiled += 1
-            self._emit(sender, batch, batch.messages(), batch.size(), effects)
-        elif not assembly.add(batch.first_message, batch.index, batch.total, batch.slice()):
-            self.spoiled += 1
-        elif assembly.complete():
-            message = assembly.take()
-            self._emit(sender, batch, [message], len(message), effects)
-
-    def _emit(self, sender: int, batch: NodeBatch, payloads: list[bytes], size: int, effects: Effects) -> None:
-        """Events of one step that continue one another become one."""
-        process = self._view.members[sender]
-        number = batch.first_message
-        if effects.events:
-            last = effects.events[-1]
-            if (
-                isinstance(last, Delivered)
-                and last.sender is process
-                and last.level == batch.level
-                and last.number + len(last.payloads) == number
-                and last.group is self._group
-            ):
-                last.payloads.extend(payloads)
-                last.size += size
-                return
-        effects.events.append(Delivered(self._group, self._view.id, process, number, batch.level, payloads, size))
+        number, level = batch.first_message, batch.level
+        if batch.total:
+            self._assembler.fragment(sender, number, level, batch.index, batch.total, batch.slice(), effects)
+        else:
+            self._assembler.whole(sender, number, level, batch.messages(), batch.size(), False, effects)
 
 
 def _sender(batch: NodeBatch) -> int:

@@ -512,7 +512,7 @@ class ConversationSession(Session):
             "duplicates": counts.get("duplicate", 0),
             "requests": counts.get("asked", 0),
             "resends": counts.get("resent", 0),
-            "messages_spoiled": self._ordering.spoiled,
+            "messages_spoiled": self._ordering.spoiled(),
         }
 
     def situations(self) -> list[int]:

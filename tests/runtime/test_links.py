@@ -1,0 +1,97 @@
+"""Links on real sockets: whole frames in order, in both directions, and an end that is told once."""
+
+import asyncio
+import socket
+from struct import pack
+
+from antiphon.kernel.calls import Dial, Frames, Hang, Listen, token_of
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkRoom, LinkUp
+from antiphon.runtime.links import Links
+from tests.runtime.cluster import run, until
+
+LISTEN, LINK = token_of(9, 1), token_of(9, 2)
+
+
+class End:
+    """One end of links, and what it was told."""
+
+    def __init__(self, name: str) -> None:
+        self.told: list[CallOutcome] = []
+        self.links = Links(ProcessId(name, 3), "127.0.0.1:0", self.told.append)
+
+    def frames(self) -> list[bytes]:
+        return [frame for told in self.told if isinstance(told, LinkFrames) for frame in told.frames]
+
+
+async def connected() -> tuple[End, End]:
+    server, client = End("server"), End("client")
+    server.links.carry_out(Listen(LISTEN))
+    await server.links.listening()
+    client.links.carry_out(Dial(LINK, server.links.address))
+    await until(lambda: bool(client.told) and bool(server.told))
+    return server, client
+
+
+def test_frames_arrive_whole_and_in_order_both_ways() -> None:
+    async def test() -> None:
+        server, client = await connected()
+        up = server.told[0]
+        assert isinstance(up, LinkUp)
+        assert (up.identity, up.listen) == (ProcessId("client", 3), LISTEN)
+        assert isinstance(client.told[0], LinkUp)
+        assert client.told[0].identity == ProcessId("server", 3)
+        frames = [bytes([number % 251]) * (number * 37) for number in range(200)]
+        client.links.carry_out(Frames(LINK, frames))
+        server.links.carry_out(Frames(up.token, frames[::-1]))
+        await until(lambda: len(server.frames()) == len(client.frames()) == 200)
+        assert server.frames() == frames
+        assert client.frames() == frames[::-1]
+        client.links.carry_out(Hang(LINK))
+        await until(lambda: isinstance(server.told[-1], LinkDown))
+        await asyncio.sleep(0.05)
+        assert not any(isinstance(told, LinkDown) for told in client.told)
+        await client.links.close()
+        await server.links.close()
+
+    run(test)
+
+
+def test_nobody_at_the_address_is_told() -> None:
+    async def test() -> None:
+        client = End("client")
+        client.links.carry_out(Dial(LINK, "127.0.0.1:1"))
+        await until(lambda: bool(client.told))
+        assert isinstance(client.told[0], LinkDown)
+        assert client.told[0].token == LINK
+        await client.links.close()
+
+    run(test)
+
+
+def test_a_full_link_tells_when_it_has_room() -> None:
+    async def test() -> None:
+        server, client = await connected()
+        client.links.carry_out(Frames(LINK, [bytes(8 * 1024 * 1024), b"last"]))
+        await until(lambda: any(isinstance(told, LinkRoom) for told in client.told))
+        await until(lambda: server.frames()[-1:] == [b"last"])
+        await client.links.close()
+        await server.links.close()
+
+    run(test)
+
+
+def test_garbage_and_strangers_change_nothing() -> None:
+    async def test() -> None:
+        server, client = await connected()
+        host, port = server.links.address.split(":")
+        for garbage in (b"", b"\xff" * 100, pack("<I", 4) + b"abcd", pack("<IBQ", 10, 77, 1) + b"x"):
+            with socket.create_connection((host, int(port))) as stranger:
+                stranger.sendall(garbage)
+        client.links.carry_out(Frames(LINK, [b"sense"]))
+        await until(lambda: server.frames() == [b"sense"])
+        assert sum(isinstance(told, LinkUp) for told in server.told) == 1
+        await client.links.close()
+        await server.links.close()
+
+    run(test)
