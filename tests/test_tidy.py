@@ -124,6 +124,37 @@ def another_stack(module: str, target: str, is_module: frozenset[str]) -> bool:
     return bool(stack) and is_package and module.split(".")[2:3] != [stack]
 
 
+STACK_LIBRARIES: Final = frozenset(
+    f"antiphon.runtime{module}" for module in ("", ".conversation_store", ".conversations", ".filters", ".node")
+)
+"""The public API of conversations without a group, which is about one stack and imports its library."""
+
+
+def stack_names() -> frozenset[str]:
+    """The names of the stacks: those of their folders."""
+    return frozenset(path.parent.name for path in (ROOT / "src/antiphon/stacks").glob("*/offers.py"))
+
+
+def stack_name_complaints(module: str, source: str, stacks: frozenset[str]) -> list[str]:
+    """Names of stacks outside `stacks`: whoever needs one asks the registry."""
+    if module.startswith("antiphon.stacks"):
+        return []
+    complaints = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and node.value in stacks:
+            complaints.append(f"{module}:{node.lineno}: names the stack {node.value!r}; ask stacks/registry.py")
+        elif module in STACK_LIBRARIES:
+            continue
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named = [stack for stack in stacks if f"stacks/{stack}/" in node.value]
+            complaints += [f"{module}:{node.lineno}: points at stacks/{stack}/" for stack in named]
+        elif isinstance(node, ast.ImportFrom):
+            package = str(node.module).removeprefix("antiphon.stacks.").split(".")[0]
+            if str(node.module).startswith("antiphon.stacks.") and package in stacks:
+                complaints.append(f"{module}:{node.lineno}: imports {node.module}; ask stacks/registry.py")
+    return complaints
+
+
 def core_complaints(module: str, source: str) -> list[str]:
     """What rule 1 bans from the core. Chance comes in as a seeded `Random`, whose type alone may be imported."""
     if "." not in module or module.split(".")[1] not in CORE:
@@ -341,6 +372,29 @@ def test_classes_have_names_of_their_own() -> None:
         class_complaints([found for name, path in MODULES.items() for found in classes_of(name, path.read_text())])
         == []
     )
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        'stack = "vector"',
+        "def join(stack: str = 'conversation'): ...",
+        "from antiphon.stacks.vector.offers import NUMBER",
+        '"""See stacks/conversation/free/host.py."""',
+    ],
+)
+def test_a_name_of_a_stack_is_noticed_outside_its_folder(snippet: str) -> None:
+    assert {"vector", "conversation"} <= stack_names()
+    for module in ("antiphon.engine", "antiphon.kernel.options", "antiphon.simulator.world", "antiphon.cli.sim"):
+        assert len(stack_name_complaints(module, snippet, stack_names())) == 1
+    assert stack_name_complaints("antiphon.stacks.registry", snippet, stack_names()) == []
+
+
+def test_no_stack_is_named_outside_the_stacks() -> None:
+    complaints = [
+        c for name, path in MODULES.items() for c in stack_name_complaints(name, path.read_text(), stack_names())
+    ]
+    assert complaints == []
 
 
 def test_the_imports_of_the_package() -> None:

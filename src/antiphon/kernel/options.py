@@ -46,7 +46,7 @@ class Options:
 
     hold_ns: int = 20 * MILLISECOND_NS
     """While a message to one group waits for what came before it in others to become stable, deliveries there are held
-    back for this long at a time (stacks/vector/inter_group_order.py)."""
+    back for this long at a time."""
     time_life_ns: int = 60_000 * MILLISECOND_NS
     """A group that shares members with others is flushed, if it was active, twice within this time, so that processes
     elsewhere need not keep its old times."""

@@ -1,7 +1,7 @@
 """The send queue of one causality domain: messages that the application has sent and the engine has not yet accepted.
 
 Promise: what a process sends to the groups of one domain enters the engine in the order of the calls, whatever the
-groups, also under back-pressure. The engine keeps that order on the wire (stacks/vector/inter_group_order.py). Groups
+groups, also under back-pressure. The engine keeps that order on the wire. Groups
 that are in order with no other group have an outbox each.
 
 Rule: one queue of runs, first in first out. The first message of a turn of the event loop enters the engine at once;

@@ -64,7 +64,7 @@ def test_what_a_time_of_another_group_blocks(
 
 def test_messages_leave_in_the_order_of_their_tickets() -> None:
     crossing, queues = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
-    first, second = crossing.ticket(), crossing.ticket()
+    first, second = crossing.ticket(A), crossing.ticket(B)
     queues["a"].accept([b"first"], FIFO, None, False, first)
     queues["b"].accept([b"second"], FIFO, None, False, second)
     assert not crossing.may_send(B, FIFO, second, 0)
@@ -75,7 +75,7 @@ def test_messages_leave_in_the_order_of_their_tickets() -> None:
 
 def test_a_group_that_stands_still_holds_up_only_what_must_come_after() -> None:
     crossing, queues = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
-    first, second = crossing.ticket(), crossing.ticket()
+    first, second = crossing.ticket(A), crossing.ticket(B)
     queues["a"].accept([b"first"], FIFO, None, False, first)
     crossing.stall(A)
     assert crossing.may_send(B, FIFO, second, 0)
@@ -95,15 +95,15 @@ def test_no_delivery_is_held_back_for_a_group_that_stands_still() -> None:
 def test_nothing_leaves_while_a_private_message_or_a_barrier_is_on_its_way() -> None:
     crossing, _ = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
     crossing.busy_group = A
-    assert not crossing.may_send(B, FIFO, crossing.ticket(), 0)
+    assert not crossing.may_send(B, FIFO, crossing.ticket(B), 0)
 
 
 def test_what_is_not_stable_elsewhere_holds_causal_messages_up_and_no_others() -> None:
     busy = time_of(1, [0, 1, 0])
     crossing, _ = crossing_of(a=busy, b=time_of(1, [0, 0, 0]))
-    assert crossing.may_send(B, FIFO, crossing.ticket(), 0)
+    assert crossing.may_send(B, FIFO, crossing.ticket(B), 0)
     assert not busy.hold
-    assert not crossing.may_send(B, CAUSAL, crossing.ticket(), 0)
+    assert not crossing.may_send(B, CAUSAL, crossing.ticket(B), 0)
     assert busy.hold
     assert crossing.deadline_ns() == OPTIONS.hold_ns
     crossing.tick(OPTIONS.hold_ns)

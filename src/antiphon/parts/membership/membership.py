@@ -92,6 +92,10 @@ class Membership(Agreement):
         self._ask_at_ns = now_ns
         self._want_change(now_ns)
 
+    def is_left_by_all(self) -> bool:
+        """Whether this process has left in good order, and everybody else has left the view that it was in."""
+        return self.phase == OUT and self._left_to is not None and not self._remaining
+
     def request_flush(self, now_ns: int) -> None:
         """Ask that this view end, again and again: something waits for it."""
         if self.may_request():

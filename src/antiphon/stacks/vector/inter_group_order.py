@@ -147,7 +147,21 @@ class InterGroupOrder:
         self._passed_over: dict[int, int] = {}
         """The last view of such a group that packets named and that was not waited for."""
         self._abroad: dict[int, _Abroad] = {}
-        self._told: dict[tuple[int, int], _Told] = {}
+        self._ahead: set[int] = set()
+        """Groups that this process is in and has heard of in a later view."""
+        self._told: dict[int, dict[int, _Told]] = {}
+        """By group, what its members know of the times of others."""
+        self._touches = 0
+        self._step_began = 1
+        self._touched: dict[int, int] = {}
+        """Groups whose time may have changed, the last one last, each with a number that rises."""
+        self._looked: dict[int, int] = {}
+        """By group, the number from which on others have to be looked at before something is sent there."""
+        self._unsettled: dict[int, None] = {}
+        """Groups of which not all may be stable, or delivered everywhere, as rule 2 wants."""
+        self._with_pending: dict[int, None] = {}
+        """Groups in which something may wait to be sent."""
+        self._has_epochs = False
         self._tickets = 0
         self._acks_requested: list[int] = []
         self._waiting = 0
@@ -166,6 +180,32 @@ class InterGroupOrder:
 
     # ---- who is there ----------------------------------------------------------------------------------------------
 
+    def touch(self, group: int) -> None:
+        """The time of a group may change, or has changed: looking at those alone makes a step independent of the number
+        of groups."""
+        self._touches += 1
+        self._touched.pop(group, None)
+        self._touched[group] = self._touches
+        self._unsettled[group] = None
+
+    def end_step(self) -> None:
+        """What is touched from here on was touched in another step."""
+        self._step_began = self._touches + 1
+
+    def _changed_for(self, group: int) -> list[int]:
+        """The groups whose times may have changed since something was last sent to `group`, oldest first. Those of this
+        very step may still change and will be looked at again."""
+        since = self._looked.get(group, 0)
+        self._looked[group] = self._step_began
+        changed: list[int] = []
+        for other in reversed(self._touched):
+            if self._touched[other] < since:
+                break
+            if other != group and self._travels(other, group):
+                changed.append(other)
+        changed.reverse()
+        return changed
+
     def enter(self, group: int, time: GroupTime | None, queue: PendingQueue, newcomers: bool = True) -> None:
         """This process is in a new view of the group; or (None) has asked to be let in."""
         self._queues[group] = queue
@@ -177,35 +217,57 @@ class InterGroupOrder:
         self._passed_over.pop(group, None)
         self._times[group] = time
         ahead = self._abroad.get(group)
+        self.touch(group)
         if ahead is not None and ahead.view_id <= time.view_id:
             del self._abroad[group]
+            self._ahead.discard(group)
             entries = list(ahead.counts.items())
             if ahead.view_id == time.view_id and time.is_plausible(entries):
                 time.causal.learn(entries)
         if newcomers:  # they have not heard what the members were told before
-            self._told = {pair: told for pair, told in self._told.items() if pair[0] != group}
+            self._told.pop(group, None)
+            self._looked.pop(group, None)
         time.hold = self._hold_until_ns != NEVER and self._waiting != group
-        self._block_epochs()
+        self._block_epochs(time.epoch)
 
-    def leave(self, group: int) -> None:
-        """This process is no longer in the group, but what it did there is still in its past."""
+    def leave(self, group: int, is_void: bool = False) -> None:
+        """This process is no longer in the group, but what it did there is still in its past; unless that is void,
+        since nobody is in the view any more that it was in."""
         self._joining.pop(group, None)
         self._stalled.discard(group)
         self._queues.pop(group, None)
+        self._told.pop(group, None)
+        self._looked.pop(group, None)
+        self._unsettled.pop(group, None)
+        self._with_pending.pop(group, None)
+        self._ahead.discard(group)
         time = self._times.pop(group, None)
         if time is None:
+            if group not in self._abroad:
+                self._touched.pop(group, None)
             return
         self._left = True
-        self._told = {pair: told for pair, told in self._told.items() if pair[0] != group}
-        entries = [(rank, count) for rank, count in enumerate(time.causal.known) if count]
-        self._hear(ForeignTime(group, time.view_id, entries))
+        if self.domain.rule != EPOCHS:
+            self.heard_in.discard(group)
+        if is_void:
+            self._abroad.pop(group, None)
+            self._touched.pop(group, None)
+            for told in self._told.values():
+                told.pop(group, None)
+        else:
+            entries = [(rank, count) for rank, count in enumerate(time.causal.known) if count]
+            self._hear(ForeignTime(group, time.view_id, entries))
         if self._waiting == group:
             self._stop_waiting()
         if self.busy_group == group:
             self.busy_group = 0
-        self._block_epochs()
+        self._block_epochs(0)
 
-    def _block_epochs(self) -> None:
+    def _block_epochs(self, epoch: int) -> None:
+        """A group has come into this epoch, or (0) was left."""
+        self._has_epochs = self._has_epochs or epoch > 0
+        if not self._has_epochs:
+            return
         lowest = min((time.epoch for time in self._times.values()), default=0)
         self._highest_epoch = max((time.epoch for time in self._times.values()), default=0)
         for time in self._times.values():
@@ -221,9 +283,10 @@ class InterGroupOrder:
     def is_alone(self) -> bool:
         return len(self._queues) <= 1 and not self._abroad
 
-    def ticket(self) -> int:
+    def ticket(self, group: int) -> int:
         """Numbers what the application sends to the groups of the domain, in its order."""
         self._tickets += 1
+        self._with_pending[group] = None
         return self._tickets
 
     # ---- receiving -------------------------------------------------------------------------------------------------
@@ -274,6 +337,7 @@ class InterGroupOrder:
                 self._hear(heard)
             elif heard.view_id == time.view_id and time.is_plausible(heard.entries):
                 time.causal.learn(heard.entries)
+                self.touch(heard.group)
             if waited and (heard.group in self._times or heard.group in self._abroad):
                 self._told_to(group, heard.group).raise_to(heard.view_id, heard.entries)
 
@@ -290,12 +354,17 @@ class InterGroupOrder:
                 if count > abroad.counts.get(rank, 0):
                     abroad.counts[rank] = count
         abroad.version += 1
+        self.touch(heard.group)
+        if heard.group in self._times:
+            self._ahead.add(heard.group)
 
     def _told_to(self, group: int, about: int) -> _Told:
-        told = self._told.get((group, about))
+        by_group = self._told.get(group)
+        if by_group is None:
+            by_group = self._told[group] = {}
+        told = by_group.get(about)
         if told is None:
-            told = _Told()
-            self._told[group, about] = told
+            told = by_group[about] = _Told()
         return told
 
     # ---- sending ---------------------------------------------------------------------------------------------------
@@ -307,11 +376,8 @@ class InterGroupOrder:
             return False
         if self.is_alone():
             return True
-        for other, queue in self._queues.items():
-            if other == group or not queue.has_pending() or queue.next_ticket() > ticket:
-                continue
-            if other not in self._stalled or level >= CAUSAL:
-                return False
+        if self._goes_before(group, level, ticket):
+            return False
         if level < CAUSAL and self.domain.rule == CARRY:
             return True
         strict = private and (bool(self._components) or self.domain.rule == EPOCHS)
@@ -322,11 +388,37 @@ class InterGroupOrder:
         self._wait(group, now_ns)
         return False
 
+    def _goes_before(self, group: int, level: int, ticket: int) -> bool:
+        """Whether something that the application sent to another group before this has yet to leave, and this has to
+        wait for it: for a group that stands still, only messages wait that must come after."""
+        idle: list[int] = []
+        found = False
+        for other in self._with_pending:
+            queue = self._queues.get(other)
+            if queue is None or not queue.has_pending():
+                idle.append(other)
+            elif other == group or (other in self._stalled and level < CAUSAL):
+                continue
+            elif queue.next_ticket() < ticket:
+                found = True
+                break
+        for other in idle:
+            del self._with_pending[other]
+        return found
+
     def _is_settled(self, group: int, strict: bool) -> bool:
-        if any(other in self._times for other in self._abroad):
+        if self._ahead:
             return False  # a message below causal told of a view that I am not in yet
-        for other, time in self._times.items():
-            if other == group or (time.settled_at == time.causal.version and not strict):
+        for other in list(self._times if strict else self._unsettled):
+            time = self._times.get(other)
+            if time is None:
+                del self._unsettled[other]
+                continue
+            if other == group:
+                continue
+            if time.settled_at == time.causal.version and not strict:
+                if self._touched[other] < self._step_began:  # else this step may still change it
+                    del self._unsettled[other]
                 continue
             if strict or time.agreed.used or self.domain.rule == CONSERVATIVE:
                 if not time.is_delivered_everywhere():
@@ -341,12 +433,11 @@ class InterGroupOrder:
         result: list[ForeignTime] = []
         if self.is_alone():
             return result
-        for other, time in self._times.items():
-            if other != group and self._travels(other, group):
-                self._add_own(group, other, time, result)
-        for other, abroad in self._abroad.items():
-            if other != group and self._travels(other, group):
-                self._add_abroad(group, other, abroad, result)
+        for other in self._changed_for(group):
+            if other in self._times:
+                self._add_own(group, other, self._times[other], result)
+            if other in self._abroad:
+                self._add_abroad(group, other, self._abroad[other], result)
         return result
 
     def _add_abroad(self, group: int, other: int, abroad: _Abroad, result: list[ForeignTime]) -> None:

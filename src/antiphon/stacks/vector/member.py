@@ -73,9 +73,10 @@ class VectorMember(GroupMember):
 
     def begin_step(self, now_ns: int) -> None:
         self.order.now_ns = now_ns
+        self.order.touch(self.group_id)
 
     def _ticket(self) -> int:
-        return self.order.ticket()
+        return self.order.ticket(self.group_id)
 
     def _entered(self, old: Session | None, proposal: Proposal | None, joined: bool, now_ns: int) -> None:
         session = self._view_session
@@ -95,7 +96,7 @@ class VectorMember(GroupMember):
             session.follow(old, now_ns)
 
     def _gone(self) -> None:
-        self.order.leave(self.group_id)
+        self.order.leave(self.group_id, self._membership is not None and self._membership.is_left_by_all())
 
     def _may_enter(self, view: View) -> bool:
         return self.order.may_enter(self.group_id, view.id)

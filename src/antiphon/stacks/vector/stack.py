@@ -29,7 +29,7 @@ _DOMAINS_LEFT_MAX: Final = 1000
 class DomainMembers:
     """The groups of one causality domain that this process is in."""
 
-    __slots__ = ("deadline_ns", "has_many", "left_ns", "members", "order", "waiting")
+    __slots__ = ("deadline_ns", "has_many", "members", "order", "waiting")
 
     def __init__(self, order: InterGroupOrder) -> None:
         self.order = order
@@ -39,8 +39,6 @@ class DomainMembers:
         """Those in which something may have to wait for another group."""
         self.has_many = False
         """Whether there has ever been more than one."""
-        self.left_ns = 0
-        """When the last group was left, if there is none any more."""
         self.deadline_ns = NEVER
 
 
@@ -48,11 +46,13 @@ class DomainMembers:
 class VectorStack(Stack):
     """All groups of one process on this stack."""
 
-    __slots__ = ("_domains", "_stirred", "_timed")
+    __slots__ = ("_domains", "_empty", "_stirred", "_timed")
 
     def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
         super().__init__(OFFERS, process, random, options)
         self._domains: dict[str, DomainMembers] = {}
+        self._empty: dict[str, None] = {}
+        """Domains without a group, kept for what this process did in them; the oldest first."""
         self._stirred: dict[str, DomainMembers] = {}
         """The domains in which this step has done something."""
         self._timed: dict[str, DomainMembers] = {}
@@ -82,6 +82,7 @@ class VectorStack(Stack):
             join, self._process, last_number, domain.order, domain.members, self._random, self._options
         )
         self._domains[join.domain.name] = domain
+        self._empty.pop(join.domain.name, None)
         domain.members[member.group_id] = member
         domain.has_many = domain.has_many or len(domain.members) > 1
         return member
@@ -89,10 +90,26 @@ class VectorStack(Stack):
     def forget(self, member: Member) -> None:
         super().forget(member)
         assert isinstance(member, VectorMember)
-        domain = self._domains[member.order.domain.name]
-        if domain.members.get(member.group_id) is member:
-            del domain.members[member.group_id]
-            domain.waiting.pop(member.group_id, None)
+        name = member.order.domain.name
+        domain = self._domains[name]
+        if domain.members.get(member.group_id) is not member:
+            return
+        if not member.over:
+            domain.order.leave(member.group_id)
+        del domain.members[member.group_id]
+        domain.waiting.pop(member.group_id, None)
+        if not domain.members:
+            self._empty[name] = None
+            if domain.order.is_alone():
+                self._forget_domain(name)
+            elif len(self._empty) > _DOMAINS_LEFT_MAX:
+                self._forget_domain(next(iter(self._empty)))
+
+    def _forget_domain(self, name: str) -> None:
+        """Forget a domain that no group is in."""
+        del self._empty[name]
+        del self._domains[name]
+        self._timed.pop(name, None)
 
     # ---- the end of a step -----------------------------------------------------------------------------------------
 
@@ -106,6 +123,7 @@ class VectorStack(Stack):
         for name, domain in self._stirred.items():
             if domain.has_many:
                 self._move_on(domain, effects, now_ns)
+            domain.order.end_step()
             domain.deadline_ns = domain.order.deadline_ns()
             if domain.deadline_ns != NEVER:
                 self._timed[name] = domain
