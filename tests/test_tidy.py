@@ -125,7 +125,13 @@ def another_stack(module: str, target: str, is_module: frozenset[str]) -> bool:
 
 
 STACK_LIBRARIES: Final = frozenset(
-    f"antiphon.runtime{module}" for module in ("", ".conversation_store", ".conversations", ".filters", ".node")
+    [
+        *("antiphon", "antiphon.conversation"),
+        *(
+            f"antiphon.runtime.{name}"
+            for name in ("conversation_store", "conversations", "filters", "node", "settings")
+        ),
+    ]
 )
 """The public API of conversations without a group, which is about one stack and imports its library."""
 
@@ -137,14 +143,12 @@ def stack_names() -> frozenset[str]:
 
 def stack_name_complaints(module: str, source: str, stacks: frozenset[str]) -> list[str]:
     """Names of stacks outside `stacks`: whoever needs one asks the registry."""
-    if module.startswith("antiphon.stacks"):
+    if module.startswith("antiphon.stacks") or module in STACK_LIBRARIES:
         return []
     complaints = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Constant) and node.value in stacks:
             complaints.append(f"{module}:{node.lineno}: names the stack {node.value!r}; ask stacks/registry.py")
-        elif module in STACK_LIBRARIES:
-            continue
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             named = [stack for stack in stacks if f"stacks/{stack}/" in node.value]
             complaints += [f"{module}:{node.lineno}: points at stacks/{stack}/" for stack in named]

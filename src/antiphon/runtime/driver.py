@@ -47,6 +47,7 @@ from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import AddressBook, contacts_of
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.conversations import Conversations
+from antiphon.runtime.devices import NodeDevices
 from antiphon.runtime.errors import NodeFailedError
 from antiphon.runtime.events import Barrier, Batch, ViewChange
 from antiphon.runtime.membership_log import log_membership
@@ -119,6 +120,7 @@ class Driver:
         self.tap = tap
         self.clock = clock
         self.transport: Transport | None = None
+        self.devices: NodeDevices | None = None
         self.conversations: Conversations | None = None
         self.error: NodeFailedError | None = None
         self.on_stop: Callable[[Exception | None], None] | None = None
@@ -356,6 +358,8 @@ class Driver:
                 self.tap.recorder.depart(event, now_ns)
         if effects.transmits:
             self._transmit(effects.transmits)
+        if effects.calls is not None and self.devices is not None:
+            self.devices.carry_out(effects.calls)
         for group in ended:
             self._silence(group)
             if group not in self._returning:
@@ -393,8 +397,7 @@ class Driver:
             if tap is not None:
                 tap.recorder.stalled(event.group, now_ns)
             member._stall()
-        else:
-            assert isinstance(event, Ended)
+        elif isinstance(event, Ended):
             log_membership(self.process, event)
             self._end(event, now_ns)
 

@@ -46,6 +46,7 @@ from antiphon.runtime.arguments import (
 )
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.conversations import RECOVER_S, Checkpoint, Conversation, Conversations
+from antiphon.runtime.devices import NodeDevices
 from antiphon.runtime.discovery import LOOK_S, Discovery, ListedContacts
 from antiphon.runtime.discovery_search import Search
 from antiphon.runtime.driver import FIRST_VIEW, Driver
@@ -206,6 +207,10 @@ class Node:
         )
         self._driver.on_stop = self._streams.end
         self._driver.transport = self._make_transport(sock, self._driver)
+        storage = None if self._storage is None else Path(self._storage)
+        self._driver.devices = NodeDevices(
+            self._driver.process, self._address, storage, self._driver.step, self._driver.fail
+        )
 
     def _make_tap(self) -> HistoryTap | None:
         if self._history is None:
@@ -570,6 +575,8 @@ class Node:
             try:
                 if driver.conversations is not None:
                     await driver.conversations.close_stores()
+                if driver.devices is not None:
+                    await driver.devices.close()
                 await driver.close_logs()
             finally:
                 self._closed.set()

@@ -88,7 +88,7 @@ def test_no_delivery_is_held_back_for_a_group_that_stands_still() -> None:
     busy = time_of(1, [0, 1, 0])
     crossing, _ = crossing_of(a=busy, b=time_of(1, [0, 0, 0]), c=time_of(1, [0, 0, 0]))
     crossing.stall(A)
-    assert not crossing.may_send(B, CAUSAL, crossing.ticket(), 0)
+    assert not crossing.may_send(B, CAUSAL, crossing.ticket(B), 0)
     assert not any(time.hold for time in crossing._times.values())
 
 
