@@ -6,6 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import NUMBER_MAX
 from antiphon.parts.vector_clock import changes
 from antiphon.stacks.vector import timestamp
 from antiphon.stacks.vector.timestamp import KEEP, ForeignTime, OrderSection, Placement
@@ -16,15 +17,15 @@ growth = st.integers(1, 8).flatmap(
     lambda n: st.lists(st.lists(st.integers(0, 3), min_size=n, max_size=n), min_size=1, max_size=10)
 )
 ranks = st.integers(0, MEMBERS - 1)
-numbers = st.integers(0, 2**64 - 1)
+numbers = st.integers(0, NUMBER_MAX)
 entries = st.lists(st.tuples(st.integers(0, 0xFFFF), numbers), max_size=4)
 placements = st.builds(
     Placement,
     st.integers(0, 2**32 - 1),
-    st.lists(st.tuples(ranks, st.integers(1, 2**64 - 1), st.integers(1, 0xFFFF)), max_size=4),
+    st.lists(st.tuples(ranks, st.integers(1, NUMBER_MAX), st.integers(1, 0xFFFF)), max_size=4),
     st.one_of(st.just(KEEP), ranks),
 )
-foreign_times = st.builds(ForeignTime, numbers, numbers, entries)
+foreign_times = st.builds(ForeignTime, st.integers(0, 2**64 - 1), numbers, entries)
 
 
 @given(growth)
