@@ -17,6 +17,10 @@ class Fault:
     def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
         raise NotImplementedError
 
+    def fresh(self) -> "Fault":
+        """Return a layer that does the same and remembers nothing of earlier packets."""
+        return self
+
 
 def fly(layers: list[Fault], random: Random, now_ns: int, source: str, destination: str, data: bytes) -> list[Flight]:
     """Return what arrives of one packet after all layers, applied first to last."""
@@ -53,6 +57,9 @@ class BurstLoss(Fault):
         if random.random() < self.probability:
             self._until_ns[link] = now_ns + self.length_ns
         return [] if now_ns < self._until_ns.get(link, 0) else flights
+
+    def fresh(self) -> Fault:
+        return BurstLoss(self.probability, self.length_ns)
 
 
 @final

@@ -132,27 +132,62 @@ BROKEN_OR_UNKNOWN: list[tuple[str, Lines, Expected]] = [
     (
         "an open log leaves one delivery open under each guarantee, and what lies beyond its record",
         {"p": "s1 d:p1", "q": "d:p1 d:p2 quiet", "r": "d:p1 d:p2 quiet"},
-        {"creation": (0, 3), "duplication": (0, 1), "fifo": (0, 1), "causal": (0, 3), "settled": (0, 1)},
+        {
+            "creation": (0, 3),
+            "duplication": (0, 1),
+            "fifo": (0, 1),
+            "causal": (0, 3),
+            "content": (0, 3),
+            "settled": (0, 1),
+        },
     ),
     (
         "off record: a gap there is unknown, one on record is not",
         {"p": "s1 d:p1", "q": "d:p3 d:p1 quiet", "r": "d:p1 d:p3 quiet"},
-        {"creation": (0, 3), "duplication": (0, 1), "fifo": (1, 2), "causal": (1, 2), "settled": (0, 1)},
+        {
+            "creation": (0, 3),
+            "duplication": (0, 1),
+            "fifo": (1, 2),
+            "causal": (1, 2),
+            "content": (0, 3),
+            "settled": (0, 1),
+        },
     ),
     (
         "off record: a message in its own past, though only a later one of its sender is seen there",
         {"p": "d:q1", "q": "d:p2 s1 d:q1 quiet", "r": "d:q1 d:p1 quiet"},
-        {"creation": (0, 3), "duplication": (0, 1), "fifo": (0, 2), "causal": (5, 1), "settled": (0, 3)},
+        {
+            "creation": (0, 3),
+            "duplication": (0, 1),
+            "fifo": (0, 2),
+            "causal": (5, 1),
+            "content": (0, 3),
+            "settled": (0, 3),
+        },
     ),
     (
         "off record: one survivor has it, another has not",
         {"p": "", "q": "d:p1 quiet", "r": "quiet"},
-        {"creation": (0, 2), "duplication": (0, 1), "fifo": (0, 1), "causal": (0, 2), "settled": (0, 2)},
+        {
+            "creation": (0, 2),
+            "duplication": (0, 1),
+            "fifo": (0, 1),
+            "causal": (0, 2),
+            "content": (0, 2),
+            "settled": (0, 2),
+        },
     ),
     (
         "a member without a log",
         {"members": "z", "p": "s1 d:p1 quiet", "q": "d:p1 quiet"},
-        {"creation": (0, 1), "duplication": (0, 1), "fifo": (0, 1), "causal": (0, 1), "settled": (0, 2)},
+        {
+            "creation": (0, 1),
+            "duplication": (0, 1),
+            "fifo": (0, 1),
+            "causal": (0, 1),
+            "content": (0, 1),
+            "settled": (0, 2),
+        },
     ),
 ]
 

@@ -90,6 +90,11 @@ class OutboxLane:
         self.drains: list[tuple[int, asyncio.Future[None]]] = []
         """Who waits until so many messages have been accepted."""
 
+    def check(self) -> None:
+        """Raise why nothing more can be sent, if so."""
+        if self.error is not None:
+            raise self.error
+
 
 @final
 class OutboxRun:
@@ -146,12 +151,10 @@ class Outbox:
         self._waiting.append(call)
         try:
             while start < len(payloads):
-                if lane.error is not None:  # to send may have been the end
-                    raise lane.error
+                lane.check()  # to send may have been the end
                 await call.turn
                 call.turn = self._loop.create_future()
-                if lane.error is not None:
-                    raise lane.error
+                lane.check()
                 start += self._put(lane, payloads[start:], mode, NOT_MEASURED)
         finally:
             self._waiting.remove(call)

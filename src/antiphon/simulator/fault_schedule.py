@@ -37,6 +37,9 @@ class Until(Fault):
             return flights
         return self.layer.apply(random, now_ns, source, destination, flights)
 
+    def fresh(self) -> Fault:
+        return Until(self.layer.fresh(), self.until_ns)
+
 
 def network_layers(faults: str, names: list[str], heal_ns: int, random: Random) -> list[Fault]:
     """The layers for one run. There is always a delay, also after healing."""

@@ -4,7 +4,6 @@ All faults are over at `heal_ns`. A delay is no fault: nothing arrives before it
 """
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -103,7 +102,7 @@ class FaultPlan:
 
     def layers(self) -> list[Fault]:
         """New layers for the network: some of them remember what they did."""
-        return [self.delay, *(deepcopy(fault.layer) for fault in self.faults if isinstance(fault, NetworkFault))]
+        return [self.delay, *(fault.layer.fresh() for fault in self.faults if isinstance(fault, NetworkFault))]
 
 
 def draw_plan(faults: "str | FaultPlan | Sequence[Fault]", names: Sequence[str], heal_ns: int, seed: int) -> FaultPlan:
