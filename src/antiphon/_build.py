@@ -84,6 +84,11 @@ def stale_sources() -> list[str]:
     return sorted(path for path in built.keys() | current.keys() if built.get(path) != current.get(path))
 
 
+def is_compiled() -> bool:
+    """Whether the compiled core is what imports take."""
+    return not pure_forced() and bool(extension_files())
+
+
 def describe() -> str:
     """The running build in words: `compiled`, or `pure Python` and why."""
     if pure_forced():

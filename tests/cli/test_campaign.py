@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.stacks.registry import OFFERS
 from tests.cli.conftest import Run
 
 
@@ -19,14 +20,18 @@ from tests.cli.conftest import Run
         (("--seeds", "7"), "--seeds 7 is not a range of seeds; write two numbers, such as 0:1000"),
         (("--seeds", "9:9"), "there are no seeds 9:9; name the first, and the one after the last"),
         (("--workload", "rain"), "there is no workload 'rain'; choose one of: static, churn, links, all"),
-        (("--stack", "nonesuch"), "there is no stack 'nonesuch'; the stacks are: vector, conversation"),
+        (("--stack", "nonesuch"), "there is no stack 'nonesuch'; the stacks are: STACKS"),
     ],
 )
 def test_what_cannot_be_run_is_refused_in_one_sentence(
     run: Run, tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     outcome = run("campaign", "--out", str(tmp_path / "out"), *words)
-    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"antiphon: {sentence}\n")
+    assert (outcome.code, outcome.out, outcome.err) == (
+        2,
+        "",
+        f"antiphon: {sentence.replace('STACKS', ', '.join(OFFERS))}\n",
+    )
     assert not (tmp_path / "out").exists()
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from antiphon.stacks.registry import OFFERS
 from tests.cli.conftest import Run
 
 
@@ -29,7 +30,7 @@ def test_json_is_one_document(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("--stack", "nonesuch"), "there is no stack 'nonesuch'; the stacks are: vector, conversation"),
+        (("--stack", "nonesuch"), "there is no stack 'nonesuch'; the stacks are: STACKS"),
         (("--faults", "some"), "there are no faults 'some'; choose one of: none, loss, all"),
         (("--members", "0"), "a simulated group has 1 to 100 members, not 0"),
     ],
@@ -38,7 +39,11 @@ def test_what_cannot_be_run_is_refused_in_one_sentence(
     run: Run, tmp_path: Path, words: tuple[str, ...], sentence: str
 ) -> None:
     outcome = run("sim", *words, "--history", str(tmp_path / "h"))
-    assert (outcome.code, outcome.out, outcome.err) == (2, "", f"antiphon: {sentence}\n")
+    assert (outcome.code, outcome.out, outcome.err) == (
+        2,
+        "",
+        f"antiphon: {sentence.replace('STACKS', ', '.join(OFFERS))}\n",
+    )
     assert not (tmp_path / "h").exists()
 
 

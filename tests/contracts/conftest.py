@@ -1,6 +1,8 @@
 """Each contract over each stack of the registry that offers what the contract is about.
 
-The toy stack of the tests runs through them as well: it is registered here, by one line.
+The toy stack of the tests runs through them as well: it is registered here, by one line. It is plain Python, which
+cannot inherit from compiled classes; beside a compiled core, tests/toy_stack/test_contracts.py runs it in a process
+of its own.
 
 A test that takes `stack` runs once for each stack; one that takes `level` too, once for each level of the stack.
 `@pytest.mark.levels("agreed", "safe")` says which levels a test is about: where it takes `level`, these alone; where
@@ -9,12 +11,13 @@ not, it runs over the stacks that offer all of them. `@pytest.mark.capable("priv
 
 import pytest
 
+from antiphon import _build
 from antiphon.kernel.levels import LEVELS
 from antiphon.stacks.registry import OFFERS, register
 from tests.toy_stack.stack import OFFERS as TOY
 from tests.toy_stack.stack import ToyStack
 
-if TOY.name not in OFFERS:
+if TOY.name not in OFFERS and not _build.is_compiled():
     register(TOY, ToyStack)
 
 

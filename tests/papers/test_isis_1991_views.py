@@ -214,7 +214,7 @@ def test_a_process_that_stood_still_does_nothing_more_in_the_view_that_went_on_w
     wakes_ns = 6 * SECOND_NS
     scene.pause("p3", SECOND_NS, wakes_ns)
     scene.play(14)
-    late = [row for row in scene.rows("p3") if row.time_ns >= wakes_ns and row.kind in ("send", "deliver")]
+    late = [row for row in scene.rows("p3") if row.time_ns >= wakes_ns and row.kind in ("depart", "deliver")]
     assert late == []
     assert scene.rows("p3")[-1].label == "excluded"
     assert scene.story("p3", 2)

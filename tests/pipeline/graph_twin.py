@@ -66,6 +66,8 @@ def _find_pasts(twin: Twin, logs: dict[str, KnownLog]) -> None:
         twin.past.update(_off_record(log.process, known, logs))
     for process in {message.sender for past in twin.past.values() for message in past} - logs.keys():
         twin.past.update(_off_record(process, set(), logs))
+    for message in {message for past in twin.past.values() for message in past}:
+        twin.past.setdefault(message, set())  # a spoiled log names it and holds no row of it
     growing = True
     while growing:
         growing = False
@@ -130,16 +132,20 @@ def _find_waves(twin: Twin) -> None:
 def _find_stability(twin: Twin, logs: dict[str, KnownLog]) -> None:
     members: dict[tuple[str | None, int | None], set[str]] = defaultdict(set)
     delivered_ns: dict[tuple[str, MessageName], list[int]] = defaultdict(list)
+    left_in: dict[MessageName, int | None] = {}
     for process, log in logs.items():
         for row in log.rows:
-            if row.kind == "view":
+            if row.kind == "depart":
+                left_in.update(dict.fromkeys(messages_of(row), row.view))
+            elif row.kind == "view":
                 members[row.group, row.view].update(row.members or ())
             elif row.kind == "deliver":
                 for message in messages_of(row):
                     delivered_ns[process, message].append(row.time_ns)
     for message, send in twin.sent.items():
         to_all = send.destinations is None
-        meant = {name for name in members[send.group, send.view] if to_all or name in (send.destinations or ())}
+        view = left_in.get(message, send.view)
+        meant = {name for name in members[send.group, view] if to_all or name in (send.destinations or ())}
         lacking = tuple(sorted(name for name in meant if not delivered_ns[name, message]))
         if lacking or not meant:
             twin.stability[message] = (None, None, lacking)

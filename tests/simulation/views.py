@@ -48,7 +48,7 @@ def _sending(logs: Sequence[Sequence[Row]]) -> list[str]:
     sent: dict[Message, int | None] = {}
     for log in logs:
         for row in log:
-            if row.kind == "send":
+            if row.kind in ("send", "depart"):
                 for number in _numbers(row):
                     sent[(row.process, row.incarnation, number)] = row.view
     for log in logs:

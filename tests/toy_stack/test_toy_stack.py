@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from antiphon import _build
 from antiphon.engine import Engine
 from antiphon.kernel.calls import Dial, Frames, Hang, Listen, Load, Store, Trim
 from antiphon.kernel.effects import AskApplication, Delivered, Effects, Event, RequestRefused
@@ -23,6 +24,8 @@ from tests.runtime.cluster import run, until
 from tests.toy_stack.stack import CLIENT, LOG, YES, ToyStack
 from tests.toy_stack.stack import OFFERS as TOY
 
+if _build.is_compiled():
+    pytest.skip("plain Python cannot inherit from a compiled core; test_contracts.py runs it", allow_module_level=True)
 if TOY.name not in OFFERS:
     register(TOY, ToyStack)
 
