@@ -140,7 +140,7 @@ def test_a_log_of_which_nothing_is_left_but_its_name(spark: SparkSession, tmp_pa
     write_history(tmp_path, make_rows(p="s1 d:p1 quiet"))
     (tmp_path / "r" / "z-1-00000.parquet.partial").touch()
     result = check_equal(spark, tmp_path)
-    assert [finding.unknown for finding in result.findings] == [1] * 5
+    assert [finding.unknown for finding in result.findings] == [1] * 6
 
 
 UNUSABLE: list[tuple[str, dict[str, str]]] = [
