@@ -88,7 +88,10 @@ def test_the_history_tells_of_both_and_passes_the_audit(tmp_path: Path) -> None:
     run(test)
     rows = list(HistoryFiles.open(tmp_path).read_rows())
     private = [row for row in rows if row.destinations]
-    assert {(row.kind, row.process, row.destinations) for row in private} == {("send", "a", ("b/1",))}
+    assert {(row.kind, row.process, row.destinations) for row in private} == {
+        ("send", "a", ("b/1",)),
+        ("deliver", "b", ("b/1",)),
+    }
     assert sum(row.count or 0 for row in private) == 2
     barriers = [(row.kind, row.process, row.sender, row.number, row.level) for row in rows if row.label == "barrier"]
     assert sorted(barriers) == [

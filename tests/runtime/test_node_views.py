@@ -251,7 +251,7 @@ def test_what_members_agree_on_may_be_longer_than_a_packet() -> None:
     run(test)
 
 
-@pytest.mark.parametrize("address", ["nonsense", "localhost:7400", "[::1]:7400", "127.0.0.1:0", "\0:1", ""])
+@pytest.mark.parametrize("address", ["nonsense", "localhost:7400", "[::1]:7400", "127.0.0.1:0", "?:1", ""])
 def test_a_stranger_with_an_impossible_address_harms_nobody(address: str) -> None:
     async def test() -> None:
         async with founded() as places:
@@ -265,6 +265,20 @@ def test_a_stranger_with_an_impossible_address_harms_nobody(address: str) -> Non
             for change in await everyone(places, "a/1", "b/1", "c/1"):
                 assert change.failed == (ProcessId("x"),)
             await talk(places)
+
+    run(test)
+
+
+def test_a_stranger_whose_address_is_no_text_is_not_let_in() -> None:
+    async def test() -> None:
+        async with founded() as places:
+            stranger = messages.MembershipMessage(messages.JOIN, ProcessId("x"), "\0:1", 0)
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+                host, port = places[0].node.address.split(":")
+                for datagram in stranger.encode(1, wire_id("g"), HASTY.packet_bytes_max):
+                    sock.sendto(datagram, (host, int(port)))
+            await talk(places)
+            assert len(places[0].group.view.members) == 3
 
     run(test)
 

@@ -5,6 +5,7 @@ from random import Random
 
 import pytest
 
+from antiphon import _build
 from antiphon.faults import Delay, Fault, Loss, Partition
 from antiphon.history.log import MemoryLog
 from antiphon.kernel.calls import LINK_BYTES_MAX, Dial, Frames, Hang, Listen, Load, Store, Trim, token_of
@@ -33,6 +34,9 @@ from antiphon.simulator.script import Script, ScriptedGroup
 from antiphon.simulator.world import World
 from antiphon.stacks.registry import register, unregister
 from antiphon.stacks.stack import Capabilities, Stack
+
+if _build.is_compiled():
+    pytest.skip("plain Python cannot inherit from a compiled core", allow_module_level=True)
 
 A, B = ProcessId("a"), ProcessId("b")
 STACK = 200

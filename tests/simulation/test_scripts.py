@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any
 
@@ -46,10 +47,12 @@ def test_a_document_is_the_run_again(seed: int) -> None:
 
 
 def test_the_script_of_a_static_seed_has_all_that_was_sent() -> None:
-    """In this one nobody's answer shares its moment with anything else, so it is the same run."""
+    """In this one nobody's answer shares its moment with anything else, so it is the same run, but for the bytes: a
+    script knows their number only."""
     script = script_of(json.loads(text_of(script_of_seed(0, "static"))))
     assert {action.kind for action in script.actions} <= set(STATIC_ACTIONS)
-    assert rows_of(run_script(script)) == rows_of(run_seed(0, "static"))
+    again, first = rows_of(run_script(script)), rows_of(run_seed(0, "static"))
+    assert [replace(row, digest=None) for row in again] == [replace(row, digest=None) for row in first]
 
 
 def test_workloads_share_out_the_seeds() -> None:
