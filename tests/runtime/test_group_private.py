@@ -92,7 +92,7 @@ def test_the_history_tells_of_both_and_passes_the_audit(tmp_path: Path) -> None:
         ("send", "a", ("b/1",)),
         ("deliver", "b", ("b/1",)),
     }
-    assert sum(row.count or 0 for row in private) == 2
+    assert sum(row.count or 0 for row in private) == 4
     barriers = [(row.kind, row.process, row.sender, row.number, row.level) for row in rows if row.label == "barrier"]
     assert sorted(barriers) == [
         ("deliver", "a", "b", 2, "safe"),

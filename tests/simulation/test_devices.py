@@ -39,7 +39,7 @@ if _build.is_compiled():
     pytest.skip("plain Python cannot inherit from a compiled core", allow_module_level=True)
 
 A, B = ProcessId("a"), ProcessId("b")
-STACK = 200
+STACK = 210
 LISTEN, DIAL = token_of(STACK, 1), token_of(STACK, 2)
 
 
