@@ -166,6 +166,7 @@ async def come_and_go(settings: dict[str, Any], events: IO[str]) -> None:
                 tasks.create_task(member.read())
                 await group.send(PAYLOAD)
                 left = await group.leave()
+                await node.close()  # the node's stream ends with the node, not with the group
             member.tell("left", left=left)
 
 

@@ -60,7 +60,6 @@ def run_program(seed: int, program: str | None = None) -> Result:
 
 
 def run_seed(seed: int, program: str | None = None) -> Outcome:
-    logging.disable()
     started_s = time.perf_counter()
     result = run_program(seed, program)
     judgement = result.judgement
@@ -75,7 +74,7 @@ def run_seeds(seeds: Iterable[int], jobs: int, program: str | None) -> Iterator[
     if jobs == 1:
         yield from map(run, seeds)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, initializer=logging.disable) as pool:
         yield from pool.map(run, seeds, chunksize=4)
 
 
@@ -95,6 +94,7 @@ def main() -> int:
     parser.add_argument("--brief", action="store_true", help="do not make failures smaller")
     arguments = parser.parse_args()
     first, last = (int(part) for part in arguments.seeds.split(":"))
+    logging.disable()  # here and in the workers, never in a test that plays a seed: it holds for the whole process
     started_s = time.perf_counter()
     outcomes: list[Outcome] = []
     failed = 0
