@@ -55,8 +55,6 @@ from antiphon.parts.membership.phases import JOINING
 from antiphon.stacks.registry import DEFAULT, check_level, has_number, kind
 from antiphon.stacks.stack import Stack
 
-FIRST_VIEW: Final = 1
-"""The id of a group's first view."""
 _LINGERING_MAX: Final = 64
 """Groups that were left in good order and still answer."""
 _NUMBERS_MAX: Final = 100_000
@@ -203,10 +201,10 @@ class Engine:
             member.leave(now_ns)
             member.unfinished = True
         elif isinstance(input, Create):
-            view = View(FIRST_VIEW, (self.process,), (input.address,) if input.address else ())
+            view = View(input.last_view + 1, (self.process,), (input.address,) if input.address else ())
             join = Join(
                 group=input.group, stack=input.stack, view=view, policy=input.policy, address=input.address,
-                domain=input.domain, stream=input.stream,
+                domain=input.domain, stream=input.stream, last_view=input.last_view,
             )  # fmt: skip
             self._join(join, effects, now_ns)
         elif isinstance(input, Forget):

@@ -9,7 +9,7 @@ import pytest
 
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
-from antiphon.runtime import AddressError, JoinError, Node
+from antiphon.runtime import AddressError, JoinError, Message, Node
 from antiphon.runtime.discovery import ADDRESSES_MAX, Discovery, FileDiscovery, NameDiscovery
 from antiphon.runtime.discovery_beacon import (
     ANNOUNCE_S,
@@ -111,15 +111,40 @@ def test_a_group_of_one_contact() -> None:
     run(lambda: cold_start(1, lambda nodes: [[nodes[0].address]]))
 
 
-def test_a_second_group_is_not_founded_by_asking() -> None:
-    """The engine that asked would have to be replaced, and it holds the first group."""
+def test_a_process_founds_several_groups_by_asking() -> None:
+    """Founding changes nothing for the groups that the process is in already."""
+
+    async def test() -> None:
+        first, second = await started(2)
+        contacts = [first.address, second.address]
+        groups = [await first.join(name, contacts=contacts, found_after_s=0.05) for name in "gh"]
+        assert [group.view.members for group in groups] == [(first.process,)] * 2
+        there = [await second.join(name, contacts=contacts) for name in "gh"]
+        for group, other in zip(groups, there, strict=True):
+            await group.send(b"x")
+            assert await Place(second, other).message() == b"x"
+        assert await groups[1].leave()
+        await asyncio.gather(first.close(), second.close())
+
+    run(test)
+
+
+def test_a_group_that_all_have_left_is_founded_again() -> None:
+    """In the same life: message numbers and view ids go on where they ended."""
 
     async def test() -> None:
         (node,) = await started(1)
-        first = await node.join("g", contacts=[node.address], found_after_s=0.05)
-        with pytest.raises(JoinError):
-            await node.join("h", contacts=[node.address], timeout_s=0.3, found_after_s=0.05)
-        await first.send(b"x")
+        seen = []
+        for _ in range(2):
+            group = await node.join("g", contacts=[node.address], found_after_s=0.05)
+            await group.send(b"x")
+            async for event in group:
+                if isinstance(event, Message):
+                    seen.append((event.number, event.view_id))
+                    break
+            assert await group.leave()
+        assert [number for number, _ in seen] == [1, 2]
+        assert seen[0][1] < seen[1][1]
         await node.close()
 
     run(test)

@@ -49,9 +49,10 @@ class Join:
 
 @final
 class Create:
-    """Begin `group` on `stack`, with this process as its only member; others may join it later."""
+    """Begin `group` on `stack`, with this process as its only member; others may join it later. `last_view`: as for
+    `Join`; the ids of views go on after it."""
 
-    __slots__ = ("address", "domain", "group", "policy", "stack", "stream")
+    __slots__ = ("address", "domain", "group", "last_view", "policy", "stack", "stream")
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class Create:
         address: str = "",
         domain: CausalityDomain = MAIN,
         stream: str = "",
+        last_view: int = 0,
     ) -> None:
         self.group = group
         self.stack = stack
@@ -69,6 +71,7 @@ class Create:
         self.address = address
         self.domain = domain
         self.stream = stream
+        self.last_view = last_view
 
 
 @final

@@ -40,8 +40,8 @@ from antiphon.kernel.effects import (
     Writable,
 )
 from antiphon.kernel.errors import ClosedError
-from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Forget, Input, Join, Leave, Receive, Recover, Send, SendBarrier, Tick
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.inputs import Create, Forget, Input, Join, Leave, Receive, Recover, Send, SendBarrier, Tick
 from antiphon.kernel.policies import PRIMARY
 from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import AddressBook, contacts_of
@@ -184,14 +184,23 @@ class Driver:
         if group in self._members:
             self._addresses.meet(group, contacts)
 
-    def found(self, group: str, engine: Engine) -> None:
-        """Nobody lets this process into `group`: begin it, alone. `engine` takes the place of the one that asked, which
-        must not have been in any group."""
-        assert list(self._joins) == [group]
+    def found(self, group: str) -> None:
+        """Nobody lets this process into `group`: ask no more, and begin it, alone."""
+        if group not in self._joins or group in self._silenced:
+            return  # it is over, or waits for the next incarnation
         join = self._joins[group]
-        join.view = View(FIRST_VIEW, (self.process,), (join.address,))
-        self.engine = engine
-        self.join(join, self._members[group], self._addresses.contacts(group))
+        self.step(Forget(group))
+        self.step(
+            Create(
+                group=group,
+                stack=join.stack,
+                policy=join.policy,
+                address=join.address,
+                domain=join.domain,
+                stream=join.stream,
+                last_view=join.last_view,
+            )
+        )
 
     def leave(self, group: str) -> None:
         """Ask the others to go on without this process."""

@@ -272,11 +272,10 @@ class Node:
         Groups of one `domain` are in causal order with each other, by its rule; see `antiphon.Domain`.
 
         `contacts` are addresses of members, or something that finds them (runtime/discovery.py); the policy is
-        `primary`. At least one must answer. If none does for `found_after_s`, the first contact founds the group, if it
-        is in no other. Returns when this process is in. Raises JoinError, which is a TimeoutError, if it is not after
-        `timeout_s`, and ExcludedError if the members know this incarnation and have given it up: that asks for a new
-        node, with a higher incarnation; with `rejoin` a higher one is tried at once. A group that was left can be
-        joined again.
+        `primary`. At least one must answer. If none does for `found_after_s`, the first contact founds the group.
+        Returns when this process is in. Raises JoinError, which is a TimeoutError, if it is not after `timeout_s`, and
+        ExcludedError if the members know this incarnation and have given it up: that asks for a new node, with a
+        higher incarnation; with `rejoin` a higher one is tried at once. A group that was left can be joined again.
         """
         self._running()
         check_name("group", group)
@@ -364,8 +363,8 @@ class Node:
         """Wait to be let in, or found the group if that falls to this process."""
         try:
             while not await member._enter(found_after_s):
-                if search.is_first and len(self._groups) == 1:
-                    driver.found(member.name, self._make_engine())
+                if search.is_first and member.view is NO_VIEW:
+                    driver.found(member.name)
         except BaseException:
             member._abandon()
             raise
