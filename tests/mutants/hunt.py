@@ -1,8 +1,9 @@
 """Lets each mutant loose on seeds, one by one, until the audit or an assertion catches it; a few on staged scenes.
 
-    ANTIPHON_PURE=1 python -m tests.mutants.hunt [--seeds 200] [NAME …]
+    ANTIPHON_PURE=1 python -m tests.mutants.hunt [--seeds 200] [--remember] [NAME …]
 
-Prints one JSON line per mutant: the seed that caught it and what was seen. Exit code 1 if one got away.
+Prints one JSON line per mutant: the seed that caught it and what was seen. Exit code 1 if one got away. The seed that
+caught a mutant last stands in caught.json and is tried first; `--remember` writes down what this hunt found.
 """
 
 import argparse
@@ -10,6 +11,9 @@ import json
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Final
 
 from antiphon._build import pure_forced
 from antiphon.kernel.errors import UsageError
@@ -37,6 +41,7 @@ ALL_MUTANTS = (
     *MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *LIBRARY_MUTANTS, *CONVERSATION_GROUP_MUTANTS,
     *CONVERSATION_MUTANTS, *RUNTIME_MUTANTS,
 )  # fmt: skip
+CAUGHT_BY: Final = Path(__file__).with_name("caught.json")
 PLAYS = {OPERATIONS: operations_problem, BROADCAST: broadcast_problem, SESSION: session_problem}
 
 
@@ -100,14 +105,21 @@ def symptoms_of(mutant: Mutant) -> Callable[[int, Sequence[str]], str | None]:
     return symptoms if mutant in MUTANTS else partial(adversarial_symptoms, stack=mutant.stack)
 
 
+def remembered() -> dict[str, int]:
+    """By name of the mutant, the seed that caught it last."""
+    seeds: dict[str, int] = json.loads(CAUGHT_BY.read_text())
+    return seeds
+
+
 def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
     """The first seed that catches the mutant, or what is seen of it on the table."""
+    known = [seed for name, seed in remembered().items() if name == mutant.name]
     look = symptoms_of(mutant)
     with mutant.at_large():
         if mutant.name in STAGED:
             problem = STAGED[mutant.name]()
             return {"mutant": mutant.name, "caught": problem is not None, "seen": problem, "seeds": 0}
-        for seed in range(seeds):
+        for seed in chain(known, range(seeds)):
             seen = look(seed, mutant.breaks)
             if seen is not None:
                 return {"mutant": mutant.name, "caught": True, "seed": seed, "seen": seen}
@@ -117,17 +129,23 @@ def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds a mutant may survive")
+    parser.add_argument("--remember", action="store_true", help="write the seeds that caught them to caught.json")
     parser.add_argument("names", nargs="*", help="mutants to hunt; all if none is named")
     arguments = parser.parse_args()
     if not pure_forced():
         print("mutants patch the plain-Python core: set ANTIPHON_PURE=1", file=sys.stderr)
         return 2
     escaped = 0
+    caught_by = remembered()
     for mutant in ALL_MUTANTS:
         if not arguments.names or mutant.name in arguments.names:
             result = hunt(mutant, arguments.seeds)
             escaped += not result["caught"]
+            if isinstance(seed := result.get("seed"), int):
+                caught_by[mutant.name] = seed
             print(json.dumps(result), flush=True)
+            if arguments.remember:
+                CAUGHT_BY.write_text(json.dumps(dict(sorted(caught_by.items())), indent=2) + "\n")
     return 1 if escaped else 0
 
 
