@@ -20,8 +20,10 @@ from functools import partial
 from typing import Final
 
 from antiphon._build import describe
-from antiphon.testing import Result, simulate
+from antiphon.testing import Result
+from antiphon.testing.fault_plan import SECOND_NS, draw_plan
 from antiphon.testing.shrink import find_failure
+from antiphon.testing.simulate import ACTIVE_S, run_plan
 from tests.programs.common import Play
 
 PROGRAMS: Final = (
@@ -56,7 +58,8 @@ def program_of(seed: int) -> str:
 def run_program(seed: int, program: str | None = None) -> Result:
     """Simulate and audit one seed."""
     play = play_of(program or program_of(seed), seed)
-    return simulate(lambda: play.mains, seed=seed, faults=play.faults, check=play.check, apart=play.apart)
+    plan = draw_plan(play.faults, list(play.mains), int(ACTIVE_S * SECOND_NS), seed)
+    return run_plan(lambda: play.mains, plan, seed, play.expected)
 
 
 def run_seed(seed: int, program: str | None = None) -> Outcome:
@@ -81,7 +84,7 @@ def run_seeds(seeds: Iterable[int], jobs: int, program: str | None) -> Iterator[
 def explain(outcome: Outcome) -> str:
     """The smallest run that fails as this one did, and how to repeat it."""
     play = play_of(outcome.program, outcome.seed)
-    result = find_failure(lambda: play.mains, seed=outcome.seed, faults=play.faults, check=play.check, apart=play.apart)
+    result = find_failure(lambda: play.mains, seed=outcome.seed, faults=play.faults, expected=play.expected)
     command = f"python -m tests.programs.campaign --seeds {outcome.seed}:{outcome.seed + 1} --program {outcome.program}"
     return result.report(command)
 

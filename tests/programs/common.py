@@ -6,19 +6,22 @@ it is started again. It ends when it is told that all faults are long over.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
 import antiphon
 from antiphon.testing import Host, Result
 from antiphon.testing.host import Main
+from antiphon.testing.verdict import Expectations
 
 PATIENCE_S: Final = 60.0
 """How long a program that was started again asks to be let in."""
 HEALED_S: Final = 7.0
 """All faults are over by then."""
+RECOVER_S: Final = 9.0
+"""Who is not back by then is gone for good: a group that stands still is recovered."""
 LEVELS: Final[tuple[antiphon.Order, ...]] = ("reliable", "fifo", "causal", "agreed", "safe")
 RULES: Final = ("carry", "conservative")
 LONG_BYTES: Final = 4000
@@ -32,8 +35,19 @@ class Play:
     mains: Mapping[str, Main]
     check: Callable[[Result], object] | None = None
     faults: str = "all"
+    """`network` for all of them but kills; the program's docstring says why."""
     apart: bool = False
     """Whether the groups are in several causality domains."""
+    may_stall: bool = False
+    """Whether nobody recovers a group that has lost its majority for good; the program's docstring says why."""
+
+    may_be_unknown: Mapping[str, str] = field(default_factory=dict)
+    """Guarantees that the audit may leave undecided, and why."""
+
+    @property
+    def expected(self) -> Expectations:
+        """What the run is held to."""
+        return Expectations(self.check, self.apart, self.may_stall, tuple(self.may_be_unknown))
 
 
 def names(seed: int, least: int = 3, most: int = 5) -> list[str]:
@@ -46,7 +60,22 @@ async def node_at(host: Host, **options: Any) -> AsyncIterator[antiphon.Node]:
     """The node of this program. Few members detect failures quickly; many would spend the run on heartbeats."""
     options.setdefault("options", antiphon.Options.fast() if len(host.addresses) < 4 else antiphon.Options())
     async with antiphon.Node(host.name, address=host.at(), incarnation=host.starts, **options) as node:
-        yield node
+        operator = asyncio.create_task(recover_stalled(node))
+        try:
+            yield node
+        finally:
+            operator.cancel()
+
+
+async def recover_stalled(node: antiphon.Node) -> None:
+    """What an operator does when all faults are over: have groups that lost their majority go on without the dead."""
+    await asyncio.sleep(max(0.0, RECOVER_S - asyncio.get_running_loop().time()))
+    while True:
+        for group in list(node._groups.values()):
+            if group.is_stalled and not group.is_over:
+                with suppress(TimeoutError, antiphon.ClosedError):
+                    await group.recover(confirm=group.name, timeout_s=1.0)
+        await asyncio.sleep(0.5)
 
 
 async def enter(

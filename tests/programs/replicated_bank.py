@@ -1,4 +1,8 @@
-"""The bank of docs/examples in a conversation: deposits commute, withdrawals are ordered; all copies become equal."""
+"""The bank of docs/examples in a conversation: deposits commute, withdrawals are ordered; all copies become equal.
+
+Nobody is killed: who takes part in a conversation is fixed when it is opened, and this example writes nothing down from
+which a participant could come back.
+"""
 
 import json
 from functools import partial
@@ -34,4 +38,4 @@ def equal(result: Result) -> None:
 
 
 def play(seed: int) -> Play:
-    return Play(dict.fromkeys(NAMES, partial(main)), equal, "loss")
+    return Play(dict.fromkeys(NAMES, partial(main)), equal, "network")

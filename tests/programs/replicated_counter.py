@@ -1,4 +1,7 @@
-"""The counter and the dictionary of docs/examples as they are: in the end all show the same."""
+"""The counter and the dictionary of docs/examples as they are: in the end all show the same.
+
+Nobody recovers a group of these that has lost its majority for good: the examples leave that to an operator.
+"""
 
 import asyncio
 
@@ -7,7 +10,7 @@ from tests.programs.common import Play, draw
 from tests.programs.example import Example
 
 NAMES = ("a", "b", "c")
-SHOW_S = 14.0
+SHOW_S = 13.0
 
 
 async def main(host: Host, file: str) -> str:
@@ -37,4 +40,4 @@ def play(seed: int) -> Play:
     async def start(host: Host) -> str:
         return await main(host, file)
 
-    return Play(dict.fromkeys(NAMES, start), agree, "loss")
+    return Play(dict.fromkeys(NAMES, start), agree, may_stall=True)

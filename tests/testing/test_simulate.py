@@ -13,6 +13,7 @@ from antiphon.testing import FaultPlan, Host, KillProgram, Result, simulate
 from antiphon.testing.fault_plan import draw_plan
 from antiphon.testing.shrink import find_failure
 from antiphon.testing.simulate import run_plan
+from antiphon.testing.verdict import Expectations
 
 NAMES: Final = ("a", "b", "c")
 WITHOUT_END: Final = 60
@@ -62,7 +63,6 @@ def test_everything_is_kept_under_faults(seed: int) -> None:
 
 
 @pytest.mark.processes
-@pytest.mark.processes
 def test_a_seed_gives_one_trace_whatever_the_hash_seed() -> None:
     text = "from tests.testing.test_simulate import *; print([simulate(TALK, seed=s).digest for s in (3, 4)])"
     outputs = [
@@ -97,12 +97,12 @@ def disagree(result: Result) -> None:
 def test_a_failure_shrinks_to_what_matters_and_repeats() -> None:
     """The check fails whenever somebody was killed and not started again; everything else is left out."""
     seed = next(seed for seed in range(50) if _kills_for_good(seed))
-    result = find_failure(TALK, seed=seed, check=disagree)
+    result = find_failure(TALK, seed=seed, expected=Expectations(disagree))
     assert len(result.faults) == 1
     assert "kill of" in result.faults[0] or "power loss of" in result.faults[0]
     kept = int(result.faults[0].split(":")[0])
     chosen = dict.fromkeys(result.programs, talk)
-    again = run_plan(chosen, draw_plan("all", NAMES, 6_000_000_000, seed).only([kept]), seed, disagree)
+    again = run_plan(chosen, draw_plan("all", NAMES, 6_000_000_000, seed).only([kept]), seed, Expectations(disagree))
     assert again.problems == result.problems
     assert "repeat it: make it so" in result.report("make it so")
 

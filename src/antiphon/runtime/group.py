@@ -327,6 +327,11 @@ class Group:
         return self._lane.messages + (engine.outstanding(self.name) if engine.is_member(self.name) else 0)
 
     @property
+    def is_stalled(self) -> bool:
+        """Whether the group stands still here for want of a majority; see `recover`."""
+        return not self._going.is_set()
+
+    @property
     def is_over(self) -> bool:
         """Whether this process is no longer a member: it left, was excluded, or gave up."""
         return self._over.is_set()

@@ -14,6 +14,8 @@ from antiphon.simulator.fault_schedule import ALL, LOSS, NONE, Until
 
 MILLISECOND_NS: Final = 1_000_000
 SECOND_NS: Final = 1_000_000_000
+NETWORK: Final = "network"
+"""All faults but those that end a program."""
 CALLS_MAX: Final = 40
 """A kill strikes at one of so many calls of an adapter."""
 
@@ -106,22 +108,25 @@ class FaultPlan:
 
 
 def draw_plan(faults: "str | FaultPlan | Sequence[Fault]", names: Sequence[str], heal_ns: int, seed: int) -> FaultPlan:
-    """The plan that `faults` stands for: `none`, `loss` or `all`, drawn by the seed; layers; or a plan itself."""
+    """The plan that `faults` stands for: drawn by the seed for `none`, `loss`, `network` or `all`; from layers; or a
+    plan itself."""
     if isinstance(faults, FaultPlan):
         return faults
     random = Random(f"faults {seed}")
     delay = Delay(int(MILLISECOND_NS * (0.05 + random.random())), int(MILLISECOND_NS * 4 * random.random()))
     if not isinstance(faults, str):
         return FaultPlan(delay, [NetworkFault(Until(layer, heal_ns)) for layer in faults], heal_ns)
-    if faults not in (NONE, LOSS, ALL):
-        raise UsageError(f"faults are 'none', 'loss', 'all', a list of layers or a FaultPlan, not {faults!r}")
+    if faults not in (NONE, LOSS, NETWORK, ALL):
+        raise UsageError(
+            f"faults are 'none', 'loss', 'network', 'all', a list of layers or a FaultPlan, not {faults!r}"
+        )
     drawn: list[SimulationFault] = []
     if faults != NONE:
         drawn.append(NetworkFault(Until(Loss(0.2 * random.random() ** 2), heal_ns)))
-    if faults == ALL:
+    if faults in (NETWORK, ALL):
         drawn += _draw_layers(heal_ns, random)
         drawn += _draw_partitions(names, heal_ns, random)
-        drawn += _draw_kills(names, heal_ns, random)
+        drawn += _draw_kills(names, heal_ns, random) if faults == ALL else []
         drawn += _some(lambda: _draw_pause(names, heal_ns, random), 3, random)
     return FaultPlan(delay, drawn, heal_ns)
 

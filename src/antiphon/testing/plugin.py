@@ -7,7 +7,7 @@ pytest --antiphon-seed 7 …      runs seed 7 alone
 pytest --antiphon-seeds 1000 …  runs so many instead of those that the test asks for
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -42,15 +42,20 @@ class SimulationRunner:
         faults: "str | FaultPlan | Sequence[Fault]" = "all",
         active_s: float = 6.0,
         check: "Callable[[Result], object] | None" = None,
+        apart: bool = False,
+        may_stall: bool = False,
+        may_be_unknown: Collection[str] = (),
     ) -> "list[Result]":
         """Run the programs under each seed; the first that fails is made smaller and raised: SimulationFailedError."""
         # Every run of pytest loads this file, and few of them simulate: the rest is loaded by those.
         from antiphon.testing.shrink import find_failure
         from antiphon.testing.simulate import SimulationFailedError
+        from antiphon.testing.verdict import Expectations
 
+        expected = Expectations(check, apart, may_stall, may_be_unknown)
         results = []
         for seed in [self._seed] if self._seed is not None else range(self._seeds or seeds):
-            result = find_failure(programs, seed=seed, faults=faults, active_s=active_s, check=check)
+            result = find_failure(programs, seed=seed, faults=faults, active_s=active_s, expected=expected)
             if not result.kept:
                 raise SimulationFailedError(result, f"pytest --antiphon-seed {seed} '{self._test}'")
             results.append(result)

@@ -1,27 +1,29 @@
 """Logs of simulated processes: the rows that the real recorder is given, kept in memory instead of on disk."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, final
 
 from antiphon.history.log import Log
-from antiphon.history.schema import Row
+from antiphon.history.schema import LEFT, Row
+from antiphon.history.schema import STALLED as STANDS_STILL
 
 if TYPE_CHECKING:
     from antiphon.testing.host import Program
 
 STALLED: Final = "stalled"
-_STALLS: Final = re.compile(r"group '(.*)' has no majority and stands still")
+"""How the log of a process ends that was in a group that stood still for want of a majority."""
 
 
 def stalled_groups(rows: Iterable[Row]) -> list[str]:
     """The groups that stood still for want of a majority at the end of these rows."""
     stalled: dict[str, None] = {}
     for row in rows:
-        if row.kind == "view" and row.group is not None:
+        if row.group is None:
+            continue
+        if row.kind == "note" and row.label == STANDS_STILL:
+            stalled[row.group] = None
+        elif row.kind == "view" or (row.kind == "note" and row.label == LEFT):
             stalled.pop(row.group, None)
-        elif row.kind == "note" and (found := _STALLS.fullmatch(row.label or "")):
-            stalled[found[1]] = None
     return list(stalled)
 
 

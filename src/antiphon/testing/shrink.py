@@ -3,7 +3,7 @@
 Greedy and bounded: what is left need not be the least, but each fault that is left is needed while the others stay.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from antiphon.faults import Fault
@@ -11,19 +11,14 @@ from antiphon.simulator.fault_schedule import ALL
 from antiphon.testing.fault_plan import SECOND_NS, FaultPlan, draw_plan
 from antiphon.testing.host import Main
 from antiphon.testing.simulate import ACTIVE_S, Programs, Result, mains_of, run_plan
+from antiphon.testing.verdict import Expectations
 
 RUNS_MAX: Final = 60
 
 
-def shrink(
-    programs: Programs,
-    plan: FaultPlan,
-    failed: Result,
-    check: Callable[[Result], object] | None = None,
-    apart: bool = False,
-) -> Result:
+def shrink(programs: Programs, plan: FaultPlan, failed: Result, expected: Expectations) -> Result:
     """The smallest run found that fails as `failed` did under `plan`."""
-    return _Shrinking(programs, plan, failed, check, apart).run()
+    return _Shrinking(programs, plan, failed, expected).run()
 
 
 def find_failure(
@@ -32,25 +27,21 @@ def find_failure(
     seed: int,
     faults: str | FaultPlan | Sequence[Fault] = ALL,
     active_s: float = ACTIVE_S,
-    check: Callable[[Result], object] | None = None,
-    apart: bool = False,
+    expected: Expectations,
 ) -> Result:
     """`simulate`, and where that fails, the smallest run found that fails alike."""
     plan = draw_plan(faults, list(mains_of(programs)), int(active_s * SECOND_NS), seed)
-    result = run_plan(programs, plan, seed, check, apart)
-    return result if result.kept else shrink(programs, plan, result, check, apart)
+    result = run_plan(programs, plan, seed, expected)
+    return result if result.kept else shrink(programs, plan, result, expected)
 
 
 class _Shrinking:
-    def __init__(
-        self, programs: Programs, plan: FaultPlan, failed: Result, check: Callable[[Result], object] | None, apart: bool
-    ) -> None:
-        self._apart = apart
+    def __init__(self, programs: Programs, plan: FaultPlan, failed: Result, expected: Expectations) -> None:
         self._programs = programs
         self._plan = plan
         self._smallest = failed
         self._symptom = _symptom(failed)
-        self._check = check
+        self._expected = expected
         self._names = list(failed.programs)
         self._runs = 0
 
@@ -68,7 +59,7 @@ class _Shrinking:
         if self._runs >= RUNS_MAX:
             return
         self._runs += 1
-        result = run_plan(lambda: self._chosen(names), plan, self._smallest.seed, self._check, self._apart)
+        result = run_plan(lambda: self._chosen(names), plan, self._smallest.seed, self._expected)
         if not result.kept and _symptom(result) == self._symptom:
             self._smallest, self._plan, self._names = result, plan, names
 

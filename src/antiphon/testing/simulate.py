@@ -1,6 +1,6 @@
 """`simulate`: programs in virtual time under a seed, the audit of what they did, and a report by which it repeats."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from antiphon.simulator.fault_schedule import ALL
 from antiphon.testing.fault_plan import SECOND_NS, FaultPlan, draw_plan
 from antiphon.testing.host import Main
 from antiphon.testing.simulation import Simulation
-from antiphon.testing.verdict import judge_simulation
+from antiphon.testing.verdict import Expectations, judge_simulation
 
 ACTIVE_S: Final = 6.0
 CHECK: Final = "check"
@@ -28,7 +28,7 @@ class Result:
     problems: tuple[str, ...]
     """What was not kept, one each; empty if all was."""
     unknown: tuple[str, ...]
-    """What cannot be told: somebody stopped before the run had gone quiet."""
+    """What cannot be told, and may be left undecided; what else cannot be told is among the problems."""
     faults: tuple[str, ...]
     """What the seed did, one fault each."""
     programs: tuple[str, ...]
@@ -72,6 +72,8 @@ def simulate(
     check: Callable[[Result], object] | None = None,
     only: Sequence[int] | None = None,
     apart: bool = False,
+    may_stall: bool = False,
+    may_be_unknown: Collection[str] = (),
 ) -> Result:
     """Run these programs to their end; what became of it.
 
@@ -81,30 +83,31 @@ def simulate(
     check     called with the result; an AssertionError that it raises counts as a problem
     only      of the faults that the seed draws, only those with these numbers
     apart     judge each group by itself, because the groups are in several causality domains
+    may_stall        whether a group may lose its majority for good, and stand still to the end
+    may_be_unknown   the guarantees that may be left undecided, by their ids
     """
     plan = draw_plan(faults, list(mains_of(programs)), int(active_s * SECOND_NS), seed)
     if only is not None:
         plan = plan.only(only)
-    return run_plan(programs, plan, seed, check, apart)
+    return run_plan(programs, plan, seed, Expectations(check, apart, may_stall, may_be_unknown))
 
 
-def run_plan(
-    programs: Programs,
-    plan: FaultPlan,
-    seed: int,
-    check: Callable[[Result], object] | None = None,
-    apart: bool = False,
-) -> Result:
+def run_plan(programs: Programs, plan: FaultPlan, seed: int, expected: Expectations) -> Result:
     """The same under a given plan."""
     mains = mains_of(programs)
     simulation = Simulation(mains, plan, seed)
     try:
         simulation.run()
-        judgement = judge_simulation(simulation, apart)
+        judgement = judge_simulation(simulation, expected)
+        passed = [
+            problem
+            for problem in judgement.problems
+            if problem.verdict != BROKEN and problem.guarantee in expected.may_be_unknown
+        ]
         result = Result(
             seed=seed,
-            problems=tuple(str(problem) for problem in judgement.problems if problem.verdict == BROKEN),
-            unknown=tuple(str(problem) for problem in judgement.problems if problem.verdict != BROKEN),
+            problems=tuple(str(problem) for problem in judgement.problems if problem not in passed),
+            unknown=tuple(str(problem) for problem in passed),
             faults=tuple(f"{number}: {fault}" for number, fault in zip(plan.numbers, plan.faults, strict=True)),
             programs=tuple(mains),
             returned=simulation.returned(),
@@ -115,7 +118,7 @@ def run_plan(
         )
     finally:
         simulation.scrap()
-    return _checked(result, check)
+    return _checked(result, expected.check)
 
 
 def mains_of(programs: Programs) -> dict[str, Main]:

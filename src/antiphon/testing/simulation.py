@@ -6,6 +6,7 @@ told by `Host.calm` to send nothing more; when everything has had the time to ar
 are told by `Host.ending`. So what they do in order to end, to leave their groups for one, cannot make up for delays.
 """
 
+import asyncio
 import logging
 import random
 from collections.abc import Mapping
@@ -156,8 +157,13 @@ class Simulation:
         return [log for program in self.programs for log in program.logs]
 
     def problems(self) -> list[str]:
-        """What programs raised."""
-        return [problem for program in self.programs for problem in program.problems()]
+        """What programs raised. That the others gave a program up is none: it would have been started again."""
+        return [
+            problem
+            for program in self.programs
+            for problem in program.problems()
+            if not _has_been_given_up(program.task)
+        ]
 
     def returned(self) -> dict[str, Any]:
         """What the last start of each program returned, if it came to its end."""
@@ -187,6 +193,10 @@ class Simulation:
         logging.disable(level)
         for host in self.hosts.values():
             host.scrap()
+
+
+def _has_been_given_up(task: asyncio.Task[Any] | None) -> bool:
+    return task is not None and task.done() and not task.cancelled() and _is_given_up(task.exception())
 
 
 def _is_given_up(error: BaseException | None) -> bool:

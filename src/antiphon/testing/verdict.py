@@ -1,19 +1,36 @@
 """What became of a run: its histories audited in this process, its programs' own errors, and the user's check."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.log import MemoryLog
-from antiphon.history.schema import LEVELS, QUIET, READS_APART, Row
-from antiphon.pipeline.campaign.judge import Judgement, Problem, judge
+from antiphon.history.schema import LEFT, LEVELS, QUIET, READS_APART, RECOVERS, Row
+from antiphon.pipeline.campaign.judge import REST, Judgement, Problem, judge
+from antiphon.pipeline.guarantees import PRIMARY
 from antiphon.pipeline.result import BROKEN
 from antiphon.testing.recording import STALLED, ProgramLog, stalled_groups
 from antiphon.testing.simulation import Simulation
 
 HISTORY: Final = "history"
 """What no auditor can read is a problem of its own."""
+
+
+@dataclass(frozen=True)
+class Expectations:
+    """What a run is held to beside what its programs promise, and what is let pass."""
+
+    check: Callable[[Any], object] | None = None
+    """Called with the Result; an AssertionError that it raises is a problem."""
+    apart: bool = False
+    """The groups are in several causality domains: no order is promised between them."""
+    may_stall: bool = False
+    """A group may lose its majority for good and stand still to the end: then it need not come to rest, and neither
+    need those groups that causal order makes wait for it."""
+    may_be_unknown: Collection[str] = ()
+    """Guarantees that may be left undecided."""
 
 
 @dataclass
@@ -34,7 +51,9 @@ class _Run:
 class _Log:
     """A log as far as some groups go."""
 
-    def __init__(self, log: ProgramLog, groups: Sequence[str], excused: Sequence[str]) -> None:
+    def __init__(
+        self, log: ProgramLog, groups: Sequence[str], excused: Sequence[str], recovered: Collection[str | None]
+    ) -> None:
         self.process = log.process
         self.incarnation = log.incarnation
         rows = list(log.rows())
@@ -42,25 +61,40 @@ class _Log:
         if last.kind == "stop" and last.label in (QUIET, STALLED):  # whatever it says of itself
             waits = any(row.kind == "start" and row.group in excused and row.group in groups for row in rows)
             rows[-1] = replace(last, label=STALLED if waits else QUIET)
-        self._kept = [row for row in rows if row.group is None or row.group in groups]
+        self._kept = [
+            _without_primary(row) if row.kind == "start" and row.group in recovered else row
+            for row in rows
+            if row.group is None or row.group in groups
+        ]
 
     def rows(self) -> Iterator[Row]:
         for index, row in enumerate(self._kept):
             yield replace(row, index=index)
 
 
-def judge_simulation(simulation: Simulation, apart: bool = False) -> Judgement:
+def _without_primary(start: Row) -> Row:
+    """A start row that does not promise a chain of majorities: somebody has said that the group may go on without."""
+    facts = json.loads(start.label or "{}")
+    facts["promises"] = [promise for promise in facts["promises"] if promise != PRIMARY]
+    return replace(start, label=json.dumps(facts, separators=(",", ":")))
+
+
+def judge_simulation(simulation: Simulation, expected: Expectations) -> Judgement:
     """Hold the histories to what their start rows promise. Where somebody read each group by itself, or if the caller
     says so, no order between groups is promised, and each is judged by itself."""
     logs = [log for log in simulation.logs() if any(True for _ in log.rows())]
     groups = list(dict.fromkeys(row.group for log in logs for row in log.rows() if row.kind == "start" and row.group))
-    apart = apart or any(row.label == READS_APART for log in logs for row in log.rows() if row.kind == "note")
+    apart = expected.apart or any(row.label == READS_APART for log in logs for row in log.rows() if row.kind == "note")
     parts = [[group] for group in groups] if apart and len(groups) > 1 else [groups]
-    excused = _excused_groups(logs)
-    found = [_judge_part(simulation, [_Log(log, part, excused) for log in logs], part, excused) for part in parts]
+    excused = _excused_groups(logs) if expected.may_stall else []
+    recovered = {row.group for log in logs for row in log.rows() if row.kind == "note" and row.label == RECOVERS}
+    stalled = [] if expected.may_stall else _stalls(logs)
+    found = [
+        _judge_part(simulation, [_Log(log, part, excused, recovered) for log in logs], part, excused) for part in parts
+    ]
     delivered = {level: sum(each.delivered[level] for each in found) for level in found[0].delivered}
     return Judgement(
-        problems=tuple(dict.fromkeys(problem for each in found for problem in each.problems)),
+        problems=(*stalled, *dict.fromkeys(problem for each in found for problem in each.problems)),
         beyond_resilience=any(each.beyond_resilience for each in found),
         events=sum(each.events for each in found),
         rows=sum(each.rows for each in found),
@@ -87,6 +121,24 @@ def _judge_part(
     except UnusableHistoryError as error:
         unusable = Problem(HISTORY, BROKEN, str(error))
         return Judgement((unusable,), False, 0, 0, 0, dict.fromkeys(LEVELS, 0))
+
+
+def _stalls(logs: Sequence[ProgramLog]) -> list[Problem]:
+    """One problem for each group that stood still to the end."""
+    waiting: dict[str, list[str]] = {}
+    for log in logs:
+        rows = list(log.rows())
+        for group in stalled_groups(rows) if rows[-1].kind == "stop" else ():
+            waiting.setdefault(group, []).append(f"{log.process}/{log.incarnation}")
+    return [
+        Problem(
+            REST,
+            BROKEN,
+            f"group {group} lost its majority and stands still to the end at {', '.join(members)}; have the program "
+            "recover or leave it, or say may_stall=True",
+        )
+        for group, members in waiting.items()
+    ]
 
 
 def _excused_groups(logs: Sequence[ProgramLog]) -> list[str]:
@@ -128,6 +180,6 @@ def _last_view(rows: Sequence[Row], group: str) -> Row | None:
         if row.group == group:
             if row.kind == "view":
                 view = row
-            elif row.kind == "note":
+            elif row.kind == "note" and row.label == LEFT:
                 view = None
     return view
