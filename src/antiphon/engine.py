@@ -357,13 +357,14 @@ class Engine:
         return stack
 
     def _forget_ended(self) -> None:
-        """Forget groups that are over; those that were left in good order stay for a while, to answer others."""
+        """Forget groups that are over; those that were left in good order, or that refused this process, stay for a
+        while, to answer others."""
         for member in self._ended:
             if self._groups.get(member.group) is not member:
                 continue  # it answered somebody once more
             del self._groups[member.group]
             self._lingering[member.group] = member
-            if member.excluded or member.abandoned:
+            if member.abandoned or (member.excluded and not member.refused):
                 self._forget(member)
         self._ended.clear()
         while len(self._lingering) > _LINGERING_MAX:

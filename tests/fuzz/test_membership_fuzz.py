@@ -4,15 +4,18 @@ from random import Random
 
 import pytest
 
+from antiphon.kernel.declaration import Declaration, declare
 from antiphon.kernel.effects import Ended, Installed
 from antiphon.kernel.identity import NUMBER_MAX, ProcessId, View, is_name, wire_id
-from antiphon.kernel.inputs import Receive, Tick
+from antiphon.kernel.inputs import MAIN, Receive, Tick
+from antiphon.kernel.options import Options
 from antiphon.parts.membership import messages
 from antiphon.parts.membership.messages import MembershipMessage, Proposal
 from antiphon.parts.ranges import Ranges
 from tests.table import GROUP, Table
 
 MEMBERS = 3
+DECLARED = Declaration(declare("primary", MAIN, Options())).id
 ODD = (0, 1, 2, 3, 5, -1, 65_536, 65_537, 2**31, 2**61, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 NAMES = ("p\n1", "p\0", "", "x" * 5_000, "p/1", "\ud7ff" * 200, "\x1b[2J")
 INCARNATIONS = (1, 1, 1, 2, 0, -7, 2**40, 2**63, 2**64 - 1)
@@ -43,7 +46,7 @@ def some_proposal(random: Random) -> Proposal:
 
 def some_message(random: Random) -> list[bytes]:
     message = MembershipMessage(
-        random.randrange(15),
+        random.randrange(17),
         some_process(random),
         random.choice(("somewhere", "somewhere", "some\nwhere", "y" * 5_000)),
         random.choice((1, 1, 1, *ODD)),
@@ -58,7 +61,9 @@ def some_message(random: Random) -> list[bytes]:
     if random.random() < 0.5:
         message.rows = [(random.choice(ODD), random.choice(ODD), bytes(random.choice((0, MEMBERS, 9))))]
         message.heard = [(random.choice(NAMES), random.choice(ODD))]
-    packets = message.encode(1, wire_id(GROUP), random.choice((600, 1400)))
+    packets = message.encode(
+        1, wire_id(GROUP), random.choice((DECLARED, DECLARED, DECLARED, 7)), random.choice((600, 1400))
+    )
     return packets if random.random() < 0.8 else packets[: random.randrange(len(packets) + 1)]
 
 
@@ -86,7 +91,7 @@ def test_nobody_is_let_in_whose_name_or_incarnation_cannot_be(seed: int) -> None
     for _ in range(30):
         table.now_ns += 30_000_000
         join = MembershipMessage(messages.JOIN, some_process(random), random.choice(("p9", "p9", *NAMES)), 0)
-        table.step(0, Receive(join.encode(1, wire_id(GROUP), 1400)))
+        table.step(0, Receive(join.encode(1, wire_id(GROUP), DECLARED, 1400)))
         for member in range(MEMBERS):
             table.step(member, Tick())
         for source, destination in list(table.links):

@@ -8,8 +8,9 @@ import pytest
 
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.codec import seal, view_tag
+from antiphon.kernel.declaration import Declaration, declare
 from antiphon.kernel.identity import wire_id
-from antiphon.kernel.inputs import Receive, Tick
+from antiphon.kernel.inputs import MAIN, Receive, Tick
 from antiphon.kernel.levels import CAUSAL, FIFO
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import PRIVATE, PRIVATE_ACK
@@ -31,6 +32,7 @@ class Forger:
         self.random = Random(seed)
         domain = CausalityDomain(rule=rule, resilience=self.random.choice((0, 1)))
         policy = "primary" if rule == "epochs" else "static"
+        self.declared = Declaration(declare(policy, domain, OPTIONS)).id
         self.table = Table(MEMBERS, OPTIONS, policy, GROUPS, dict.fromkeys(GROUPS, domain))
         self.numbers: dict[tuple[int, str, int], int] = {}
         self.serials: dict[tuple[int, str, int], int] = {}
@@ -63,7 +65,7 @@ class Forger:
         random = self.random
         group = random.choice("ab")
         sender = random.choice([rank for rank in range(MEMBERS) if rank != member])
-        tag = view_tag(self.table.views[member][group], OPTIONS)
+        tag = view_tag(self.table.views[member][group], OPTIONS, self.declared)
         key = (member, group, sender)
         kind = random.random()
         if kind < 0.6:
@@ -153,7 +155,7 @@ def forged_stream(
     table: Table, sections: list[bytes], level: int, payloads: list[bytes], flags: int
 ) -> list[list[bytes]]:
     """Packets of p1 to p2 in group a, one after the other, one a lot."""
-    tag = view_tag(table.first_view("a"), OPTIONS)
+    tag = view_tag(table.first_view("a"), OPTIONS, Declaration(declare("static", MAIN, OPTIONS)).id)
     return [
         [encode_data(1, wire_id("a"), tag, 0, level, number, 0, number, section, None, payloads, flags)]
         for number, section in enumerate(sections, 1)

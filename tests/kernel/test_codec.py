@@ -54,6 +54,7 @@ def test_the_view_tag_tells_views_members_and_limits_apart() -> None:
         view_tag(View(1, members[::-1]), Options()),
         view_tag(View(1, (ProcessId("a", 2), ProcessId("b"))), Options()),
         view_tag(View(1, members), Options(window_packets=5)),
+        view_tag(View(1, members), Options(), 7),
     }
-    assert len(tags) == 5
+    assert len(tags) == 6
     assert view_tag(View(1, members), Options()) == view_tag(View(1, tuple(members)), Options(ack_delay_ns=1))

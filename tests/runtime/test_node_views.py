@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
+from antiphon.kernel.declaration import Declaration, declare
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, wire_id
+from antiphon.kernel.inputs import MAIN
 from antiphon.parts.membership import messages
 from antiphon.runtime import AddressError, Excluded, ExcludedError, JoinError, Message, Node, Stalled, ViewChange
 from tests.runtime.cluster import run
 from tests.runtime.places import HASTY, LOOPBACK, Place, Walls, enter, everyone, founded, talk
+
+DECLARED = Declaration(declare("primary", MAIN, HASTY)).id
 
 
 def test_the_others_go_on_without_a_member_that_dies() -> None:
@@ -258,7 +262,7 @@ def test_a_stranger_with_an_impossible_address_harms_nobody(address: str) -> Non
             stranger = messages.MembershipMessage(messages.JOIN, ProcessId("x"), address, 0)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
                 host, port = places[0].node.address.split(":")
-                for datagram in stranger.encode(1, wire_id("g"), HASTY.packet_bytes_max):
+                for datagram in stranger.encode(1, wire_id("g"), DECLARED, HASTY.packet_bytes_max):
                     sock.sendto(datagram, (host, int(port)))
             # It is let in, cannot be reached, and so is soon given up.
             await everyone(places, "a/1", "b/1", "c/1", "x/1")
@@ -275,7 +279,7 @@ def test_a_stranger_whose_address_is_no_text_is_not_let_in() -> None:
             stranger = messages.MembershipMessage(messages.JOIN, ProcessId("x"), "\0:1", 0)
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
                 host, port = places[0].node.address.split(":")
-                for datagram in stranger.encode(1, wire_id("g"), HASTY.packet_bytes_max):
+                for datagram in stranger.encode(1, wire_id("g"), DECLARED, HASTY.packet_bytes_max):
                     sock.sendto(datagram, (host, int(port)))
             await talk(places)
             assert len(places[0].group.view.members) == 3

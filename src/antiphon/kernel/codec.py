@@ -39,10 +39,10 @@ _KIND_AT: Final = 7
 _FLAGS_AT: Final = 26
 
 
-def view_tag(view: View, options: Options) -> int:
-    """A 64-bit digest of a view, its members and the limits that they must share."""
+def view_tag(view: View, options: Options, declared: int = 0) -> int:
+    """A 64-bit digest of a view, its members, the limits that they must share, and the id of their declaration."""
     limits = (options.window_packets, options.packet_bytes_max, options.message_bytes_max)
-    shared = f"{view.id}|{limits}|{view.members!r}"
+    shared = f"{view.id}|{limits}|{declared}|{view.members!r}"
     return int.from_bytes(blake2b(shared.encode(), digest_size=8).digest(), "little")
 
 

@@ -172,12 +172,16 @@ class MajorityLost:
 @final
 class Ended:
     """This process is no longer a member: it left (`excluded` false), or the others went on without it. `left_to`: who
-    goes on, if it left by agreement; nobody, if the group has ended. `reason`: why it was refused, if it was."""
+    goes on, if it left by agreement; nobody, if the group has ended. `reason`: why it was not let in, if it was not.
+    `refused`: because it has declared the group differently, which no other incarnation would change."""
 
-    __slots__ = ("excluded", "group", "left_to", "reason")
+    __slots__ = ("excluded", "group", "left_to", "reason", "refused")
 
-    def __init__(self, group: str, excluded: bool, left_to: View | None = None, reason: str = "") -> None:
+    def __init__(
+        self, group: str, excluded: bool, left_to: View | None = None, reason: str = "", refused: bool = False
+    ) -> None:
         self.reason = reason
+        self.refused = refused
         self.group = group
         self.excluded = excluded
         self.left_to = left_to
@@ -191,6 +195,18 @@ class Writable:
 
     def __init__(self, group: str) -> None:
         self.group = group
+
+
+@final
+class DeclaredDifferently:
+    """`process` has declared the group differently, and takes no part in it; `reason` is for people."""
+
+    __slots__ = ("group", "process", "reason")
+
+    def __init__(self, group: str, process: ProcessId, reason: str) -> None:
+        self.group = group
+        self.process = process
+        self.reason = reason
 
 
 @final
@@ -240,6 +256,7 @@ Event = (
     | Transitional
     | Suspected
     | MajorityLost
+    | DeclaredDifferently
     | Ended
     | Writable
     | RequestRefused

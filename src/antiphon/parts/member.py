@@ -36,6 +36,7 @@ class Member:
         "group",
         "group_id",
         "over",
+        "refused",
         "serial",
         "stream",
         "touched",
@@ -48,9 +49,11 @@ class Member:
         self.over = False
         """This process is no longer a member…"""
         self.excluded = False
-        """…and it was the others that ended it…"""
+        """…and it was the others that ended it, with all that it did there…"""
         self.abandoned = False
-        """…or this process gave it up without a word."""
+        """…or this process gave it up without a word…"""
+        self.refused = False
+        """…or it has declared the group differently from others, which it still tells whoever asks."""
         # The engine's own notes.
         self.serial = 0
         """Numbers the members of an engine in the order in which they joined."""

@@ -2,7 +2,14 @@
 
 from antiphon.runtime.discovery import FileDiscovery, NameDiscovery
 from antiphon.runtime.discovery_beacon import BeaconDiscovery
-from antiphon.runtime.errors import AddressError, ExcludedError, JoinError, NodeFailedError, ReaderError
+from antiphon.runtime.errors import (
+    AddressError,
+    DeclarationError,
+    ExcludedError,
+    JoinError,
+    NodeFailedError,
+    ReaderError,
+)
 from antiphon.runtime.events import Barrier, Batch, Excluded, Message, Stalled, ViewChange
 from antiphon.runtime.group import Group
 from antiphon.runtime.node import Node
@@ -13,6 +20,7 @@ __all__ = [
     "Barrier",
     "Batch",
     "BeaconDiscovery",
+    "DeclarationError",
     "Excluded",
     "ExcludedError",
     "FileDiscovery",

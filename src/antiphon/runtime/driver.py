@@ -27,6 +27,7 @@ from antiphon.engine import Engine
 from antiphon.kernel.effects import (
     NEVER,
     BarrierReached,
+    DeclaredDifferently,
     Delivered,
     Effects,
     Ended,
@@ -409,6 +410,8 @@ class Driver:
         elif isinstance(event, Ended):
             log_membership(self.process, event)
             self._end(event, now_ns)
+        elif isinstance(event, DeclaredDifferently):
+            log_membership(self.process, event)
 
     def _install(self, event: Installed, now_ns: int) -> None:
         group = event.group
@@ -437,7 +440,7 @@ class Driver:
     def _can_return(self, event: Ended) -> bool:
         """Whether another incarnation may follow: the members of a static group would not know it."""
         static = any(join.policy != PRIMARY for join in self._joins.values())
-        return event.excluded and self._next_life is not None and not static
+        return event.excluded and not event.refused and self._next_life is not None and not static
 
     def _lapse(self) -> None:
         """This incarnation is over in all groups."""

@@ -64,3 +64,14 @@ class JoinError(AntiphonError, TimeoutError):
         self.group = group
         self.contacts = tuple(contacts)
         self.timeout_s = timeout_s
+
+
+class DeclarationError(JoinError):
+    """This process has declared a group differently from other members, and so takes no part in it."""
+
+    def __init__(self, group: str, process: ProcessId, reason: str) -> None:
+        AntiphonError.__init__(self, f"{reason}. Declare it alike at all members, and join again")
+        self.group = group
+        self.process = process
+        self.contacts = ()
+        self.timeout_s = 0.0

@@ -8,7 +8,7 @@ from typing import Final
 
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Installed
-from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
+from antiphon.kernel.errors import AntiphonError, ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Send
 from antiphon.kernel.inputs import SendBarrier as BarrierInput
@@ -25,7 +25,7 @@ from antiphon.runtime.arguments import (
     check_seconds,
 )
 from antiphon.runtime.driver import Driver
-from antiphon.runtime.errors import ExcludedError
+from antiphon.runtime.errors import DeclarationError, ExcludedError
 from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
 from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox, SendMode, measure
@@ -79,6 +79,7 @@ class Group:
         self._closed = False
         self._left = False
         self._excluded = False
+        self._refused = False
         self._refusal = ""
         self._settled = True
         self._unsettled = 0
@@ -370,7 +371,9 @@ class Group:
         if self._closed:
             raise self._closed_error()
 
-    def _closed_error(self) -> ClosedError:
+    def _closed_error(self) -> AntiphonError:
+        if self._refused:
+            return DeclarationError(self.name, self._driver.process, self._refusal)
         if self._excluded:
             return ExcludedError(self.name, self._driver.process, self._refusal)
         if self._left:
@@ -450,6 +453,7 @@ class Group:
             return
         self._left = not event.excluded
         self._excluded = event.excluded
+        self._refused = event.refused
         self._refusal = event.reason
         if event.excluded:
             self._stream.put(Excluded(group=self.name, view=self.view, unsettled=self.outstanding()))

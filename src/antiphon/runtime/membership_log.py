@@ -6,7 +6,7 @@ A view without a change of members (a barrier or an epoch ended the one before) 
 import logging
 from typing import Final
 
-from antiphon.kernel.effects import Ended, Event, Installed, MajorityLost, Suspected
+from antiphon.kernel.effects import DeclaredDifferently, Ended, Event, Installed, MajorityLost, Suspected
 from antiphon.kernel.identity import ProcessId
 
 log: Final = logging.getLogger("antiphon")
@@ -26,7 +26,10 @@ def log_membership(process: ProcessId, event: Event) -> None:
     elif isinstance(event, MajorityLost):
         log.info("%r in group %s: no majority can be reached, the group is stalled here", process, event.group)
     elif isinstance(event, Ended):
-        log.info("%r in group %s: %s", process, event.group, "was excluded" if event.excluded else "has left")
+        how = "was refused" if event.refused else "was excluded" if event.excluded else "has left"
+        log.info("%r in group %s: %s", process, event.group, how)
+    elif isinstance(event, DeclaredDifferently):
+        log.warning("%r in group %s: goes on without %r: %s", process, event.group, event.process, event.reason)
 
 
 def _names(processes: tuple[ProcessId, ...]) -> str:

@@ -58,14 +58,14 @@ def test_a_short_message_is_one_packet() -> None:
         STATE, ProcessId("a", 2), "A", 4, round=9, holdings=[Ranges([(1, 3)])], about=ProcessId("b"),
         barriers=[(0, 5, b"now")], annex=b"one",
     )  # fmt: skip
-    packets = message.encode(1, 7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, 0, PACKET_BYTES_MAX)
     assert len(packets) == 1
     assert [bodies(found) for found in take_all(Chunks(), packets)] == [bodies(message)]
 
 
 def test_a_long_message_is_as_many_chunks_as_it_takes() -> None:
     message = long_message()
-    packets = message.encode(1, 7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, 0, PACKET_BYTES_MAX)
     assert len(packets) > 3
     assert all(len(packet) <= PACKET_BYTES_MAX for packet in packets)
     assert [bodies(found) for found in take_all(Chunks(), packets)] == [bodies(message)]
@@ -73,7 +73,7 @@ def test_a_long_message_is_as_many_chunks_as_it_takes() -> None:
 
 def test_chunks_come_in_any_order_and_twice() -> None:
     message = long_message()
-    packets = message.encode(1, 7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, 0, PACKET_BYTES_MAX)
     shuffled = [*packets[1:], *packets[1:]]
     Random(1).shuffle(shuffled)
     chunks = Chunks()
@@ -83,7 +83,7 @@ def test_chunks_come_in_any_order_and_twice() -> None:
 
 def test_chunks_of_one_try_make_up_for_those_that_another_lost() -> None:
     message = long_message()
-    packets = message.encode(1, 7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, 0, PACKET_BYTES_MAX)
     chunks = Chunks()
     assert take_all(chunks, packets[::2]) == []
     assert [bodies(found) for found in take_all(chunks, packets[1::2])] == [bodies(message)]
@@ -91,8 +91,10 @@ def test_chunks_of_one_try_make_up_for_those_that_another_lost() -> None:
 
 def test_chunks_of_several_messages_may_mix() -> None:
     one, other = long_message(60), long_message(61)
-    mixed = [packet for pair in zip(one.encode(1, 7, 600), other.encode(1, 7, 600), strict=False) for packet in pair]
-    mixed += one.encode(1, 7, 600)[-1:] + other.encode(1, 7, 600)[-1:]
+    mixed = [
+        packet for pair in zip(one.encode(1, 7, 0, 600), other.encode(1, 7, 0, 600), strict=False) for packet in pair
+    ]
+    mixed += one.encode(1, 7, 0, 600)[-1:] + other.encode(1, 7, 0, 600)[-1:]
     found = [bodies(message) for message in take_all(Chunks(), mixed)]
     assert found[:2] == [bodies(one), bodies(other)]
 
@@ -109,7 +111,7 @@ def chunk_of(packet: bytes) -> tuple[int, int, int, int, bytes]:
 def test_a_forged_chunk_spoils_one_try_and_not_the_next() -> None:
     """A slice that does not fit the digest: the message is malformed, and comes through when it is sent again."""
     message = long_message()
-    packets = message.encode(1, 7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, 0, PACKET_BYTES_MAX)
     kind, digest, _, total, slice = chunk_of(packets[0])
     chunks = Chunks()
     take_all(chunks, packets[1:])
@@ -120,7 +122,7 @@ def test_a_forged_chunk_spoils_one_try_and_not_the_next() -> None:
 
 def test_a_forged_total_spoils_one_try_and_not_the_next() -> None:
     message = long_message()
-    packets = message.encode(1, 7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, 0, PACKET_BYTES_MAX)
     kind, digest, index, _, slice = chunk_of(packets[0])
     chunks = Chunks()
     with pytest.raises(MalformedError):
@@ -137,7 +139,7 @@ def test_chunks_that_cannot_be_are_malformed(index: int, total: int) -> None:
 def test_unfinished_messages_are_forgotten_beyond_a_limit() -> None:
     """The first of many half messages is gone when the last has come; the last is still there."""
     message = long_message()
-    packets = message.encode(1, 7, PACKET_BYTES_MAX)
+    packets = message.encode(1, 7, 0, PACKET_BYTES_MAX)
     chunks = Chunks()
     take_all(chunks, packets[1:])
     take_all(chunks, [chunk(STATE, digest, 0, 2, b"x") for digest in range(1_000)])
@@ -157,9 +159,9 @@ def test_any_bytes_are_a_message_or_malformed(kind: int, data: bytes) -> None:
 def test_a_proposal_with_too_many_members_is_malformed() -> None:
     message = long_message(1_001)
     with pytest.raises(MalformedError):
-        take_all(Chunks(), message.encode(1, 7, 60_000))
+        take_all(Chunks(), message.encode(1, 7, 0, 60_000))
     assert decode(PROPOSE, chunkless(long_message(1_000))).accepted is not None
 
 
 def chunkless(message: MembershipMessage) -> bytes:
-    return message.encode(1, 7, 10**9)[0][HEADER_SIZE:]
+    return message.encode(1, 7, 0, 10**9)[0][HEADER_SIZE:]

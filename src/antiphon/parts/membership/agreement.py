@@ -54,6 +54,7 @@ class Agreement:
         stack: int,
         group: str,
         group_id: int,
+        declared: int,
         process: ProcessId,
         address: str,
         options: Options,
@@ -63,7 +64,7 @@ class Agreement:
         self._process = process
         self._options = options
         self._members_max = members_max
-        self._post = MembershipSender(stack, group_id, process, address, options)
+        self._post = MembershipSender(stack, group_id, declared, process, address, options)
         self._requests = MembershipRequests()
         self._present: set[int] = set()
         """Who has been heard in this view."""

@@ -7,11 +7,26 @@
 A group lives through views, one session each; what was accepted and has not left goes over into the next. The session
 of the view before stays to answer members that are still catching up with its cut. A stack says what a session is, and
 what else happens when a view comes and goes.
+
+Declarations. All members of a group declare it alike (kernel/declaration.py). Whoever gets a packet from a process that
+has not answers with its own declaration. A process that asks to be let in, and learns so that a member has declared
+the group differently, is refused. Founders are all in the first view, and no one of them is more right than another:
+those of one declaration go on if the policy lets them without the others, and the others are refused.
 """
 
 from typing import Final
 
-from antiphon.kernel.effects import NEVER, Effects, Ended, Installed, Writable
+from antiphon.kernel.declaration import Declaration, declare, read_shown
+from antiphon.kernel.effects import (
+    NEVER,
+    DeclaredDifferently,
+    Effects,
+    Ended,
+    Installed,
+    Route,
+    Transmit,
+    Writable,
+)
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Send
@@ -21,8 +36,9 @@ from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
 from antiphon.kernel.policies import PRIMARY, STATIC
 from antiphon.parts.member import Member, StabilityMark, add_counts
 from antiphon.parts.membership.membership import Membership
-from antiphon.parts.membership.messages import Chunks, Proposal
+from antiphon.parts.membership.messages import DECLARED, Chunks, MembershipMessage, Proposal
 from antiphon.parts.membership.phases import NORMAL, OUT
+from antiphon.parts.membership.policies import PRIMARY_POLICY
 from antiphon.parts.membership.session import Session
 from antiphon.parts.pending import PendingQueue
 
@@ -34,7 +50,12 @@ class GroupMember(Member):
     """One member of one group."""
 
     __slots__ = (
+        "_address",
         "_chunks",
+        "_declaration",
+        "_declare_at_ns",
+        "_differing",
+        "_is_founder",
         "_last_view",
         "_membership",
         "_options",
@@ -55,6 +76,14 @@ class GroupMember(Member):
         self._options = options
         self._pending = PendingQueue(options, last_number)
         self._last_view = join.last_view
+        self._address = join.address
+        self._declaration = Declaration(declare(join.policy, join.domain, options))
+        self._is_founder = join.view is not None
+        """Whether this process is in the view that it was given at the start."""
+        self._differing: set[int] = set()
+        """Ranks of other founders that have declared the group differently."""
+        self._declare_at_ns: dict[int, int] = {}
+        """By rank, from when on a founder whose packets are of another view is told this process's declaration."""
         self._chunks = Chunks()
         self._paused = False
         self._session: Session | None = None
@@ -71,8 +100,9 @@ class GroupMember(Member):
             self._session = self._make_session(join.view, b"")
         if join.policy == PRIMARY:
             self._membership = Membership(
-                self._stack, join.group, self.group_id, self._process, join.address, self._options, members_max
-            )
+                self._stack, join.group, self.group_id, self._declaration.id, self._process, join.address,
+                self._options, members_max,
+            )  # fmt: skip
 
     # ---- what a stack adds -----------------------------------------------------------------------------------------
 
@@ -186,11 +216,13 @@ class GroupMember(Member):
         """One packet for this group. Raises MalformedError, before anything has changed."""
         membership = self._membership
         if self.over:
-            self._receive_after_the_end(kind, flags, data, effects)
+            self._receive_after_the_end(kind, tag, sender, flags, data, effects, now_ns)
             return
         if membership is not None:
             membership.notice_time(effects, now_ns)
-        if kind == MEMBERSHIP and membership is not None:
+        if kind == MEMBERSHIP and (tag != self._declaration.id or flags == DECLARED):
+            self._receive_different(tag, flags, data, effects)
+        elif kind == MEMBERSHIP and membership is not None:
             message = self._chunks.take(flags, data)
             if message is not None:
                 membership.receive(message, effects, now_ns)
@@ -204,10 +236,15 @@ class GroupMember(Member):
         elif self._previous is not None and tag == self._previous.tag and membership is not None:
             self._receive_late(self._previous, membership, kind, sender, data, effects, now_ns)
         else:
+            self._tell_founder(sender, effects, now_ns)
             raise MalformedError("view")
 
-    def _receive_after_the_end(self, kind: int, flags: int, data: bytes, effects: Effects) -> None:
-        if self._membership is None or self.excluded or kind != MEMBERSHIP:
+    def _receive_after_the_end(
+        self, kind: int, tag: int, sender: int, flags: int, data: bytes, effects: Effects, now_ns: int
+    ) -> None:
+        if self.refused:
+            self._tell_founder(sender, effects, now_ns)
+        if self._membership is None or self.excluded or kind != MEMBERSHIP or tag != self._declaration.id:
             raise MalformedError("group")
         message = self._chunks.take(flags, data)
         if message is not None:
@@ -228,6 +265,67 @@ class GroupMember(Member):
             raise MalformedError("rank")
         previous.answer_late(kind, sender, data, effects, now_ns)
         membership.answer_old_packet(previous.view.members[sender], effects)
+
+    # ---- declarations ----------------------------------------------------------------------------------------------
+
+    def _receive_different(self, tag: int, flags: int, data: bytes, effects: Effects) -> None:
+        """A message about membership whose sender has declared the group differently, or says how it has."""
+        message = self._chunks.take(flags, data)
+        if message is None or message.sender == self._process or tag == self._declaration.id:
+            return
+        if message.kind == DECLARED:
+            self._compare(message, effects)
+        elif self._session is not None and not self.over:
+            self._tell_declaration(message.sender, Route((message.sender,), (message.address,)), effects)
+
+    def _tell_founder(self, rank: int, effects: Effects, now_ns: int) -> None:
+        """Tell another founder how the group is declared here: its packets are of another view than this."""
+        session = self._session
+        if session is None or not self._is_founder or rank >= len(session.view.members):
+            return
+        member = session.view.members[rank]
+        if member != self._process and now_ns >= self._declare_at_ns.get(rank, 0):
+            self._declare_at_ns[rank] = now_ns + self._options.retry_ns
+            self._tell_declaration(member, session.route(rank), effects)
+
+    def _tell_declaration(self, to: ProcessId, route: Route, effects: Effects) -> None:
+        view_id = 0 if self._session is None else self._session.view.id
+        message = MembershipMessage(
+            DECLARED, self._process, self._address, view_id, about=to, annex=self._declaration.shown()
+        )
+        packets = message.encode(self._stack, self.group_id, self._declaration.id, self._options.packet_bytes_max)
+        effects.transmits.append(Transmit(route, packets))
+
+    def _compare(self, message: MembershipMessage, effects: Effects) -> None:
+        """A process says that it has declared the group differently: find out who of the two takes no part."""
+        session = self._session
+        if message.about != self._process:
+            return
+        reason = (
+            f"{self._process} has declared group {self.group!r} differently: {self._declaration.text}. "
+            f"{message.sender} has declared it as: {read_shown(message.annex)}"
+        )
+        if session is None:
+            if message.view_id:
+                self._refuse(reason, effects)
+            return
+        rank = session.view.rank(message.sender)
+        if rank < 0 or rank in self._differing or not self._is_founder:
+            return
+        self._differing.add(rank)
+        members = len(session.view.members)
+        alike = {other for other in range(members) if other not in self._differing}
+        if self._membership is None or not PRIMARY_POLICY.may_go_on(alike, members):
+            self._refuse(reason, effects)
+        else:
+            effects.events.append(DeclaredDifferently(self.group, message.sender, reason))
+
+    def _refuse(self, reason: str, effects: Effects) -> None:
+        """Take no part: the group is declared differently by others."""
+        if self._membership is not None:
+            self._membership.become_out()
+        effects.events.append(Ended(self.group, True, reason=reason, refused=True))
+        self._end(effects)
 
     # ---- the end of a step -----------------------------------------------------------------------------------------
 
@@ -278,7 +376,10 @@ class GroupMember(Member):
         self.over = True
         for event in effects.events:
             if isinstance(event, Ended) and event.group == self.group:
-                self.excluded = event.excluded
+                # Whoever was never let in has done nothing in the group that could have been lost.
+                self.abandoned = event.refused and self._session is None
+                self.excluded = event.excluded and not self.abandoned
+                self.refused = event.refused
         self._gone()
 
     def _finish_view(self, membership: Membership, effects: Effects, now_ns: int) -> bool:
@@ -298,6 +399,7 @@ class GroupMember(Member):
             self._situations = add_counts(self._situations, old.situations())
         self._previous = old
         self._session = session
+        self._is_founder = False
         self._pending.restart_message()
         joined = tuple(member for member in proposal.view.members if member not in before)
         effects.events.append(

@@ -44,12 +44,13 @@ class Membership(Agreement):
         stack: int,
         group: str,
         group_id: int,
+        declared: int,
         process: ProcessId,
         address: str,
         options: Options,
         members_max: int,
     ) -> None:
-        super().__init__(stack, group, group_id, process, address, options, members_max)
+        super().__init__(stack, group, group_id, declared, process, address, options, members_max)
         self._address = address
         self._contacts: tuple[str, ...] = ()
         self._last_view = 0

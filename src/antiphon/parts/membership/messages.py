@@ -31,6 +31,7 @@ INSTALLED: Final = 11
 WISH: Final = 12
 CHUNK: Final = 13
 STALL: Final = 14
+DECLARED: Final = 15
 
 _TEXT_MAX: Final = 1000
 """Characters of a name or an address; `is_name` asks for more."""
@@ -50,6 +51,7 @@ MESSAGE_NAMES: Final = {
     WISH: "wish",
     CHUNK: "chunk",
     STALL: "stall",
+    DECLARED: "declared",
 }
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
@@ -218,8 +220,8 @@ class MembershipMessage:
         self.rows: list[RowBody] = rows if rows is not None else []
         self.heard: list[Life] = heard if heard is not None else []
 
-    def encode(self, stack: int, group: int, packet_bytes_max: int) -> list[bytes]:
-        """In one packet, or in as many as it takes."""
+    def encode(self, stack: int, group: int, declared: int, packet_bytes_max: int) -> list[bytes]:
+        """In one packet, or in as many as it takes; `declared`: the id of the sender's declaration."""
         about = None if self.about is None else (self.about.name, self.about.incarnation, "")
         body: Body = (
             (self.sender.name, self.sender.incarnation, self.address),
@@ -236,11 +238,11 @@ class MembershipMessage:
         )
         encoded = _ENCODER.encode(body)
         if len(encoded) + HEADER_SIZE <= packet_bytes_max:
-            return [seal(stack, MEMBERSHIP, group, 0, 0, self.kind, 0, [encoded])]
-        return _chunks(self.kind, encoded, stack, group, packet_bytes_max)
+            return [seal(stack, MEMBERSHIP, group, declared, 0, self.kind, 0, [encoded])]
+        return _chunks(self.kind, encoded, stack, group, declared, packet_bytes_max)
 
 
-def _chunks(kind: int, encoded: bytes, stack: int, group: int, packet_bytes_max: int) -> list[bytes]:
+def _chunks(kind: int, encoded: bytes, stack: int, group: int, declared: int, packet_bytes_max: int) -> list[bytes]:
     """The digest names the message, so that chunks of one try make up for those that another lost."""
     room = packet_bytes_max - _CHUNK_OVERHEAD
     total = (len(encoded) + room - 1) // room
@@ -248,7 +250,7 @@ def _chunks(kind: int, encoded: bytes, stack: int, group: int, packet_bytes_max:
     result: list[bytes] = []
     for index in range(total):
         chunk: ChunkBody = (kind, digest, index, total, encoded[index * room : (index + 1) * room])
-        result.append(seal(stack, MEMBERSHIP, group, 0, 0, CHUNK, 0, [_ENCODER.encode(chunk)]))
+        result.append(seal(stack, MEMBERSHIP, group, declared, 0, CHUNK, 0, [_ENCODER.encode(chunk)]))
     return result
 
 

@@ -19,6 +19,7 @@ class MembershipSender:
     __slots__ = (
         "_address",
         "_addresses",
+        "_declared",
         "_group_id",
         "_members_before",
         "_options",
@@ -28,8 +29,12 @@ class MembershipSender:
         "view_id",
     )
 
-    def __init__(self, stack: int, group_id: int, process: ProcessId, address: str, options: Options) -> None:
+    def __init__(
+        self, stack: int, group_id: int, declared: int, process: ProcessId, address: str, options: Options
+    ) -> None:
         self._stack = stack
+        self._declared = declared
+        """The id of this process's declaration of the group."""
         self._group_id = group_id
         self._process = process
         self._address = address
@@ -70,7 +75,7 @@ class MembershipSender:
         )
 
     def encode(self, message: MembershipMessage) -> list[bytes]:
-        return message.encode(self._stack, self._group_id, self._options.packet_bytes_max)
+        return message.encode(self._stack, self._group_id, self._declared, self._options.packet_bytes_max)
 
     def encode_long(self, message: MembershipMessage) -> list[bytes]:
         """The same in a packet as long as packets may be: its coming shows that such packets pass."""

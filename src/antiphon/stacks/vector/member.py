@@ -58,7 +58,7 @@ class VectorMember(GroupMember):
     def _make_session(self, view: View, annex: bytes) -> Session:
         session = ViewSession(
             self.group, self._process, view, self._pending, self.order, self._letters_seen, self._random,
-            self._options, epoch_of(annex),
+            self._options, epoch_of(annex), self._declaration.id,
         )  # fmt: skip
         self._view_session = session
         return session

@@ -83,11 +83,12 @@ class ViewSession(Session):
         random: Random,
         options: Options,
         epoch: int = 0,
+        declared: int = 0,
     ) -> None:
         members = len(view.members)
         self.group = group
         self._group_id = wire_id(group)
-        tag = view_tag(view, options)
+        tag = view_tag(view, options, declared)
         self._me = view.rank(process)
         self._options = options
         if self._me < 0:

@@ -32,7 +32,7 @@ class ConversationMember(GroupMember):
         self._found(join, members_max(options))
 
     def _make_session(self, view: View, annex: bytes) -> Session:
-        return ConversationSession(self.group, self._process, view, self._pending, self._options)
+        return ConversationSession(self.group, self._process, view, self._pending, self._options, self._declaration.id)
 
     def _check_send(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
         if destinations:

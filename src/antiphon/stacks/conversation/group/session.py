@@ -109,7 +109,15 @@ class ConversationSession(Session):
         "cut",
     )
 
-    def __init__(self, group: str, process: ProcessId, view: View, pending: PendingQueue, options: Options) -> None:
+    def __init__(
+        self,
+        group: str,
+        process: ProcessId,
+        view: View,
+        pending: PendingQueue,
+        options: Options,
+        declared: int = 0,
+    ) -> None:
         members = len(view.members)
         me = view.rank(process)
         if me < 0:
@@ -119,7 +127,7 @@ class ConversationSession(Session):
                 f"a group of {members} members needs a packet_bytes_max of at least "
                 f"{2 * (ADD_OVERHEAD + BATCH_OVERHEAD + MID_SIZE * members)} bytes, not {options.packet_bytes_max}"
             )
-        tag = view_tag(view, options)
+        tag = view_tag(view, options, declared)
         self._group = group
         self._group_id = wire_id(group)
         self._me = me
