@@ -232,8 +232,8 @@ def test_causality_domains_that_make_no_sense_are_refused() -> None:
         CausalityDomain(rule="none")
     with pytest.raises(UsageError, match="the resilience of domain 'd' is -1"):
         CausalityDomain(name="d", resilience=-1)
-    with pytest.raises(UsageError, match="the overlaps of domain 'd' matter under the rule `carry` only"):
-        CausalityDomain(name="d", rule="epochs", overlaps=(("a", "b"),))
+    with pytest.raises(UsageError, match="the overlaps of domain 'd' matter under the rules `carry` and `epochs`"):
+        CausalityDomain(name="d", rule="conservative", overlaps=(("a", "b"),))
     with pytest.raises(UsageError, match="excluded groups matter under the rule `epochs` only"):
         CausalityDomain(name="d", excluded=("a",))
 

@@ -13,7 +13,19 @@ def test_excluded_groups_are_among_the_named_ones() -> None:
         CausalityDomain(rule="epochs", excluded=("a",))
     with pytest.raises(UsageError, match="has no group 'hcat'; its groups are: a, chat"):
         CausalityDomain(rule="epochs", groups=("a", "chat"), excluded=("hcat",))
-    assert CausalityDomain(rule="epochs", groups=("a", "chat"), excluded=("chat",)).excluded == ("chat",)
+    pairs = (("a", "chat"),)
+    assert CausalityDomain(rule="epochs", groups=("a", "chat"), overlaps=pairs, excluded=("chat",)).overlaps == pairs
+
+
+def test_excluded_groups_break_all_cycles_of_the_declared_overlaps() -> None:
+    groups, ring = ("a", "b", "c", "d"), (("a", "b"), ("b", "c"), ("c", "a"))
+    with pytest.raises(UsageError, match="does not say which groups share members; name all pairs in `overlaps`"):
+        CausalityDomain(rule="epochs", groups=groups, excluded=("d",))
+    with pytest.raises(UsageError, match=r"have a cycle through .*; exclude a group on it"):
+        CausalityDomain(rule="epochs", groups=groups, overlaps=(*ring, ("c", "d")), excluded=("d",))
+    fit = CausalityDomain(rule="epochs", groups=groups, overlaps=(*ring, ("c", "d"), ("b", "a")), excluded=("c",))
+    with pytest.raises(UsageError, match="no overlap of the groups 'd' and 'a'"):
+        fit.check_groups("d", ["a"])
 
 
 def test_overlaps_are_among_the_named_groups() -> None:

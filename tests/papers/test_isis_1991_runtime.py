@@ -17,6 +17,7 @@ from tests.runtime.cluster import run, until
 from tests.toolkit.test_hierarchy import leaves
 
 LOSSY = (Loss(0.2), Delay(0, 20 * MILLISECOND_NS))
+RING = (("a", "b"), ("b", "c"), ("c", "a"))
 CARRY, ONE = CausalityDomain(), CausalityDomain(resilience=1)
 CONSERVATIVE, EPOCHS = CausalityDomain(rule="conservative"), CausalityDomain(rule="epochs")
 
@@ -92,7 +93,7 @@ def test_6_5_runtime_order_holds_when_the_first_sender_fails() -> None:
 
 @pytest.mark.parametrize(
     "domain",
-    [CARRY, CONSERVATIVE, CausalityDomain(rule="epochs", groups=("a", "b", "c"), excluded=("c",))],
+    [CARRY, CONSERVATIVE, CausalityDomain(rule="epochs", groups=("a", "b", "c"), overlaps=RING, excluded=("c",))],
     ids=["carry", "conservative", "epochs, one group excluded"],
 )
 def test_6_7_runtime_order_holds_round_a_ring_of_groups(domain: CausalityDomain) -> None:

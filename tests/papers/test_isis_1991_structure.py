@@ -17,6 +17,7 @@ CHAIN = {"a": (0, 1, 3), "b": (1, 2), "c": (2, 3)}
 """A ring of three groups: p2 joins a and b, p3 b and c, p4 c and a."""
 LINE = {"a": (0, 1), "b": (1, 2), "c": (2, 3)}
 NAMES = ["a", "b", "c"]
+RING = (("a", "b"), ("b", "c"), ("c", "a"))
 EPOCHS = CausalityDomain(rule="epochs", resilience=1)
 
 
@@ -259,7 +260,7 @@ def test_6_7_epochs_a_process_that_stays_in_its_group_flushes_nothing() -> None:
 
 def test_6_7_epochs_only_excluded_groups_need_them() -> None:
     """With c excluded, going from a to b costs no flush; going from b to c does."""
-    domain = CausalityDomain(rule="epochs", resilience=1, groups=("a", "b", "c"), excluded=("c",))
+    domain = CausalityDomain(rule="epochs", resilience=1, groups=("a", "b", "c"), overlaps=RING, excluded=("c",))
     table = arranged(CHAIN, domain, "primary")
     table.send(0, b"m1", group="a")
     table.play(50)

@@ -34,12 +34,12 @@ class CausalityDomain:
     """The names of all groups of the domain, if they are known: then no other group can be joined in it, and
     `overlaps` and `excluded` name these only. None named: any group can be joined."""
     overlaps: tuple[tuple[str, str], ...] = ()
-    """Under `carry`: all pairs of groups of the domain that share members, if they are known and will not change. Then
-    only times of groups in the same biconnected component travel (6.6). Nobody can be in two groups that are no pair
-    here."""
+    """All pairs of groups of the domain that share members, if they are known and will not change. Nobody can be in two
+    groups that are no pair here. Under `carry`, only times of groups in the same biconnected component travel then
+    (6.6); under `epochs` they show that `excluded` is right; under `conservative` they mean nothing."""
     excluded: tuple[str, ...] = ()
-    """Under `epochs`: groups without which the overlap graph has no cycles; `groups` must then be given. None named:
-    all of them, which is safe."""
+    """Under `epochs`: groups without which the overlap graph has no cycles; `groups` and `overlaps` must then be given.
+    None named: all of them, which is safe."""
 
     def __post_init__(self) -> None:
         if self.rule not in RULES:
@@ -48,9 +48,9 @@ class CausalityDomain:
             raise UsageError(
                 f"the resilience of domain {self.name!r} is {self.resilience}, but it counts members: 0 or more"
             )
-        if self.overlaps and self.rule != CARRY:
+        if self.overlaps and self.rule == CONSERVATIVE:
             raise UsageError(
-                f"the overlaps of domain {self.name!r} matter under the rule `carry` only, not `{self.rule}`"
+                f"the overlaps of domain {self.name!r} matter under the rules `carry` and `epochs`, not `{self.rule}`"
             )
         if self.excluded and self.rule != EPOCHS:
             raise UsageError(f"excluded groups matter under the rule `epochs` only, not `{self.rule}`")
@@ -64,6 +64,27 @@ class CausalityDomain:
                 raise UsageError(
                     f"domain {self.name!r} has no group {name!r}; its groups are: {', '.join(self.groups)}"
                 )
+        if self.excluded:
+            self._check_excluded()
+
+    def _check_excluded(self) -> None:
+        """Raise UsageError unless the overlaps are known and have no cycle without the excluded groups."""
+        if not self.overlaps:
+            raise UsageError(
+                f"domain {self.name!r} excludes {', '.join(self.excluded)}, but does not say which groups share "
+                "members; name all pairs in `overlaps`, so that a cycle among the others is noticed"
+            )
+        roots: dict[str, str] = {}
+        for one, other in {(min(pair), max(pair)) for pair in self.overlaps}:
+            if one in self.excluded or other in self.excluded:
+                continue
+            first, second = _root(roots, one), _root(roots, other)
+            if first == second:
+                raise UsageError(
+                    f"in domain {self.name!r} the overlaps of the groups that are not excluded have a cycle through "
+                    f"{one!r} and {other!r}; exclude a group on it"
+                )
+            roots[first] = second
 
     def check_groups(self, group: str, others: list[str]) -> None:
         """Raise UsageError if a process in the groups `others` of the domain cannot join `group` as well."""
@@ -78,3 +99,10 @@ class CausalityDomain:
                     f"domain {self.name!r} declares no overlap of the groups {group!r} and {other!r}, but this process "
                     "would be in both; add the pair to `overlaps` at all processes, or declare no overlaps"
                 )
+
+
+def _root(roots: dict[str, str], group: str) -> str:
+    """The group that stands for all groups that are connected with this one."""
+    while group in roots:
+        group = roots[group]
+    return group

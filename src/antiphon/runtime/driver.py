@@ -191,17 +191,11 @@ class Driver:
             return  # it is over, or waits for the next incarnation
         join = self._joins[group]
         self.step(Forget(group))
-        self.step(
-            Create(
-                group=group,
-                stack=join.stack,
-                policy=join.policy,
-                address=join.address,
-                domain=join.domain,
-                stream=join.stream,
-                last_view=join.last_view,
-            )
-        )
+        create = Create(
+            group=group, stack=join.stack, policy=join.policy, address=join.address, domain=join.domain,
+            stream=join.stream, last_view=join.last_view,
+        )  # fmt: skip
+        self.step(create)
 
     def leave(self, group: str) -> None:
         """Ask the others to go on without this process."""
@@ -407,11 +401,10 @@ class Driver:
             if tap is not None:
                 tap.recorder.stalled(event.group, now_ns)
             member._stall()
-        elif isinstance(event, Ended):
+        elif isinstance(event, (Ended, DeclaredDifferently)):
             log_membership(self.process, event)
-            self._end(event, now_ns)
-        elif isinstance(event, DeclaredDifferently):
-            log_membership(self.process, event)
+            if isinstance(event, Ended):
+                self._end(event, now_ns)
 
     def _install(self, event: Installed, now_ns: int) -> None:
         group = event.group

@@ -174,7 +174,8 @@ class InterGroupOrder:
         self.heard_in: set[int] = set()
         """The groups that messages came from since the last change of epoch."""
         self._excluded = {wire_id(group) for group in domain.excluded}
-        self._components = [{wire_id(group) for group in part} for part in components(domain.overlaps)]
+        pairs = domain.overlaps if domain.rule == CARRY else ()
+        self._components = [{wire_id(group) for group in part} for part in components(pairs)]
         self.busy_group = 0
         """The group in which a point-to-point message or a barrier is on its way: nothing else may leave."""
 

@@ -19,7 +19,7 @@ OTHERWISE = [
     CausalityDomain(rule="conservative"),
     CausalityDomain(resilience=1),
     CausalityDomain(groups=("g", "h")),
-    CausalityDomain(rule="epochs", groups=("g", "h"), excluded=("h",)),
+    CausalityDomain(rule="epochs", groups=("g", "h"), overlaps=(("g", "h"),), excluded=("h",)),
 ]
 
 
