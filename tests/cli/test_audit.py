@@ -68,7 +68,7 @@ def test_a_broken_history_exits_with_1_and_tells_how_in_json_and_html(
     assert document["guarantees"]["fifo"]["violations"] == 1
     assert "p1#1" in document["guarantees"]["fifo"]["example"]
     assert document["guarantees"]["creation"] == {
-        "verdict": "kept", "violations": 0, "unknown": 0, "checked": 4, "example": None, "reason": None,
+        "verdict": "kept", "violations": 0, "roots": 0, "unknown": 0, "checked": 4, "example": None, "reason": None,
     }  # fmt: skip
     assert document["guarantees"]["fifo"]["example"] in report.read_text()
 

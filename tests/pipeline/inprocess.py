@@ -1,6 +1,7 @@
 """The two passes of the Spark auditor in one process, without Spark: the same functions, called one after the other."""
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -12,15 +13,17 @@ from antiphon.pipeline.audit.logs import gather_logs
 from antiphon.pipeline.audit.order import never_sent
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.preparation import Placement, find_tangles, prepare
+from antiphon.pipeline.audit.reduce import root_counts
 from antiphon.pipeline.audit.second_look import LOOK, Sights, Wishes, look, sights_of
 from antiphon.pipeline.audit.summary import Summary, summaries_of, summarise
 from antiphon.pipeline.audit.total import Placed
 from antiphon.pipeline.first_pass import Limits, goes_beyond
 from antiphon.pipeline.guarantees import CHECKED, SETTLED
 from antiphon.pipeline.promises import gather
+from antiphon.pipeline.result import Audit
 
-Counts = dict[str, tuple[int, int, int]]
-"""Guarantee → violations, unknown, checked."""
+Counts = dict[str, tuple[int, int, int, int]]
+"""Guarantee → violations, unknown, checked, root causes."""
 
 
 def table_of(rows: Iterable[Row]) -> pa.Table:
@@ -64,7 +67,8 @@ def count_pieces(pieces: Sequence[Piece], promise: Sequence[str] | None = None) 
         logs = gather_logs([*others, *summaries(again, limits)], {})
     starts = [(summary["run"], start) for summary in found for start in summary["starts"]]
     promises = gather([(run, start["group"], parse_start(start["label"])) for run, start in starts], promise)
-    sums = {guarantee: [0, 0, 0] for guarantee in CHECKED}
+    sums = {guarantee: [0, 0, 0, 0] for guarantee in CHECKED}
+    broken: list[dict[str, Any]] = []
 
     def look_for(wishes: Wishes) -> Sights:
         batches = [
@@ -85,15 +89,23 @@ def count_pieces(pieces: Sequence[Piece], promise: Sequence[str] | None = None) 
                         placed = Placed(row["position_first"], row["position_end"])
                         placements.append((name, row["group"], log.process, row["index"], placed))
                     if row["guarantee"] is not None:
-                        add(row["guarantee"], (row["violations"], row["unknown"], row["checked"]))
+                        add(row["guarantee"], (row["violations"], row["unknown"], row["checked"], 0))
+                        broken.append(row)
             for guarantee in CHECKED:
                 if log.open and promises.in_run(guarantee, name):
-                    add(guarantee, (0, 1, 0))
-        for (group, _), settlement in settled.count(run.order, run.logs).items():
+                    add(guarantee, (0, 1, 0, 0))
+        for group, found_in in settled.count(run.order, run.logs).items():
             if promises.holds(SETTLED, name, group):
-                add(SETTLED, settlement[:3])
+                add(SETTLED, (found_in.violations, found_in.unknown, found_in.checked, found_in.missed.roots()))
     tangles = find_tangles(runs, placements, look_for)
     for name, run in runs.items():
         for guarantee, of_views, _ in views.count(run.order, run.logs, run.stays, promises, tangles.get(name, {})):
-            add(guarantee, of_views[:3])
-    return {guarantee: (sums[guarantee][0], sums[guarantee][1], sums[guarantee][2]) for guarantee in promises.all()}
+            add(guarantee, (of_views.violations, of_views.unknown, of_views.checked, of_views.roots))
+    for guarantee, roots in root_counts(broken).items():
+        add(guarantee, (0, 0, 0, roots))
+    return {guarantee: (*sums[guarantee],) for guarantee in promises.all()}  # type: ignore[misc]
+
+
+def counts_of(audit: Audit) -> Counts:
+    """What an audit counts."""
+    return {f.guarantee: (f.violations, f.unknown, f.checked, f.roots) for f in audit.findings}

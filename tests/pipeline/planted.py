@@ -93,13 +93,15 @@ def check(seed: int) -> tuple[int, Counter[str], str | None]:
     """The events of a seed's history, what was planted, and what is wrong with what was counted."""
     made, logs = logs_of(seed)
     found = {
-        finding.guarantee: (finding.violations, finding.unknown, finding.checked)
+        finding.guarantee: (finding.violations, finding.unknown, finding.checked, finding.roots)
         for finding in reference.audit([row for log in logs for row in rows_of_table(log)]).findings
     }
     planted = {guarantee: made.planted[guarantee] for guarantee in CHECKED}
-    if {guarantee: violations for guarantee, (violations, _, _) in found.items()} != planted:
+    if {guarantee: violations for guarantee, (violations, *_) in found.items()} != planted:
         return made.events, made.planted, f"seed {seed}: {planted} was planted, the reference counts {found}"
-    if any(unknown for _, unknown, _ in found.values()):
+    if any(not bool(violations) <= roots <= violations for violations, _, _, roots in found.values()):
+        return made.events, made.planted, f"seed {seed}: root causes that cannot be, the reference counts {found}"
+    if any(unknown for _, unknown, *_ in found.values()):
         return made.events, made.planted, f"seed {seed}: nothing is left open, the reference counts {found}"
     counted = count_pieces(cut(logs, PIECE_ROWS[seed % len(PIECE_ROWS)]))
     if counted != found:

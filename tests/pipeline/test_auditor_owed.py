@@ -14,7 +14,7 @@ from antiphon.pipeline import reference
 from antiphon.pipeline.auditor import audit
 from antiphon.pipeline.result import BROKEN
 from tests.pipeline.histories import PROMISES
-from tests.pipeline.inprocess import count, table_of
+from tests.pipeline.inprocess import count, counts_of, table_of
 from tests.pipeline.script import make_rows
 
 Lines = dict[str, str]
@@ -218,8 +218,7 @@ def test_counts(lines: Lines, expected: Expected) -> None:
 @pytest.mark.parametrize("piece_rows", [1, 2, 100])
 def test_the_vectorised_checks_count_the_same(lines: Lines, piece_rows: int) -> None:
     rows = make_rows(promises=ALL, **lines)
-    findings = reference.audit(rows).findings
-    assert count(rows, piece_rows=piece_rows) == {f.guarantee: (f.violations, f.unknown, f.checked) for f in findings}
+    assert count(rows, piece_rows=piece_rows) == counts_of(reference.audit(rows))
 
 
 def test_a_delivery_that_was_meant_for_another_in_words() -> None:

@@ -17,6 +17,7 @@ def test_the_words_that_scripts_depend_on() -> None:
             "creation": {
                 "verdict": "unknown",
                 "violations": 0,
+                "roots": 0,
                 "unknown": 1,
                 "checked": 3,
                 "example": None,
@@ -25,6 +26,7 @@ def test_the_words_that_scripts_depend_on() -> None:
             "duplication": {
                 "verdict": "broken",
                 "violations": 1,
+                "roots": 1,
                 "unknown": 1,
                 "checked": 3,
                 "example": "p delivered p#1 twice",

@@ -12,7 +12,7 @@ from antiphon.pipeline import reference
 from antiphon.pipeline.result import KEPT
 from tests.pipeline.corruption import CORRUPTIONS, OF_LOSS, OF_LOST_LOGS, OF_ORDER, OF_STALLS, Corrupt, lose_log
 from tests.pipeline.histories import PROMISES, make_history, rows_of
-from tests.pipeline.inprocess import Counts, count
+from tests.pipeline.inprocess import Counts, count, counts_of
 
 LEVELS = (
     ("causal",),
@@ -58,7 +58,7 @@ def result_of(audit: Callable[[], Counts]) -> Counts | str:
 
 
 def by_reference(rows: list[Row]) -> Counts:
-    return {f.guarantee: (f.violations, f.unknown, f.checked) for f in reference.audit(rows, PROMISES).findings}
+    return counts_of(reference.audit(rows, PROMISES))
 
 
 @settings(max_examples=60, deadline=None)

@@ -81,4 +81,4 @@ def test_whoever_differs_from_the_majority_is_blamed_for_a_view() -> None:
     assert (found.violations, found.checked) == (1, 6)
     assert found.example is not None
     assert found.example.text.startswith("a has a, b in view 2 of g, but b has other members")
-    assert count(rows, piece_rows=2) == {"view_agreement": (1, 0, 6)}
+    assert count(rows, piece_rows=2) == {"view_agreement": (1, 0, 6, 1)}

@@ -99,7 +99,9 @@ def kept(guarantee: str) -> Finding:
 
 def broken(guarantee: str, text: str, *events: tuple[str, int]) -> Finding:
     example = Example(text=text, run=RUN, group=GROUP, events=events)
-    return Finding(guarantee=guarantee, verdict=BROKEN, violations=1, unknown=0, checked=1_234, example=example)
+    return Finding(
+        guarantee=guarantee, verdict=BROKEN, violations=1, unknown=0, checked=1_234, roots=1, example=example
+    )
 
 
 def causal_violation(late: bool = True, *, filler: int = 0) -> tuple[Sample, Finding]:

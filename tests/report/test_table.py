@@ -26,9 +26,9 @@ def plain(audit: Audit) -> list[list[str]]:
 def test_each_guarantee_is_a_line_with_its_verdict_and_counts() -> None:
     sample, finding = causal_violation()
     lines = plain(sample.audit(kept("fifo"), finding))
-    assert ["guarantee", "verdict", "checked", "violations", "unknown"] in lines
-    assert ["fifo", "kept", "1,234", "0", "0"] in lines
-    assert ["causal", "broken", "1,234", "1", "0"] in lines
+    assert ["guarantee", "verdict", "checked", "violations", "roots", "unknown"] in lines
+    assert ["fifo", "kept", "1,234", "0", "0", "0"] in lines
+    assert ["causal", "broken", "1,234", "1", "1", "0"] in lines
 
 
 def test_what_was_broken_and_what_stays_open_is_said_in_words() -> None:

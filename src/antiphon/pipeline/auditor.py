@@ -188,6 +188,7 @@ def _tallies(
     for guarantee, found in findings(judged).items():
         tally = tallies[guarantee]
         tally.violations, tally.unknown, tally.checked = found.violations, found.unknown, found.checked
+        tally.roots = found.roots
         if found.witness is not None:
             tally.example = storytellers[found.witness["run"]].tell(guarantee, found.witness)
     for name, run in runs.items():
@@ -198,13 +199,14 @@ def _tallies(
 
 
 def _add_settled(tally: Tally, run: RunFacts, promises: Promises, storyteller: Storyteller) -> None:
-    for key, found in settled.count(run.order, run.logs).items():
-        if promises.holds(SETTLED, run.order.run, key[0]):
+    for group, found in settled.count(run.order, run.logs).items():
+        if promises.holds(SETTLED, run.order.run, group):
             tally.violations += found.violations
             tally.unknown += found.unknown
             tally.checked += found.checked
+            tally.roots += found.missed.roots()
             if found.witness is not None and tally.example is None:
-                tally.example = storyteller.tell_settled(key, *found.witness)
+                tally.example = storyteller.tell_settled(*found.witness)
 
 
 def _add_views(
@@ -219,6 +221,7 @@ def _add_views(
         tally.violations += found.violations
         tally.unknown += found.unknown
         tally.checked += found.checked
+        tally.roots += found.roots
         if found.witness is not None and tally.example is None:
             tally.example = storyteller.tell_view(group, found.witness)
 

@@ -18,6 +18,7 @@ def _finding(finding: Finding) -> dict[str, Any]:
     return {
         "verdict": finding.verdict,
         "violations": finding.violations,
+        "roots": finding.roots,
         "unknown": finding.unknown,
         "checked": finding.checked,
         "example": None if finding.example is None else finding.example.text,

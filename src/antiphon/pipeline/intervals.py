@@ -92,6 +92,15 @@ def difference(one: Spans, other: Spans) -> Spans:
     return _chosen(bounds, one.holds(bounds) & ~other.holds(bounds))
 
 
+def covered_twice(starts: Ints, ends: Ints) -> Spans:
+    """The numbers that are in more than one interval."""
+    bounds = _distinct([starts, ends])
+    depth = np.zeros(len(bounds), np.int64)
+    np.add.at(depth, bounds.searchsorted(starts), 1)
+    np.add.at(depth, bounds.searchsorted(ends), -1)
+    return _chosen(bounds, np.cumsum(depth) > 1)
+
+
 def _are_apart(one: Spans, other: Spans) -> bool:
     """Whether all of one set lies before all of the other, or one is empty."""
     if not len(one.starts) or not len(other.starts):

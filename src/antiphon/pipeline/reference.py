@@ -70,6 +70,7 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   present. If only members with open logs could still make the majority, it is unknown. If no view has the id below, it
   is unknown if any log of the run is open, else violated.
 * The rest of each open log counts as one unknown under every guarantee.
+* Root causes are counted as `antiphon.pipeline.roots` says.
 * A guarantee is broken if anything violates it, else unknown if anything is unknown, else kept if anything was checked,
   else *unchecked*: nothing of the kind happened. Where the caller named it, it is unknown in place of unchecked.
 """
@@ -105,6 +106,7 @@ from antiphon.pipeline.reference_past import AT_LEAST_CAUSAL, Pasts, chain, has_
 from antiphon.pipeline.reference_views import ViewJudge
 from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, known_log
 from antiphon.pipeline.result import Audit, Example
+from antiphon.pipeline.roots import fewer_names
 from antiphon.pipeline.verdicts import Tally, conclude
 
 AT_LEAST_FIFO = frozenset(LEVELS[LEVELS.index("fifo") :])
@@ -177,6 +179,8 @@ class _Judge:
         ViewJudge(self._world, self._tally, self._example).judge()
         OrderJudge(self._world, delivered, self._tally, self._example).judge()
         self._count_open_logs()
+        for tally in self._tallies.values():
+            tally.end_run()
 
     def _tally(self, guarantee: str, group: str) -> Tally | None:
         """Where to count, or None if the group is not held to the guarantee."""
@@ -206,6 +210,7 @@ class _Judge:
         tally.checked += 1
         if message not in self._world.bit:
             tally.violations += 1
+            tally.causes.add(message)
             if tally.example is None:
                 sent = self._world.sent[message.group, message.sender]
                 text = creation_text(log.process, message, sent)
@@ -214,6 +219,7 @@ class _Judge:
             tally.unknown += 1
         elif not self._world.is_meant_for(message, log.process):
             tally.violations += 1
+            tally.causes.add(message)
             if tally.example is None:
                 send = self._world.send_row[message]
                 text = destination_text(log.process, message, send.destinations or ())
@@ -225,6 +231,7 @@ class _Judge:
         tally.checked += 1
         if message in done:
             tally.violations += 1
+            tally.causes.add(message)
             if tally.example is None:
                 text = duplication_text(log.process, message)
                 tally.example = self._example(text, message.group, [done[message], row])
@@ -238,6 +245,7 @@ class _Judge:
         missing = self._world.before(message) & self._world.owed_at(log, row.index) & ~done_bits
         if missing:
             tally.violations += 1
+            tally.causes.add(self._world.first_message(missing))
             if tally.example is None:
                 wanted = self._world.message(missing)
                 later = _delivery(log, wanted)
@@ -265,6 +273,7 @@ class _Judge:
         missing = itself or expected & owed & ~done_bits
         if missing:
             tally.violations += 1
+            tally.causes.add(self._world.first_message(missing))
             if tally.example is None:
                 tally.example = self._causal_example(log, row, message, missing)
         elif (past | world.bit[message]) & ~world.on_record:
@@ -291,6 +300,8 @@ class _Judge:
             for message in delivered[log.process]
             if log.is_survivor(message.group)
         }
+        lacking: dict[str, tuple[set[MessageName], set[str]]] = defaultdict(lambda: (set(), set()))
+        """group → messages, and the processes that lack them."""
         for message, bit in world.bit.items():
             if (tally := self._tally(SETTLED, message.group)) is None:
                 continue
@@ -313,10 +324,13 @@ class _Judge:
                     tally.unknown += 1
                 elif surely:
                     tally.violations += 1
+                    lacking[message.group][0].add(message)
+                    lacking[message.group][1].add(log.process)
                     if tally.example is None:
                         rows = [world.send_row[message], log.rows[-1]]
                         text = settled_text(log.process, message)
                         tally.example = self._example(text, message.group, rows)
+        self._tallies[SETTLED].roots += sum(fewer_names(*names) for names in lacking.values())
 
     def _count_open_logs(self) -> None:
         for guarantee, tally in self._tallies.items():

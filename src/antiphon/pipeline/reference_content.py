@@ -30,6 +30,7 @@ class ContentJudge:
         tally.unknown += len(known) - len(sent)
         bad = [message for message in sent if self._differs(message, row)] or self._of_other_size(sent, row)
         tally.violations += len(bad)
+        tally.causes.update(bad)
         if bad and tally.example is None:
             text = content_text(log.process, bad[0])
             tally.example = self._example(text, bad[0].group, [self._world.send_row[bad[0]], row])

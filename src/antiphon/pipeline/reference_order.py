@@ -13,6 +13,7 @@ from antiphon.pipeline.explain import MessageName, group_broadcast_text, safe_te
 from antiphon.pipeline.guarantees import GROUP_BROADCAST, SAFE, TOTAL
 from antiphon.pipeline.reference_views import FindTally, MakeExample
 from antiphon.pipeline.reference_world import ReferenceWorld, messages_of
+from antiphon.pipeline.roots import fewer_names
 
 Firsts = dict[MessageName, Row]
 """Messages in the order in which a process first delivered them, each with its row."""
@@ -81,6 +82,7 @@ class OrderJudge:
         tally.unknown += len(doubtful)
         knots = find_knots(sequences.values())
         tally.violations += len(knots)
+        tally.roots += len(knots)
         if knots and tally.example is None:
             knot = min(knots, key=min)
             cycle = cycle_through(
@@ -98,6 +100,8 @@ class OrderJudge:
             for member in self._world.members[group, each.view]:
                 if self._world.is_meant_for(each.message, member):
                     wanted[member].setdefault(each.message, each)
+        lacking: tuple[set[MessageName], set[str]] = (set(), set())
+        """Messages, and the processes that lack them."""
         for process, log in self._world.logs.items():
             if log.is_gone(group) or not self._world.is_held(process, group):
                 continue
@@ -109,9 +113,12 @@ class OrderJudge:
                     tally.unknown += 1
                     continue
                 tally.violations += 1
+                lacking[0].add(message)
+                lacking[1].add(process)
                 if tally.example is None:
                     text = safe_text(process, message, each.process, each.view)
                     tally.example = self._example(text, group, [each.row, log.rows[-1]])
+        tally.roots += fewer_names(*lacking)
 
     def _judge_broadcast(self, group: str) -> None:
         if (tally := self._tally(GROUP_BROADCAST, group)) is None:
@@ -120,11 +127,16 @@ class OrderJudge:
         for process in self._world.logs:
             for barrier, marked in self._marked(process, group).items():
                 barriers[barrier][process] = marked
+        astray: tuple[set[MessageName], set[MessageName]] = (set(), set())
+        """Barriers, and the messages on different sides of them."""
         for barrier, by_process in sorted(barriers.items()):
             before = {message for marked in by_process.values() for message in marked.before}
             after = {message for marked in by_process.values() for message in marked.after}
             tally.checked += len(before | after)
             tally.violations += len(before & after)
+            if before & after:
+                astray[0].add(barrier)
+                astray[1].update(before & after)
             if before & after and tally.example is None:
                 message = min(before & after)
                 one = next(process for process, marked in by_process.items() if message in marked.before)
@@ -132,6 +144,7 @@ class OrderJudge:
                 rows = [self._delivered[process][each] for process in (one, other) for each in (message, barrier)]
                 text = group_broadcast_text(message, barrier, one, other)
                 tally.example = self._example(text, group, [*rows[:2], *rows[:1:-1]])
+        tally.roots += fewer_names(*astray)
 
     def _marked(self, process: str, group: str) -> dict[MessageName, _BarrierSets]:
         """Each barrier that a process delivered, by its first row that says so."""

@@ -20,6 +20,7 @@ from antiphon.pipeline.explain import (
 from antiphon.pipeline.guarantees import PRIMARY, SILENCE, VIEW_AGREEMENT, VIEW_SENDING, VIEW_SYNCHRONY
 from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, messages_of
 from antiphon.pipeline.result import Example
+from antiphon.pipeline.roots import fewer_names, series
 from antiphon.pipeline.verdicts import Tally
 
 FindTally = Callable[[str, str], Tally | None]
@@ -48,6 +49,10 @@ class ViewJudge:
         self._left: dict[str | None, set[str]] = defaultdict(set)
         """group → who left it, or announced so; None is every group."""
         self._standards = self._find_standards()
+        self._lacking: dict[str, tuple[set[MessageName], set[str]]] = defaultdict(lambda: (set(), set()))
+        """group → messages that break view_synchrony, and the processes that lack them."""
+        self._differing: dict[str, tuple[set[int], set[str]]] = defaultdict(lambda: (set(), set()))
+        """group → views that break view_agreement, and the processes that differ."""
 
     def judge(self) -> None:
         for log in self._world.logs.values():
@@ -56,6 +61,10 @@ class ViewJudge:
             self._judge_synchrony(group, view, following, step)
         for group, views in sorted(self._views.items()):
             self._judge_primary(group, views)
+        for guarantee, sides in ((VIEW_SYNCHRONY, self._lacking), (VIEW_AGREEMENT, self._differing)):
+            for group, names in sides.items():
+                if (tally := self._tally(guarantee, group)) is not None:
+                    tally.roots += fewer_names(*names)
 
     def _find_standards(self) -> dict[tuple[str, int], Row]:
         """(group, view id) → the first of the rows with the members that most rows have."""
@@ -109,6 +118,8 @@ class ViewJudge:
         else:
             return
         tally.violations += 1
+        self._differing[group][0].add(view)
+        self._differing[group][1].add(log.process)
         tally.example = tally.example or self._example(text, group, rows)
 
     def _judge_sending(self, log: KnownLog, row: Row, message: MessageName, current: Row | None) -> None:
@@ -126,6 +137,7 @@ class ViewJudge:
         if seen == sent_in == _id(row):
             return
         tally.violations += 1
+        tally.causes.add(message)
         if tally.example is None:
             delivered_in = seen if seen != sent_in else _id(row)
             text = view_sending_text(log.process, message, sent_in, delivered_in)
@@ -140,6 +152,7 @@ class ViewJudge:
         tally.checked += bool(dropped)
         if current is not None and message.sender in dropped:
             tally.violations += 1
+            tally.causes.add((message.group, message.sender))
             if tally.example is None:
                 text = silence_text(log.process, message, _id(current))
                 tally.example = self._example(text, message.group, [current, row])
@@ -161,6 +174,8 @@ class ViewJudge:
                     tally.unknown += 1
                     continue
                 tally.violations += 1
+                self._lacking[group][0].add(message)
+                self._lacking[group][1].add(process)
                 if tally.example is None:
                     other = next(name for name in step.arrival if message in step.delivered[name])
                     text = view_synchrony_text(process, message, other, view, following)
@@ -170,15 +185,20 @@ class ViewJudge:
     def _judge_primary(self, group: str, views: dict[int, dict[tuple[str, ...], Row]]) -> None:
         if (tally := self._tally(PRIMARY, group)) is None:
             return
+        wrong: set[int] = set()
         for view, by_members in sorted(views.items()):
+            before = tally.violations
             (members, row), *forks = by_members.items()
             tally.checked += 1 + len(forks)
             tally.violations += len(forks)
             if view != min(views):
                 self._judge_succession(tally, group, row, views.get(view - 1))
+            if tally.violations > before:
+                wrong.add(view)
             if forks and tally.example is None:
                 text = fork_text(group, view, forks[0][0], members)
                 tally.example = self._example(text, group, [row, forks[0][1]])
+        tally.roots += series(wrong)
 
     def _judge_succession(self, tally: Tally, group: str, row: Row, before: dict[tuple[str, ...], Row] | None) -> None:
         if before is None:

@@ -133,6 +133,15 @@ class ReferenceWorld:
         lowest = bit & -bit
         return next(message for message, value in self.bit.items() if value == lowest)
 
+    def first_message(self, bits: int) -> MessageName:
+        """The first message of a set, by group, sender and number."""
+        keys = {(message.group, message.sender) for message in self.bit}
+        for key in sorted(keys):
+            of_key = ((1 << self.sent.get(key, 0)) - 1) << self._base.get(key, 0)
+            if bits & of_key:
+                return self.message(bits & of_key)
+        return min(message for message, bit in self.bit.items() if bit & bits)  # off record
+
     def before(self, message: MessageName) -> int:
         """What its sender sent to the group before it, as far as it is on record."""
         key = (message.group, message.sender)

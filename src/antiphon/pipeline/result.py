@@ -40,6 +40,8 @@ class Finding:
     """Counted alike: what the logs leave open."""
     checked: int
     """How many single deliveries (or other units) were looked at."""
+    roots: int = 0
+    """What the violations come down to: the number of their root causes (`antiphon.pipeline.roots`)."""
     reason: str | None = None
     """Why something is unknown, in words, with the extent; or what did not happen where it is unchecked."""
     example: Example | None = None
@@ -79,9 +81,12 @@ class Audit:
 
     def _repr_html_(self) -> str:
         """For notebooks."""
-        columns = ("guarantee", "verdict", "checked", "violations", "unknown", "in words")
+        columns = ("guarantee", "verdict", "checked", "violations", "root causes", "unknown", "in words")
         rows = [
-            (found.guarantee, found.verdict, found.checked, found.violations, found.unknown, _in_words(found))
+            (
+                *(found.guarantee, found.verdict, found.checked, found.violations, found.roots, found.unknown),
+                _in_words(found),
+            )
             for found in self.findings
         ]
         return html_table(f"{self.verdict}: {self.events:,} events of {self.runs:,} runs", columns, rows)

@@ -1,6 +1,6 @@
 """From counts to verdicts: how an `Audit` is put together. Both auditors end here."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.history.errors import UnusableHistoryError
@@ -17,9 +17,18 @@ class Tally:
     violations: int = 0
     unknown: int = 0
     checked: int = 0
+    roots: int = 0
+    """Root causes, as `antiphon.pipeline.roots` defines them."""
+    causes: set[Hashable] = field(default_factory=set)
+    """The root causes found so far in the run that is being judged, by name; `end_run` counts them."""
     open_logs: list[str] = field(default_factory=list)
     """Which logs leave something open, in words."""
     example: Example | None = None
+
+    def end_run(self) -> None:
+        """Count the causes of a run; those of the next run have names of their own."""
+        self.roots += len(self.causes)
+        self.causes.clear()
 
 
 def finding(guarantee: str, tally: Tally, named: bool) -> Finding:
@@ -39,6 +48,7 @@ def finding(guarantee: str, tally: Tally, named: bool) -> Finding:
         violations=tally.violations,
         unknown=tally.unknown,
         checked=tally.checked,
+        roots=tally.roots,
         reason=reason,
         example=tally.example,
     )

@@ -9,7 +9,6 @@ from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.audit.chain import DirectPast, chain
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import NO_ROW, Order
-from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.view_intervals import Event, ViewInterval, ViewWitness, view_intervals_of
 from antiphon.pipeline.explain import (
     MessageName,
@@ -55,8 +54,7 @@ class Storyteller:
         }
         return tellers[guarantee]()
 
-    def tell_settled(self, key: Key, process: str, number: int) -> Example:
-        message = MessageName(*key, number)
+    def tell_settled(self, process: str, message: MessageName) -> Example:
         end = (process, self._logs[process].rows - 1)
         return self._example(settled_text(process, message), message.group, [self._send(message), end])
 

@@ -120,7 +120,7 @@ def _badge(verdict: str) -> ET.Element:
 
 
 def _verdicts(audit: Audit) -> ET.Element:
-    names = ("guarantee", "verdict", "checked", "violations", "unknown")
+    names = ("guarantee", "verdict", "checked", "violations", "root causes", "unknown")
     heads = [tag("th", {"class": "number"} if at > 1 else None, name) for at, name in enumerate(names)]
     return tag(
         "section",
@@ -146,6 +146,6 @@ def _verdict_row(finding: Finding) -> ET.Element:
     name = tag("td", None, tag("strong", None, finding.guarantee), tag("p", {"class": "meaning"}, meaning))
     counts = [
         tag("td", {"class": "number" if count else "number zero"}, f"{count:,}")
-        for count in (finding.checked, finding.violations, finding.unknown)
+        for count in (finding.checked, finding.violations, finding.roots, finding.unknown)
     ]
     return tag("tr", {"class": finding.verdict}, name, tag("td", None, _badge(finding.verdict)), *counts)

@@ -19,7 +19,7 @@ def audit_table(audit: Audit) -> RenderableType:
     table = Table(box=None, pad_edge=False, padding=(0, 3, 0, 0), header_style="dim")
     table.add_column("guarantee")
     table.add_column("verdict")
-    for name in ("checked", "violations", "unknown"):
+    for name in ("checked", "violations", "roots", "unknown"):
         table.add_column(name, justify="right")
     for finding in audit.findings:
         table.add_row(
@@ -27,6 +27,7 @@ def audit_table(audit: Audit) -> RenderableType:
             _verdict(finding.verdict),
             _count(finding.checked, "default"),
             _count(finding.violations, STYLES[BROKEN]),
+            _count(finding.roots, STYLES[BROKEN]),
             _count(finding.unknown, STYLES[UNKNOWN]),
         )
     parts: list[RenderableType] = [table, *_explanations(audit.findings)]

@@ -8,7 +8,7 @@ Where order is kept, most questions are answered by one number per row: the lowe
 still owed behind it (`missing`). It takes little to find where a key was delivered without gaps.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -223,6 +223,13 @@ class Case:
             begins = np.array([presence.begin for presence in presences], np.int64)
             result.append((place, rows, presences, begins.searchsorted(self.rows.index[rows]) - 1))
         return result
+
+
+def spans_by_key(places: Ints, starts: Ints, ends: Ints) -> Iterator[tuple[int, Spans]]:
+    """The union of intervals of numbers, key by key; empty intervals count for nothing."""
+    for place in np.unique(places[ends > starts]).tolist():
+        own = (places == place) & (ends > starts)
+        yield place, union((starts[own], ends[own]))
 
 
 def _is_one(spans: Spans, start: int, end: int) -> bool:

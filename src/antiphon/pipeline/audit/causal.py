@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness
+from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness, spans_by_key
 from antiphon.pipeline.audit.logs import ENDLESS
 from antiphon.pipeline.audit.order import NO_ROW
 from antiphon.pipeline.audit.past import Counts
@@ -47,6 +47,38 @@ def witness(case: Case, row: int) -> Witness:
         if missing is not None:
             lacking[place] = max(missing, lacking.get(place, 0))
     return Witness(number, list(lacking.items()))
+
+
+def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:
+    """The messages in their own past, and of each other message that came too early the first that it lacked."""
+    segments = case.segments(chosen & (case.rows.level >= CAUSAL_RANK))
+    circular = _circular_end(case, segments)
+    yield from spans_by_key(case.place[segments.row], segments.start, circular)
+    rest = circular < segments.end
+    place, number = _first_lacking(case, Segments(*(column[rest] for column in segments)))
+    yield from spans_by_key(place[number > 0], number[number > 0], number[number > 0] + 1)
+
+
+def _first_lacking(case: Case, segments: Segments) -> tuple[Ints, Ints]:
+    """The first key, by name, of which each segment lacked something, and the lowest number of it; 0 for nothing."""
+    order, at, key = case.order, case.rows.index[segments.row], case.place[segments.row]
+    first, lowest = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64)
+    known = order.past.counts[segments.run]
+    for place in range(len(order.keys)):
+        numbers = np.full(len(at), NEVER)
+        if place not in order.lost:
+            early = _too_early(case, segments, key, place, known[:, order.past.sources.of_key[place]])
+            behind = np.cumsum(case.place == place)[segments.row]
+            numbers[early] = case.missing(place)[behind[early]]
+        else:
+            for _, wanted, needed in _demands(case, segments, [place]):
+                coverage = case.cover(place, wanted)
+                for segment in np.flatnonzero(coverage.position(needed) > at).tolist():
+                    missing = coverage.lowest_missing(int(at[segment]), int(needed[segment]))
+                    numbers[segment] = min(int(numbers[segment]), NEVER if missing is None else missing)
+        found = (numbers != NEVER) & (lowest == 0)
+        first[found], lowest[found] = place, numbers[found]
+    return first, lowest
 
 
 def _late(case: Case, segments: Segments) -> Mask:

@@ -5,12 +5,14 @@ sums, so they are compared where a deliver row begins and ends where send rows d
 nothing else tells which of them differs. What is off record is unknown.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from antiphon.history.schema import DIGEST_DIGITS, LEVELS
-from antiphon.pipeline.audit.case import Case, RowCounts, Witness
+from antiphon.pipeline.audit.case import Case, RowCounts, Witness, spans_by_key
 from antiphon.pipeline.audit.contents import DIGEST_TYPE, SentContents
-from antiphon.pipeline.intervals import Ints, Mask
+from antiphon.pipeline.intervals import Ints, Mask, Spans
 
 
 def count(case: Case) -> RowCounts:
@@ -47,13 +49,26 @@ def _differing(case: Case, own: Ints, sent: SentContents) -> Ints:
 
 def witness(case: Case, row: int) -> Witness:
     """The first message of the row whose level or digest differs, or else the first of all."""
+    return Witness(int(_bad_numbers(case, row)[0]), [])
+
+
+def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:
+    """The messages that differ."""
+    rows = np.flatnonzero(chosen)
+    bad = [_bad_numbers(case, row) for row in rows.tolist()]
+    numbers = np.concatenate(bad) if bad else np.empty(0, np.int64)
+    yield from spans_by_key(np.repeat(case.place[rows], [len(own) for own in bad]), numbers, numbers + 1)
+
+
+def _bad_numbers(case: Case, row: int) -> Ints:
+    """The messages of a violating row whose level or digest differs, or, if only the size does, all of them."""
     sent, rows = case.order.contents[case.place[row]], case.rows
     start, end = int(rows.start[row]), min(int(rows.end[row]), int(case.sent[row]) + 1)
     numbers = np.arange(start, end)
     bad: Mask = sent.level_of(numbers) != rows.level[row]
     if rows.digest[row] is not None:
         bad = bad | _other_digests(sent, rows.digest[row], start, int(rows.level[row]))
-    return Witness(int(numbers[np.argmax(bad)]) if bad.any() else start, [])
+    return numbers[bad] if bad.any() else numbers
 
 
 def _other_digests(sent: SentContents, digest: str, start: int, level: int) -> Mask:

@@ -4,10 +4,12 @@ Violated by a number beyond what the sender's complete log sent, and by what nam
 out; unknown beyond the record of an open log.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness
-from antiphon.pipeline.intervals import Mask
+from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness, spans_by_key
+from antiphon.pipeline.intervals import Mask, Spans
 
 
 def count(case: Case) -> RowCounts:
@@ -27,6 +29,16 @@ def witness(case: Case, row: int) -> Witness:
     if astray.any():
         return Witness(int(segments.start[np.argmax(astray)]), [])
     return Witness(max(int(case.rows.start[row]), int(case.sent[row]) + 1), [])
+
+
+def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:
+    """The messages that were meant for others, and those that were never sent."""
+    segments = case.segments(chosen)
+    astray = _astray(case, segments)
+    yield from spans_by_key(case.place[segments.row[astray]], segments.start[astray], segments.end[astray])
+    beyond = chosen & ~case.open
+    first = np.maximum(case.rows.start, case.sent + 1)
+    yield from spans_by_key(case.place[beyond], first[beyond], case.rows.end[beyond])
 
 
 def _astray(case: Case, segments: Segments) -> Mask:

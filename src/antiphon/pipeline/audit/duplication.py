@@ -3,11 +3,13 @@
 What is first delivered by a row is new; the rest of the row is repetition.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from antiphon.pipeline.audit.case import Case, RowCounts, Witness
 from antiphon.pipeline.audit.logs import ENDLESS
-from antiphon.pipeline.intervals import span
+from antiphon.pipeline.intervals import Mask, Spans, covered_twice, span
 
 EVERYTHING = span(1, ENDLESS)
 
@@ -32,3 +34,12 @@ def witness(case: Case, row: int) -> Witness:
     again = case.cover(int(case.place[row]), EVERYTHING).delivered_before(index)
     numbers = np.maximum(again.starts, start)
     return Witness(int(numbers[(numbers < again.ends) & (numbers < end)][0]), [])
+
+
+def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:
+    """The messages that were delivered by several rows, or by a row and before the piece."""
+    for place in np.unique(case.place[chosen]).tolist():
+        own = case.rows_of(place)
+        already = case.known(place).spans(case.order.owed(case.process, place))
+        starts = np.concatenate((already.starts, case.rows.start[own]))
+        yield place, covered_twice(starts, np.concatenate((already.ends, case.rows.end[own])))

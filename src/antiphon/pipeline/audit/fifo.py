@@ -4,10 +4,13 @@ A row delivers consecutive numbers in order, so it is right or wrong as a whole:
 must have been delivered before it.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from antiphon.pipeline.audit.case import Case, RowCounts, Witness
+from antiphon.pipeline.audit.case import Case, RowCounts, Witness, spans_by_key
 from antiphon.pipeline.audit.rows import FIFO_RANK
+from antiphon.pipeline.intervals import Mask, Spans
 
 
 def count(case: Case) -> RowCounts:
@@ -33,3 +36,10 @@ def witness(case: Case, row: int) -> Witness:
     missing = case.cover(place, case.order.owed(case.process, place)).lowest_missing(index, start - 1)
     assert missing is not None
     return Witness(start, [(place, missing)])
+
+
+def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:
+    """The lowest number that each row should have waited for."""
+    for place in np.unique(case.place[chosen]).tolist():
+        numbers = case.missing(place)[1:][chosen[case.rows_of(place)]]
+        yield from spans_by_key(np.full(len(numbers), place), numbers, numbers + 1)

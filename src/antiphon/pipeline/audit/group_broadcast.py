@@ -44,6 +44,8 @@ class _Read:
 
 def count(group: str, logs: Mapping[str, LogFacts], sendings: Sendings) -> ViewCounts:
     violations = checked = 0
+    barriers: set[MessageName] = set()
+    astray: dict[str, list[Spans]] = defaultdict(list)
     witness: ViewWitness | None = None
     for barrier, by_process in sorted(_barriers(group, logs, sendings).items()):
         before = _together([marked.before for marked in by_process.values()])
@@ -53,9 +55,13 @@ def count(group: str, logs: Mapping[str, LogFacts], sendings: Sendings) -> ViewC
             both = intersection(one, other)
             checked += union(one, other).size()
             violations += both.size()
+            if both.size():
+                barriers.add(barrier)
+                astray[sender].append(both)
             if both.size() and witness is None:
                 witness = _witness(MessageName(group, sender, int(both.starts[0])), barrier, by_process)
-    return ViewCounts(violations, 0, checked, witness)
+    messages = sum(union(*spans).size() for spans in astray.values())
+    return ViewCounts(violations, 0, checked, witness, min(len(barriers), messages))
 
 
 def _barriers(

@@ -1,6 +1,6 @@
 """What comes out of judging a piece: counts by group and guarantee, a witness where something is broken, latencies."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self
 
@@ -20,19 +20,31 @@ from antiphon.pipeline.intervals import Ints, Mask, Spans
 from antiphon.pipeline.latency import coarse
 from antiphon.pipeline.promises import Promises
 
-Count = Callable[[Case], RowCounts]
 FindWitness = Callable[[Case, int], Witness]
+FindRoots = Callable[[Case, Mask], Iterable[tuple[int, Spans]]]
 GroupPositions = Mapping[str, Mapping[int, total.Positions]]
 """group → key, as a place in the order's keys → positions."""
 
-CHECKS: Final[Mapping[str, tuple[Count, FindWitness]]] = {
-    CREATION: (creation.count, creation.witness),
-    DUPLICATION: (duplication.count, duplication.witness),
-    FIFO: (fifo.count, fifo.witness),
-    CAUSAL: (causal.count, causal.witness),
-    CONTENT: (content.count, content.witness),
-    VIEW_SENDING: (view_sending.count, view_sending.witness),
-    SILENCE: (silence.count, silence.witness),
+
+@dataclass(frozen=True)
+class Check:
+    """How a guarantee is judged delivery by delivery."""
+
+    count: Callable[[Case], RowCounts]
+    witness: FindWitness
+    """Of a row that violates it."""
+    roots: FindRoots
+    """The causes of some rows that violate it: numbers by key, the key as a place in the order's keys."""
+
+
+CHECKS: Final[Mapping[str, Check]] = {
+    CREATION: Check(creation.count, creation.witness, creation.roots),
+    DUPLICATION: Check(duplication.count, duplication.witness, duplication.roots),
+    FIFO: Check(fifo.count, fifo.witness, fifo.roots),
+    CAUSAL: Check(causal.count, causal.witness, causal.roots),
+    CONTENT: Check(content.count, content.witness, content.roots),
+    VIEW_SENDING: Check(view_sending.count, view_sending.witness, view_sending.roots),
+    SILENCE: Check(silence.count, silence.witness, silence.roots),
 }
 
 JUDGED: Final = pa.schema(
@@ -54,6 +66,18 @@ JUDGED: Final = pa.schema(
         (
             "lacking",
             pa.list_(pa.struct([("group", pa.string()), ("sender", pa.string()), ("number", pa.int64())])),
+        ),
+        # …and the causes of all violations, as intervals of numbers…
+        (
+            "roots",
+            pa.list_(
+                pa.struct(
+                    [
+                        *(("group", pa.string()), ("sender", pa.string())),
+                        *(("starts", pa.list_(pa.int64())), ("ends", pa.list_(pa.int64()))),
+                    ]
+                )
+            ),
         ),
         # …one row per group for the positions that its agreed and safe messages go through…
         ("position_first", pa.int64()),
@@ -102,12 +126,12 @@ def judge(
     group_of_key = np.array([group for group, _ in rows.keys], object)
     masks = {group: (group_of_key == group)[rows.key] for group in sorted({group for group, _ in rows.keys})}
     found: list[dict[str, Any]] = []
-    for guarantee, (count, witness) in CHECKS.items():
+    for guarantee, check in CHECKS.items():
         held = {group: mask for group, mask in masks.items() if promises.holds(guarantee, piece.run, group)}
         if held:
-            counts = count(case)
+            counts = check.count(case)
             for group, mask in held.items():
-                found.append({"group": group, "guarantee": guarantee} | _counted(case, counts, mask, witness))
+                found.append({"group": group, "guarantee": guarantee} | _counted(case, counts, mask, check))
     for group in masks:
         if promises.holds(TOTAL, piece.run, group):
             found += [{"group": group} | entry for entry in _placed(case, group, of_group, first_index)]
@@ -118,16 +142,21 @@ def judge(
     return pa.RecordBatch.from_pylist([log | entry for entry in found], JUDGED)
 
 
-def _counted(case: Case, counts: RowCounts, mask: Mask, witness: FindWitness) -> dict[str, Any]:
-    """The sums over some rows, and the first row that violates."""
+def _counted(case: Case, counts: RowCounts, mask: Mask, check: Check) -> dict[str, Any]:
+    """The sums over some rows, the first row that violates, and the causes of all that do."""
     entry: dict[str, Any] = {name: int(column[mask].sum()) for name, column in counts._asdict().items()}
     if entry["violations"]:
-        row = int(np.argmax(mask & (counts.violations > 0)))
-        number, lacking = witness(case, row)
+        violating = mask & (counts.violations > 0)
+        row = int(np.argmax(violating))
+        number, lacking = check.witness(case, row)
         entry |= {"index": int(case.rows.index[row]), "view": int(case.rows.view[row])}
         entry |= {"sender": case.order.keys[case.place[row]][1], "number": number}
         names = (dict(zip(("group", "sender"), case.order.keys[key], strict=True)) for key, _ in lacking)
         entry["lacking"] = [name | {"number": missing} for name, (_, missing) in zip(names, lacking, strict=True)]
+        entry["roots"] = [
+            dict(zip(("group", "sender"), case.order.keys[key], strict=True)) | spans._asdict()
+            for key, spans in check.roots(case, violating)
+        ]
     return entry
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.view_intervals import Event, GroupIntervals, ViewCounts, ViewWitness
 from antiphon.pipeline.explain import broken_chain_text, fork_text, no_majority_text
+from antiphon.pipeline.roots import series
 
 Views = Mapping[int, Mapping[tuple[str, ...], Event]]
 """id → members → the first row that says so."""
@@ -22,6 +23,7 @@ def count(group: str, stays: GroupIntervals, logs: Mapping[str, LogFacts]) -> Vi
     open_logs = {process for process, log in logs.items() if log.open}
     views = _views(stays)
     violations = unknown = checked = 0
+    wrong: set[int] = set()
     witness: ViewWitness | None = None
     for view, by_members in sorted(views.items()):
         found: ViewWitness | None = None
@@ -32,10 +34,12 @@ def count(group: str, stays: GroupIntervals, logs: Mapping[str, LogFacts]) -> Vi
         (members, row), *forks = by_members.items()
         checked += len(by_members)
         violations += len(forks)
+        if forks or found is not None:
+            wrong.add(view)
         if forks and found is None:
             found = ViewWitness(fork_text(group, view, forks[0][0], members), (row, forks[0][1]))
         witness = witness or found
-    return ViewCounts(violations, unknown, checked, witness)
+    return ViewCounts(violations, unknown, checked, witness, series(wrong))
 
 
 def _views(stays: GroupIntervals) -> Views:

@@ -1,6 +1,7 @@
 """What the second pass found, added up. Each piece sends a few hundred rows of JUDGED, so the driver does it alone."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow.compute as pc
 
 from antiphon.pipeline.audit.preparation import Placement
 from antiphon.pipeline.audit.total import Placed
+from antiphon.pipeline.intervals import Spans, union
 
 Member = tuple[str, str, str]
 """Run, process and group."""
@@ -20,6 +22,7 @@ class Found(NamedTuple):
     violations: int
     unknown: int
     checked: int
+    roots: int
     witness: Mapping[str, Any] | None
     """The first violating delivery, by run, process and index: a row of JUDGED."""
 
@@ -52,12 +55,27 @@ def findings(judged: pa.Table) -> dict[str, Found]:
     witnesses: dict[str, Mapping[str, Any]] = {}
     for row in broken.sort_by(order).to_pylist():
         witnesses.setdefault(row["guarantee"], row)
+    causes = root_counts(broken.to_pylist())
     return {
         row["guarantee"]: Found(
-            row["violations_sum"], row["unknown_sum"], row["checked_sum"], witnesses.get(row["guarantee"])
+            *(row["violations_sum"], row["unknown_sum"], row["checked_sum"]),
+            *(causes.get(row["guarantee"], 0), witnesses.get(row["guarantee"])),
         )
         for row in sums
     }
+
+
+def root_counts(broken: Iterable[Mapping[str, Any]]) -> dict[str, int]:
+    """By guarantee: the distinct root causes that rows of JUDGED name, run by run."""
+    parts: dict[tuple[str, str, str, str], list[Spans]] = defaultdict(list)
+    for row in broken:
+        for cause in row["roots"] or ():
+            spans = Spans(np.array(cause["starts"], np.int64), np.array(cause["ends"], np.int64))
+            parts[row["guarantee"], row["run"], cause["group"], cause["sender"]].append(spans)
+    counts: dict[str, int] = defaultdict(int)
+    for (guarantee, *_), spans_of_key in parts.items():
+        counts[guarantee] += union(*spans_of_key).size()
+    return counts
 
 
 def latencies(judged: pa.Table) -> dict[Member, Latencies]:

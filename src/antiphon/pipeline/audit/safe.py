@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from antiphon.pipeline.audit.logs import LogFacts
+from antiphon.pipeline.audit.missed import MissedMessages
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewWitness
 from antiphon.pipeline.audit.view_synchrony import Sendings
@@ -23,6 +24,7 @@ def count(
     in_view = _delivered_in(group, stays, sendings)
     members = _members(stays)
     violations = unknown = checked = 0
+    missed = MissedMessages()
     witness: ViewWitness | None = None
     for process, log in logs.items():
         if log.is_gone(group) or not ((group, process) in order.joined or process in order.missing):
@@ -40,10 +42,11 @@ def count(
             unknown += doubtful.size()
             lacking = difference(lacking, doubtful)
             violations += lacking.size()
+            missed.add(process, sender, lacking)
             if lacking.size() and witness is None:
                 message = MessageName(group, sender, int(lacking.starts[0]))
                 witness = _witness(process, message, log.rows - 1, stays, members)
-    return ViewCounts(violations, unknown, checked, witness)
+    return ViewCounts(violations, unknown, checked, witness, missed.roots())
 
 
 def _delivered_in(group: str, stays: GroupIntervals, sendings: Sendings) -> dict[str, dict[int, Spans]]:

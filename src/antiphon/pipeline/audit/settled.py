@@ -4,53 +4,66 @@ Decided key by key from what each process delivered in the end. A survivor must 
 any survivor delivered. What else is missing is unknown as long as somebody left the run early, or may have.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
 from antiphon.pipeline.audit.logs import ENDLESS, LogFacts
+from antiphon.pipeline.audit.missed import MissedMessages
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.rows import Key
+from antiphon.pipeline.explain import MessageName
 from antiphon.pipeline.intervals import EMPTY, Spans, difference, intersection, span, union
 
 
-class Settlement(NamedTuple):
-    """The counts for one key."""
+@dataclass
+class Settlement:
+    """The counts for one group."""
 
-    violations: int
-    unknown: int
-    checked: int
-    witness: tuple[str, int] | None
-    """A process, and the number of a message that it never delivered."""
+    violations: int = 0
+    unknown: int = 0
+    checked: int = 0
+    missed: MissedMessages = field(default_factory=MissedMessages)
+    witness: tuple[str, MessageName] | None = None
+    """A process, and a message that it never delivered."""
 
 
-def count(order: Order, logs: Mapping[str, LogFacts]) -> dict[Key, Settlement]:
+def count(order: Order, logs: Mapping[str, LogFacts]) -> dict[str, Settlement]:
+    """By group."""
     delivered = {process: log.delivered for process, log in logs.items()}
-    return {key: _settle(order, place, logs, delivered) for place, key in enumerate(order.keys)}
+    groups: dict[str, Settlement] = defaultdict(Settlement)
+    for place, (group, _) in enumerate(order.keys):
+        _settle(groups[group], order, place, logs, delivered)
+    return groups
 
 
 def _settle(
-    order: Order, place: int, logs: Mapping[str, LogFacts], delivered: Mapping[str, Mapping[Key, Spans]]
-) -> Settlement:
+    found: Settlement,
+    order: Order,
+    place: int,
+    logs: Mapping[str, LogFacts],
+    delivered: Mapping[str, Mapping[Key, Spans]],
+) -> None:
+    """Add what is found of one key."""
     group, sender = key = order.keys[place]
     survivors = [process for process, log in logs.items() if log.is_survivor(group)]
     had = union(*(delivered[process].get(key, EMPTY) for process in survivors))
     owed = {process: order.owed(process, place) for process, log in logs.items() if not log.is_gone(group)}
     perhaps = union(*(owed[process] for process in owed if logs[process].is_early(group)))
-    violations = unknown = 0
-    witness: tuple[str, int] | None = None
     for process, spans in owed.items():
+        found.checked += spans.size()
         lacking = difference(spans, delivered[process].get(key, EMPTY))
         if logs[process].is_early(group):
-            unknown += lacking.size()
+            found.unknown += lacking.size()
             continue
         surely = lacking if logs[sender].is_survivor(group) else intersection(lacking, had)
         doubtful = difference(lacking, surely)
-        unknown += (doubtful if logs[sender].is_early(group) else intersection(doubtful, perhaps)).size()
-        violations += surely.size()
-        if surely.size() and witness is None:
-            witness = (process, int(surely.starts[0]))
+        found.unknown += (doubtful if logs[sender].is_early(group) else intersection(doubtful, perhaps)).size()
+        found.violations += surely.size()
+        found.missed.add(process, sender, surely)
+        if surely.size() and found.witness is None:
+            found.witness = (process, MessageName(group, sender, int(surely.starts[0])))
     off_record = intersection(had, span(int(order.sent[place]) + 1, ENDLESS)) if logs[sender].open else EMPTY
     for process in survivors:
         if (group, process) in order.joined:
-            unknown += difference(off_record, delivered[process].get(key, EMPTY)).size()
-    return Settlement(violations, unknown, sum(spans.size() for spans in owed.values()), witness)
+            found.unknown += difference(off_record, delivered[process].get(key, EMPTY)).size()

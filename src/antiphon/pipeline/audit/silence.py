@@ -4,9 +4,12 @@ Violated by a delivery whose sender was in an earlier view of the process, and i
 Only deliveries in a view that lacks a member of an earlier one are checked: the others could not violate it.
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from antiphon.pipeline.audit.case import Case, RowCounts, Witness
+from antiphon.pipeline.intervals import Mask, Spans, span
 
 
 def count(case: Case) -> RowCounts:
@@ -22,3 +25,9 @@ def count(case: Case) -> RowCounts:
 
 def witness(case: Case, row: int) -> Witness:
     return Witness(int(case.rows.start[row]), [])
+
+
+def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:
+    """The senders that should have been silent: whatever they sent counts as one."""
+    for place in np.unique(case.place[chosen]).tolist():
+        yield place, span(0, 1)

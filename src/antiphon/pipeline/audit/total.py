@@ -77,7 +77,7 @@ def count(
             if not stay.completed and logs[process].is_early(group):
                 unknown += sum(sendings.existing((group, key), spans).size() for key, spans in stay.agreed.items())
     checked = sum(union(*spans).size() for spans in taking_part.values())
-    return ViewCounts(tangle.knots, unknown, checked, tangle.witness)
+    return ViewCounts(tangle.knots, unknown, checked, tangle.witness, tangle.knots)
 
 
 def _taking_part(stay: ViewInterval) -> Iterator[tuple[str, Spans]]:

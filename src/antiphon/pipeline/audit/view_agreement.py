@@ -8,21 +8,26 @@ from collections import defaultdict
 
 from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewInterval, ViewWitness
 from antiphon.pipeline.explain import members_differ_text, not_in_view_text, view_falls_text
+from antiphon.pipeline.roots import fewer_names
 
 
 def count(group: str, stays: GroupIntervals) -> ViewCounts:
     standards = _standards(stays)
     violations = checked = 0
+    differing: tuple[set[int], set[str]] = (set(), set())
     witness: ViewWitness | None = None
     for process, own in stays.items():
         before: ViewInterval | None = None
         for stay in own:
             found = _violation(group, process, stay, before, *standards[stay.view])
             violations += found is not None
+            if found is not None:
+                differing[0].add(stay.view)
+                differing[1].add(process)
             witness = witness or found
             checked += 1
             before = stay
-    return ViewCounts(violations, 0, checked, witness)
+    return ViewCounts(violations, 0, checked, witness, fewer_names(*differing))
 
 
 def _standards(stays: GroupIntervals) -> dict[int, tuple[str, ViewInterval]]:

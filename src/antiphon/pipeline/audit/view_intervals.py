@@ -55,6 +55,7 @@ class ViewCounts(NamedTuple):
     unknown: int
     checked: int
     witness: ViewWitness | None
+    roots: int
 
 
 GroupIntervals = Mapping[str, list[ViewInterval]]

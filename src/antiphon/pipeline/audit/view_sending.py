@@ -5,13 +5,14 @@ the message left. What is off record, or not known to have left, is unknown. Wha
 held to it: a message from one to one is sent again in the next view if need be, as no flush cares for it.
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
-from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness
+from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness, spans_by_key
 from antiphon.pipeline.audit.departures import NOT_LEFT
-from antiphon.pipeline.intervals import Mask
+from antiphon.pipeline.intervals import Mask, Spans
 
 NO_VIEW: Final = np.iinfo(np.int64).min
 
@@ -30,6 +31,13 @@ def witness(case: Case, row: int) -> Witness:
     chosen[row] = True
     segments = case.segments(chosen)
     return Witness(int(segments.start[np.argmax(_elsewhere(case, segments))]), [])
+
+
+def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:
+    """The messages that were delivered in another view."""
+    segments = case.segments(chosen)
+    bad = _elsewhere(case, segments)
+    yield from spans_by_key(case.place[segments.row[bad]], segments.start[bad], segments.end[bad])
 
 
 def _elsewhere(case: Case, segments: Segments) -> Mask:

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 
 from antiphon.pipeline.audit.logs import ENDLESS, LogFacts
+from antiphon.pipeline.audit.missed import MissedMessages
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewWitness
@@ -97,6 +98,7 @@ class Sendings:
 
 def count(group: str, stays: GroupIntervals, sendings: Sendings) -> ViewCounts:
     violations = unknown = checked = 0
+    missed = MissedMessages()
     witness: ViewWitness | None = None
     for (view, following), passages in sorted(_steps(group, stays, sendings).items()):
         if len(passages) < 2:
@@ -112,10 +114,11 @@ def count(group: str, stays: GroupIntervals, sendings: Sendings) -> ViewCounts:
                     unknown += doubtful.size()
                     lacking = difference(lacking, doubtful)
                 violations += lacking.size()
+                missed.add(process, sender, lacking)
                 if lacking.size() and witness is None:
                     message = MessageName(group, sender, int(lacking.starts[0]))
                     witness = _witness(process, message, view, following, passages)
-    return ViewCounts(violations, unknown, checked, witness)
+    return ViewCounts(violations, unknown, checked, witness, missed.roots())
 
 
 def _steps(group: str, stays: GroupIntervals, sendings: Sendings) -> dict[tuple[int, int], dict[str, _Passage]]:
