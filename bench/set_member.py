@@ -21,6 +21,8 @@ from antiphon.conversation import (
     ConversationFilter,
     FilterOptions,
     Operation,
+    accept_conversation,
+    open_conversation,
     ordered_broadcast,
     replicated_operations,
 )
@@ -91,15 +93,12 @@ class Replica:
         """Issue an operation, and wait until it was executed here."""
         await self.filter.room()
         adds = self._commutes and payload[:1] == ADD
-        if self._commutes and self.filter.machine.offer(payload, adds):
+        if self.filter.offer(payload, adds):
             self.copy.apply(payload)
             await self.filter.give_way()
             return
-        if not self._commutes:
-            self.filter.machine.offer(payload)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         (self._adding if adds else self._clearing).append(done)
-        self.filter.soon()
         await done
 
 
@@ -131,9 +130,9 @@ class SetMember:
         """Open a conversation, or accept one, and take part in it."""
         assert self._node is not None
         if job["others"]:
-            conversation = await self._node.open_conversation(job["others"])
+            conversation = await open_conversation(self._node, job["others"])
         else:
-            conversation = await self._node.accept_conversation()
+            conversation = await accept_conversation(self._node)
         leisurely = {"ack_every": job["ack_every"], "ack_delay_ns": int(job["ack_delay_ms"] * MILLISECOND_NS)}
         replica = Replica(conversation, job["system"], FilterOptions(window=job["window"], **leisurely))
         self._replicas[job["system"]] = replica

@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 import antiphon
+from antiphon.conversation import accept_conversation, open_conversation
 from antiphon.runtime.workers import Object, Parent
 
 HOST: Final = "127.0.0.1"
@@ -255,10 +256,10 @@ class Talking:
         assert self._node is not None
         if job["me"] == 0:
             others = {f"p{number}": place["talk"] for number, place in enumerate(job["places"]) if number}
-            conversation = await self._node.open_conversation(others)
+            conversation = await open_conversation(self._node, others)
             await conversation.send(BYTE)
         else:
-            conversation = await self._node.accept_conversation(timeout_s=WAIT_S)
+            conversation = await accept_conversation(self._node, timeout_s=WAIT_S)
             await conversation.receive(timeout_s=WAIT_S)
         self._wires["talk"] = TalkWire(conversation)
 

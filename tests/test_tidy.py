@@ -32,7 +32,7 @@ MAY_IMPORT: Final = {
     "history": ("kernel.identity", "kernel.errors", "history"),  # all errors share one root, see kernel/errors.py
     "pipeline": ("kernel.errors", "history", "pipeline"),
     "report": ("kernel.errors", "history", "pipeline", "report"),
-    "conversation": ("_build", "stacks", "runtime"),
+    "conversation": ("_build", "kernel", "parts", "stacks", "runtime", "conversation"),
     "toolkit": ("", "conversation", "toolkit"),
     "streams": ("", "history", "toolkit", "streams"),
     "testing": ("kernel.errors", "faults", "simulator.fault_schedule", "runtime", "history", "pipeline", "testing"),
@@ -124,26 +124,15 @@ def another_stack(module: str, target: str, is_module: frozenset[str]) -> bool:
     return bool(stack) and is_package and module.split(".")[2:3] != [stack]
 
 
-STACK_LIBRARIES: Final = frozenset(
-    [
-        *("antiphon", "antiphon.conversation"),
-        *(
-            f"antiphon.runtime.{name}"
-            for name in ("conversation_store", "conversations", "filters", "node", "settings")
-        ),
-    ]
-)
-"""The public API of conversations without a group, which is about one stack and imports its library."""
-
-
 def stack_names() -> frozenset[str]:
     """The names of the stacks: those of their folders."""
     return frozenset(path.parent.name for path in (ROOT / "src/antiphon/stacks").glob("*/offers.py"))
 
 
 def stack_name_complaints(module: str, source: str, stacks: frozenset[str]) -> list[str]:
-    """Names of stacks outside `stacks`: whoever needs one asks the registry."""
-    if module.startswith("antiphon.stacks") or module in STACK_LIBRARIES:
+    """Names of stacks outside `stacks`: whoever needs one asks the registry. Only a stack's own public library, the
+    package `antiphon.<stack>`, is about that stack."""
+    if module.startswith("antiphon.stacks") or any(lies_in(module, f"antiphon.{stack}") for stack in stacks):
         return []
     complaints = []
     for node in ast.walk(ast.parse(source)):

@@ -13,6 +13,7 @@ import json
 import sys
 
 import antiphon
+from antiphon.conversation import accept_conversation, open_conversation
 from antiphon.toolkit import ReplicatedObject, commuting, input_lines, ordered
 
 
@@ -48,9 +49,9 @@ async def serve(bank: Bank) -> None:
 async def main(name: str, address: str, *others: str) -> None:
     async with antiphon.Node(name, address=address) as node:
         if others:
-            conversation = await node.open_conversation(dict(other.split("=") for other in others))
+            conversation = await open_conversation(node, dict(other.split("=") for other in others))
         else:
-            conversation = await node.accept_conversation()
+            conversation = await accept_conversation(node)
         async with Bank(conversation) as bank:
             print("members", *sorted(conversation.participants), flush=True)
             await serve(bank)

@@ -13,6 +13,7 @@ import json
 import sys
 
 import antiphon
+from antiphon.conversation import accept_conversation, open_conversation
 from antiphon.toolkit import input_lines
 
 
@@ -44,7 +45,7 @@ class Board:
 async def main(name: str, address: str, *others: str) -> None:
     async with antiphon.Node(name, address=address) as node:
         addresses = dict(other.split("=") for other in others)
-        board = Board(await (node.open_conversation(addresses) if others else node.accept_conversation()))
+        board = Board(await (open_conversation(node, addresses) if others else accept_conversation(node)))
         await board.say("")  # the first message opens the conversation at the others
         print("members", *sorted(board.conversation.participants), flush=True)
         looking = asyncio.create_task(board.look_on())

@@ -8,7 +8,7 @@ from antiphon import _build
 
 _build.choose_build()  # before anything else is imported: it decides where the rest is imported from
 
-from antiphon import conversation
+from antiphon import conversation as conversation
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import (
     AntiphonError,
@@ -81,7 +81,6 @@ __all__ = [
     "UsageError",
     "View",
     "ViewChange",
-    "conversation",
     "current_environment",
     "load_plan",
     "sync",

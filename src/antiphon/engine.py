@@ -45,6 +45,7 @@ from antiphon.kernel.inputs import (
     Resume,
     Send,
     SendBarrier,
+    StackRequest,
     Tick,
 )
 from antiphon.kernel.levels import LEVEL_NAMES
@@ -147,6 +148,8 @@ class Engine:
             self._join(input, effects, now_ns)
         elif isinstance(input, Send):
             self._send(input, effects, now_ns)
+        elif isinstance(input, StackRequest):
+            self._stack(input.stack).request(input, effects, now_ns)
         elif isinstance(input, CallOutcome):
             self._stack_by_number(stack_of_token(input.token)).outcome(input, effects, now_ns)
         else:

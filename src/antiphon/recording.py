@@ -3,8 +3,11 @@
 A send is recorded when the application calls, in the order of all its calls over all groups, and a delivery when the
 application is handed it. A sender numbers its messages to a group 1, 2, 3… in the order of the calls, and the engine
 numbers them as it accepts them, in the same order: so the number is known at the call, by counting. When a message
-leaves, the engine tells, with its number and the view. Messages that leave without a call on record are those that a
-former incarnation left behind; they are recorded as they leave.
+leaves, the engine tells, with its number and the view. Messages that leave without a call on record are recorded as
+they leave: those that a former incarnation left behind, and those that leave at the call.
+
+What a process does beside groups is recorded under a name of its own (`RoleOpened`). Its one view row names the process
+alone: whoever has such a row takes part.
 
 Beside level and size a row may have a digest of each payload, so that what was handed over can be compared with what
 was sent (`Options.record_digests`); and a delivery says whether it was private, so that it can be judged without the
@@ -16,16 +19,20 @@ The history stands on pyarrow, which takes longer to load than all the rest: onl
 from array import array
 from collections.abc import Sequence
 from sys import byteorder
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 from zlib import crc32
 
-from antiphon.kernel.effects import BarrierReached, Delivered, Received, Sent, Suspected
+from antiphon.kernel.effects import BarrierReached, Delivered, Event, Received, RoleClosed, RoleOpened, Sent, Suspected
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.levels import LEVEL_NAMES, SAFE
+from antiphon.kernel.policies import STATIC
 from antiphon.stacks.registry import offer
 
 if TYPE_CHECKING:
     from antiphon.history.log import Log
+
+ROLE_VIEW: Final = 1
+"""The id of the one view of what is no group."""
 
 
 def digest_of(payloads: Sequence[bytes]) -> str:
@@ -64,6 +71,18 @@ class ProcessRecorder:
 
     def view(self, group: str, view: View, time_ns: int) -> None:
         self._log.view(time_ns, group, view.id, [repr(member) for member in view.members])
+
+    def role(self, event: Event, time_ns: int) -> None:
+        """Record what the engine tells of a role of this process, as the application is told of it."""
+        if isinstance(event, Delivered):
+            self.deliver_event(event, time_ns)
+        elif isinstance(event, Sent):
+            self.depart(event, time_ns)
+        elif isinstance(event, RoleOpened):
+            self._log.start(time_ns, event.group, event.stack, STATIC, offer(event.stack).levels, event.promises)
+            self._log.view(time_ns, event.group, ROLE_VIEW, self._own)
+        elif isinstance(event, RoleClosed):
+            self.left(event.group, time_ns)
 
     def suspect(self, event: Suspected, time_ns: int) -> None:
         self._log.suspect(time_ns, event.group, event.view_id, repr(event.process))
@@ -135,6 +154,7 @@ class ProcessRecorder:
             event.size,
             tuple(repr(process) for process in event.destinations) or None,
             self._barrier if event.barrier else None,
+            digest_of(event.payloads) if event.payloads is not None and self._digests else None,
         )
 
     def receive(self, event: Received, time_ns: int) -> None:

@@ -8,6 +8,7 @@ from antiphon.stacks.conversation.free.graph_replica import GraphReplica
 from antiphon.stacks.conversation.free.holding import HeldMessage
 from antiphon.stacks.conversation.free.recovery import Recovery
 from antiphon.stacks.conversation.free.removal import Removal
+from antiphon.stacks.conversation.free.replay import Replay
 from antiphon.stacks.conversation.free.sender_filter import SenderFilter
 from antiphon.stacks.conversation.free.slices import SliceAssembly
 from tests.mutants.mutants import Mutant
@@ -111,7 +112,7 @@ CONVERSATION_MUTANTS: tuple[Mutant, ...] = (
     Mutant("former lives are believed", SEEN, ((SenderFilter, "trusts", _always),)),
     Mutant("the view begins anew", SEEN, ((Recovery, "seen", _begin_anywhere),)),
     Mutant("the view begins at the end", SEEN, ((Recovery, "seen", _begin_at_the_end),)),
-    Mutant("nothing is said again in silence", SEEN, ((ConversationCore, "is_repeating", _never),)),
+    Mutant("nothing is said again in silence", SEEN, ((Replay, "is_repeating", _never),)),
     Mutant("a checkpoint without messages", SEEN, ((ConversationCore, "checkpoint_sections", _nothing_to_keep),)),
     Mutant("few remove many", SEEN, ((Removal, "_is_majority", _always),)),
     Mutant("removed without agreement", SEEN, ((Removal, "_is_decided", _always),)),

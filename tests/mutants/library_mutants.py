@@ -8,8 +8,9 @@ from antiphon.parts.message_graph import GraphNode
 from antiphon.stacks.conversation.library import epochs
 from antiphon.stacks.conversation.library.epochs import Epochs
 from antiphon.stacks.conversation.library.filter_base import FilterBase
+from antiphon.stacks.conversation.library.handed_out import Operation
 from antiphon.stacks.conversation.library.handshake import HandshakeSession
-from antiphon.stacks.conversation.library.operations import Operation, Operations
+from antiphon.stacks.conversation.library.operations import Operations
 from antiphon.stacks.conversation.waves import Waves
 from tests.mutants.mutants import Mutant
 

@@ -14,13 +14,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from antiphon.kernel.effects import NEVER
+from antiphon.kernel.effects import NEVER, Transmit
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.parts.message_graph import GraphNode, Mid
 from antiphon.stacks.conversation.free.conversation import ConversationCore
-from antiphon.stacks.conversation.free.host import ConversationHost, Outgoing
+from antiphon.stacks.conversation.free.host import ConversationHost
 from antiphon.stacks.conversation.free.wire import SAID, form_of, life_of
 from tests.simulation.conversation_app import App
+from tests.stacks.conversation.packets import give
 
 SECOND_NS = 1000 * MILLISECOND_NS
 LATE_NS_MAX = 3 * SECOND_NS
@@ -133,7 +134,7 @@ class World:
     def _make_process(self, rank: int) -> Process:
         plan = self.plan
         name = f"p{rank}"
-        host = ConversationHost(name, self.options, broadcast=plan.broadcast, recording=plan.storage)
+        host = ConversationHost(name, self.options, recording=plan.storage)
         process = Process(rank, name, host, App(rank, plan.appetite, plan.keep))
         process.app.begin(plan.participants)
         process.received = [0] * plan.participants
@@ -195,9 +196,9 @@ class World:
 
     # ---- the network -----------------------------------------------------------------------------------------------
 
-    def post(self, process: Process, outgoing: list[Outgoing]) -> None:
+    def post(self, process: Process, outgoing: list[Transmit]) -> None:
         for each in outgoing:
-            for address in each.addresses:
+            for address in each.route.addresses:
                 for packet in each.packets:
                     self._post_one(process.rank, int(address[1:]), packet)
 
@@ -218,7 +219,7 @@ class World:
         if process.paused_until_ns > self.now_ns:
             process.arrived.append(data)
             return
-        process.host.take(data, self.now_ns)
+        give(process.host, data, self.now_ns)
         self.work(process)
 
     def _on_timer(self, process: Process, data: bytes) -> None:
@@ -251,7 +252,7 @@ class World:
             return
         arrived, process.arrived = process.arrived, []
         for packet in arrived:
-            process.host.take(packet, self.now_ns)
+            give(process.host, packet, self.now_ns)
         process.host.tick(self.now_ns)
         self.work(process)
 
@@ -314,9 +315,7 @@ class World:
         plan, saved = self.plan, process.saved
         process.life += 1
         self.restarts += 1
-        process.host = ConversationHost(
-            process.name, self.options, life=process.life, broadcast=plan.broadcast, recording=plan.storage
-        )
+        process.host = ConversationHost(process.name, self.options, life=process.life, recording=plan.storage)
         app = saved.app
         if app is None or self.random.random() < 0.5:
             app, leaves = App(process.rank, plan.appetite, plan.keep), []

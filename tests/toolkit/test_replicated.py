@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 import antiphon
+from antiphon.conversation import accept_conversation, open_conversation
 from antiphon.toolkit import ReplicatedObject, commuting, ordered
 from bench.peers.driver import free_ports
 
@@ -49,8 +50,8 @@ async def banks(count: int) -> AsyncIterator[list[Bank]]:
             await stack.enter_async_context(antiphon.Node(name, address=address)) for name, address in addresses.items()
         ]
         others = {name: address for name, address in addresses.items() if name != "p0"}
-        accepting = [asyncio.create_task(node.accept_conversation(timeout_s=LIMIT_S)) for node in nodes[1:]]
-        first = Bank(await nodes[0].open_conversation(others))
+        accepting = [asyncio.create_task(accept_conversation(node, timeout_s=LIMIT_S)) for node in nodes[1:]]
+        first = Bank(await open_conversation(nodes[0], others))
         await stack.enter_async_context(first)
         made = [first]
         for conversation in await asyncio.gather(*accepting):

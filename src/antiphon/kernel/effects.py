@@ -21,10 +21,11 @@ NEVER: Final = 0x3FFF_FFFF_FFFF_FFFF
 class Sent:
     """`count` messages, numbered from `number` on, leave in this view. `size`: their payload bytes together.
 
-    `destinations` where they go to fewer than the view. `barrier`: it is one.
+    `destinations` where they go to fewer than the view. `barrier`: it is one. `payloads`: what was sent, where the call
+    and the departure are one, so that nothing else tells of the call.
     """
 
-    __slots__ = ("barrier", "count", "destinations", "group", "level", "number", "size", "view_id")
+    __slots__ = ("barrier", "count", "destinations", "group", "level", "number", "payloads", "size", "view_id")
 
     def __init__(
         self,
@@ -36,10 +37,12 @@ class Sent:
         size: int,
         destinations: tuple[ProcessId, ...] = (),
         barrier: bool = False,
+        payloads: list[bytes] | None = None,
     ) -> None:
         self.group = group
         self.destinations = destinations
         self.barrier = barrier
+        self.payloads = payloads
         self.view_id = view_id
         self.number = number
         self.count = count
@@ -247,6 +250,51 @@ class AskApplication:
         self.deadline_ns = deadline_ns
 
 
+@final
+class RoleOpened:
+    """This process takes part in something beside groups, known by the name `group`, and is held to these promises of
+    `stack` from here on. Other processes that take part tell the same of themselves."""
+
+    __slots__ = ("group", "promises", "stack")
+
+    def __init__(self, group: str, stack: str, promises: tuple[str, ...]) -> None:
+        self.group = group
+        self.stack = stack
+        self.promises = promises
+
+
+@final
+class RoleClosed:
+    """This process takes no more part in what `RoleOpened` named. `reason`: why, where others have decided that: then
+    it may have missed what they did since."""
+
+    __slots__ = ("group", "reason")
+
+    def __init__(self, group: str, reason: str = "") -> None:
+        self.group = group
+        self.reason = reason
+
+
+@final
+class Changed:
+    """What the application may ask about `group`, a role of this process, has changed: there is something to take, or
+    room to send, or something has become stable. It goes without a record."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+
+
+class StackEvent:
+    """Something that only the public library of one stack understands: the stack's own subclasses say what."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, group: str) -> None:
+        self.group = group
+
+
 Event = (
     Sent
     | Delivered
@@ -262,6 +310,10 @@ Event = (
     | RequestRefused
     | Flushed
     | AskApplication
+    | RoleOpened
+    | RoleClosed
+    | Changed
+    | StackEvent
 )
 
 

@@ -74,15 +74,22 @@ class Create:
         self.last_view = last_view
 
 
+class RoleSettings:
+    """Options that one stack reads, for a role on it: each stack that has any subclasses this."""
+
+    __slots__ = ()
+
+
 @final
 class Open:
     """Take a role on a stack beside being a member of groups: a site, a relay, a peer of a service, a client of one.
 
     `address`: where others reach this process; `contacts`: where those are that know the role already. `functions`:
     names of pure functions that all of them have to share, such as comparisons of labels (kernel/functions.py).
+    `settings`: the stack's own options for the role.
     """
 
-    __slots__ = ("address", "contacts", "functions", "role", "stack")
+    __slots__ = ("address", "contacts", "functions", "role", "settings", "stack")
 
     def __init__(
         self,
@@ -92,12 +99,14 @@ class Open:
         address: str = "",
         contacts: tuple[str, ...] = (),
         functions: tuple[str, ...] = (),
+        settings: RoleSettings | None = None,
     ) -> None:
         self.stack = stack
         self.role = role
         self.address = address
         self.contacts = contacts
         self.functions = functions
+        self.settings = settings
 
 
 @final
@@ -109,6 +118,17 @@ class Close:
     def __init__(self, *, stack: str, role: str) -> None:
         self.stack = stack
         self.role = role
+
+
+class StackRequest:
+    """Something that only one stack understands, asked of a role that was opened on it: the stack's own subclasses say
+    what. The engine hands it to the stack of this name. A stack refuses a request by UsageError, before anything has
+    changed; what the caller wants to know at once the step leaves in the request itself."""
+
+    __slots__ = ("stack",)
+
+    def __init__(self, stack: str) -> None:
+        self.stack = stack
 
 
 @final
@@ -256,5 +276,6 @@ Input = (
     | Pause
     | Resume
     | Flush
+    | StackRequest
     | CallOutcome
 )

@@ -33,6 +33,11 @@ class NodeDevices:
         self._links: Links | None = None
         self._stores: Stores | None = None
 
+    @property
+    def has_storage(self) -> bool:
+        """Whether stacks can write to disk."""
+        return self._storage is not None
+
     def carry_out(self, calls: list[Call]) -> None:
         """Begin what these ask for, in their order."""
         for call in calls:

@@ -21,7 +21,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 from antiphon.engine import Engine
 from antiphon.kernel.effects import (
@@ -42,17 +42,30 @@ from antiphon.kernel.effects import (
 )
 from antiphon.kernel.errors import ClosedError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.inputs import Create, Forget, Input, Join, Leave, Receive, Recover, Send, SendBarrier, Tick
+from antiphon.kernel.inputs import (
+    Close,
+    Create,
+    Forget,
+    Input,
+    Join,
+    Leave,
+    Open,
+    Receive,
+    Recover,
+    Send,
+    SendBarrier,
+    StackRequest,
+    Tick,
+)
 from antiphon.kernel.policies import PRIMARY
 from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import AddressBook, contacts_of
 from antiphon.runtime.clock import Clock
-from antiphon.runtime.conversations import Conversations
 from antiphon.runtime.devices import NodeDevices
 from antiphon.runtime.errors import NodeFailedError
 from antiphon.runtime.events import Barrier, Batch, ViewChange
+from antiphon.runtime.handlers import GroupHandler, RoleHandler
 from antiphon.runtime.membership_log import log_membership
-from antiphon.runtime.outbox import Outbox
 from antiphon.runtime.tap import HistoryTap
 from antiphon.runtime.transport import Transport
 from antiphon.runtime.waiting import Waiting
@@ -64,44 +77,6 @@ _ABOUT_A_GROUP: Final = (Send, SendBarrier, Leave, Recover)
 """Inputs that the engine refuses for a group that is over."""
 NextLife = Callable[[], tuple[ProcessId, Engine, HistoryTap | None]]
 """Makes what the next incarnation of a process consists of."""
-
-
-class GroupHandler(Protocol):
-    """This process as a member of one group: what the driver tells it."""
-
-    def _install(self, event: Installed) -> None:
-        """The group has a new view."""
-
-    def _deliver(self, event: Delivered) -> None:
-        """Messages for the application."""
-
-    def _reach(self, event: BarrierReached) -> None:
-        """A barrier for the application."""
-
-    def _send_queue(self) -> Outbox:
-        """What the application has called for and the engine has not taken, in the order of the calls."""
-
-    def _unblock(self) -> None:
-        """The engine takes messages again."""
-
-    def _stall(self) -> None:
-        """The group stands still for want of a majority."""
-
-    def _part(self, event: Ended) -> None:
-        """This process is no longer a member; nothing more will be told but `end`."""
-
-    def _lapse(self) -> None:
-        """This incarnation is over; the next will join again when `return_to` says that all was read."""
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the application is done with this group."""
-
-    def outstanding(self) -> int:
-        """What was sent here and is not yet known to be everywhere."""
-
-    def _end(self, error: Exception | None) -> None:
-        """It is over: by `close`, or by an error."""
 
 
 class Driver:
@@ -122,7 +97,9 @@ class Driver:
         self.clock = clock
         self.transport: Transport | None = None
         self.devices: NodeDevices | None = None
-        self.conversations: Conversations | None = None
+        self.roles: dict[str, RoleHandler] = {}
+        """By stack. What concerns a role has the name of its stack and "/" before its own; no group is called so."""
+        self._asked = 0
         self.error: NodeFailedError | None = None
         self.on_stop: Callable[[Exception | None], None] | None = None
         """Told of the end, after all groups."""
@@ -155,10 +132,6 @@ class Driver:
         self._waiting = Waiting()
 
     def receive(self, datagrams: list[bytes]) -> None:
-        if self.conversations is not None:
-            datagrams = self.conversations.sift(datagrams)
-            if not datagrams:
-                return
         self.step(Receive(datagrams))
 
     def join(
@@ -240,6 +213,18 @@ class Driver:
         while self._afterwards:  # what is called may step, and come here itself
             self._afterwards.popleft()()
         return accepted
+
+    def ask(self, input: Open | Close | StackRequest) -> None:
+        """Ask something of a role. What its stack refuses is the caller's mistake: it raises, and changes nothing."""
+        if self._stopped:
+            raise self.error or ClosedError(f"node {self.process.name!r} was closed")
+        now_ns = self.clock.now_ns()
+        effects = self.engine.step(input, now_ns)
+        self._asked += 1
+        try:
+            self._carry_out(effects, now_ns)
+        except Exception as error:
+            raise self.fail(error) from error
 
     def guard(self, call: Callable[[], None]) -> None:
         """Call something of the application's; what it raises fails the node."""
@@ -346,9 +331,14 @@ class Driver:
 
     def _carry_out(self, effects: Effects, now_ns: int) -> None:
         ended: list[str] = []
+        asked = self._asked
         for event in effects.events:
             member = self._members.get(event.group)
-            if member is None or event.group in self._silenced or event.group in ended:
+            if member is None:
+                if self.roles:
+                    self._tell_role(event, now_ns)
+                continue
+            if event.group in self._silenced or event.group in ended:
                 continue
             if isinstance(event, Delivered):
                 member._deliver(event)
@@ -368,11 +358,19 @@ class Driver:
             self._silence(group)
             if group not in self._returning:
                 self._forget(group)
-        self._deadline_ns = effects.deadline_ns
-        if effects.deadline_ns < self._timer_ns:
-            self._arm(effects.deadline_ns, now_ns)
+        if asked == self._asked:  # else somebody was told something and has asked for more: that deadline counts
+            self._deadline_ns = effects.deadline_ns
+            if effects.deadline_ns < self._timer_ns:
+                self._arm(effects.deadline_ns, now_ns)
         if self._waiting.somebody:
             self._waiting.check(self.engine)
+
+    def _tell_role(self, event: Event, now_ns: int) -> None:
+        stack, slash, _ = event.group.partition("/")
+        if slash and stack in self.roles:
+            if self.tap is not None:
+                self.tap.recorder.role(event, now_ns)
+            self.roles[stack].take(event)
 
     def _transmit(self, transmits: list[Transmit]) -> None:
         transport = self.transport
@@ -460,6 +458,9 @@ class Driver:
         if self._stopped or self._next_life is None or not self._returning:
             return
         groups, self._returning = [group for group in self._returning if group in self._members], {}
+        roles, self.roles = self.roles, {}
+        for role in roles.values():
+            role.end(ClosedError(f"{self.process} was excluded from a group; its conversations need a restart, too"))
         tap, self.tap = self.tap, None
         try:
             if tap is not None:
@@ -570,8 +571,8 @@ class Driver:
             member._end(self.error)
         if self.on_stop is not None:
             self.on_stop(self.error)
-        if self.conversations is not None:
-            self.conversations.end(self.error)
+        for role in self.roles.values():
+            role.end(self.error)
         if self.tap is not None:
             try:
                 self._record_end(self.tap, why)

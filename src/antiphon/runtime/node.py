@@ -32,7 +32,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN, Join
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.kernel.policies import PRIMARY, STATIC, Policy
-from antiphon.runtime.address import SocketAddress, is_loopback, join_address, reachable, resolve, split_address
+from antiphon.runtime.address import SocketAddress, is_loopback, join_address, resolve, split_address
 from antiphon.runtime.address_book import contacts_of
 from antiphon.runtime.arguments import (
     check_contacts,
@@ -45,7 +45,6 @@ from antiphon.runtime.arguments import (
     check_seconds,
 )
 from antiphon.runtime.clock import Clock
-from antiphon.runtime.conversations import RECOVER_S, Checkpoint, Conversation, Conversations
 from antiphon.runtime.devices import NodeDevices
 from antiphon.runtime.discovery import LOOK_S, Discovery, ListedContacts
 from antiphon.runtime.discovery_search import Search
@@ -62,7 +61,6 @@ from antiphon.runtime.outbox import Outbox
 from antiphon.runtime.readers import BatchReader, MessageReader
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
-from antiphon.stacks.conversation.free.limits import Limits as ConversationLimits
 from antiphon.stacks.registry import DEFAULT, StackName, offer
 
 JOIN_S: Final = 10.0
@@ -95,7 +93,6 @@ class Node:
         faults: Sequence[Fault] = (),
         seed: int | None = None,
         storage: str | Path | None = None,
-        conversation_limits: ConversationLimits | None = None,
     ) -> None:
         """
         address             "host:port" to receive on; port 0 takes any free one
@@ -116,9 +113,8 @@ class Node:
                             The application then reads Excluded, and next the ViewChange of its return. Not unless asked
                             for: what was delivered in between is missed, so a program that keeps a state must
                             fetch it anew at that point, and one that is not prepared for it had better end
-        storage             a directory in which conversations that are kept are written down, in the background, so
-                            that this process depends less on the others when it comes back
-        conversation_limits what conversations may hold (stacks/conversation/free/limits.py), alike at all participants
+        storage             a directory for what stacks write to disk: conversations that are kept, so that this
+                            process depends less on the others when it comes back
         faults              a bad network to put under the socket, for trials; `seed` makes its chances repeatable
         """
         check_name("process", name)
@@ -146,7 +142,6 @@ class Node:
         self._rejoin = rejoin
         self._faults = faults
         self._storage = storage
-        self._conversation_limits = conversation_limits
         self._seed = seed
         self._random = Random(seed)
         self._family = 0
@@ -430,60 +425,6 @@ class Node:
             addresses[process] = resolved
         return addresses
 
-    async def open_conversation(self, others: Mapping[str, str], *, keep: bool = False) -> Conversation:
-        """Begin a conversation with `others`, by name and address (runtime/conversations.py). Nothing is sent before
-        the first message; the others call `accept_conversation`. With `keep`, all that is said is kept by all, so that
-        who fails can come back by `restart_conversation`."""
-        talks = self._talks()
-        resolved = {name: await resolve(address, self._family) for name, address in others.items()}
-        for name in others:
-            check_name("process", name)
-        addresses = {name: join_address(address) for name, (_, address) in resolved.items()}
-        if not addresses:
-            raise UsageError("a conversation needs somebody to talk to; name at least one other participant")
-        own = reachable(self._address, self._family, next(iter(resolved.values()))[1])
-        self._running()
-        return talks.open(addresses, own, keep)
-
-    async def accept_conversation(self, timeout_s: float | None = None) -> Conversation:
-        """Wait until somebody begins a conversation with this process, and take part. What was begun before waits, up
-        to a limit. Raises ConversationTimeoutError."""
-        return await self._talks().accept(timeout_s)
-
-    async def restart_conversation(
-        self, checkpoint: Checkpoint, *, again: bool = False, timeout_s: float = RECOVER_S
-    ) -> Conversation:
-        """Come back into a conversation that was begun with `keep`, at the point of the checkpoint, or, with `again`,
-        at the very beginning. The node's incarnation must be higher than before.
-
-        Returns when the graph is here. If it is not after `timeout_s`, because somebody does not answer or nobody has
-        all of it any more, it goes on with what is there: `recovery` tells what is lacking."""
-        conversation = self._talks().restart(checkpoint, () if again else checkpoint.leaves)
-        await conversation.recover(timeout_s)
-        return conversation
-
-    def _talks(self) -> Conversations:
-        driver = self._running()
-        if driver.conversations is None:
-            assert driver.transport is not None
-            driver.conversations = Conversations(
-                self.process.name,
-                self.process.incarnation,
-                self._options,
-                self._conversation_limits,
-                broadcast=self._multicast is not None,
-                clock=driver.clock,
-                family=self._family,
-                transport=driver.transport,
-                fail=driver.fail,
-                storage=None if self._storage is None else Path(self._storage),
-            )
-        return driver.conversations
-
-    def stored_conversations(self) -> list[Checkpoint]:
-        """The conversations that this process has written down in `storage`, for `restart_conversation`."""
-        return self._talks().stored()
-
     async def flush(self, domain: str = MAIN.name, *, k: int = 0) -> None:
         """Do `Group.flush` for all groups of a causality domain at once.
 
@@ -572,8 +513,6 @@ class Node:
         finally:
             driver.stop(why)
             try:
-                if driver.conversations is not None:
-                    await driver.conversations.close_stores()
                 if driver.devices is not None:
                     await driver.devices.close()
                 await driver.close_logs()

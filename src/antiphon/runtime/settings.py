@@ -6,7 +6,6 @@ from typing import Required, TypedDict
 
 from antiphon.faults import Fault
 from antiphon.kernel.options import Options
-from antiphon.stacks.conversation.free.limits import Limits as ConversationLimits
 
 
 class NodeSettings(TypedDict, total=False):
@@ -25,4 +24,3 @@ class NodeSettings(TypedDict, total=False):
     faults: Sequence[Fault]
     seed: int | None
     storage: str | Path | None
-    conversation_limits: ConversationLimits | None

@@ -1,7 +1,18 @@
 """From an engine's events to `antiphon.recording`. How a membership ends is for the world to record: what it means
 depends on the process's other groups."""
 
-from antiphon.kernel.effects import BarrierReached, Delivered, Event, Installed, MajorityLost, Received, Sent, Suspected
+from antiphon.kernel.effects import (
+    BarrierReached,
+    Delivered,
+    Event,
+    Installed,
+    MajorityLost,
+    Received,
+    RoleClosed,
+    RoleOpened,
+    Sent,
+    Suspected,
+)
 from antiphon.kernel.identity import ProcessId
 from antiphon.recording import ProcessRecorder
 
@@ -24,3 +35,5 @@ def record(recorder: ProcessRecorder, process: ProcessId, now_ns: int, event: Ev
         recorder.suspect(event, now_ns)
     elif isinstance(event, MajorityLost):
         recorder.stalled(event.group, now_ns)
+    elif isinstance(event, RoleOpened | RoleClosed):
+        recorder.role(event, now_ns)

@@ -9,6 +9,7 @@ each one the packets that bear its number, its joins, and time; it calls each on
     make_member     this process as a member of one group
     receive         a packet that bears the stack's number
     open, close     roles beside being a member, if the stack has any
+    request         what such a role alone understands
     send_outside    a message of somebody who is no member, if the stack takes such
     outcome         what became of a question to the application, or of a call to a disk or a link
     end_step        once at the end of each step, after every member that had something to do was finished
@@ -27,7 +28,7 @@ from antiphon.kernel.calls import token_of
 from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.inputs import MAIN, Close, Join, Open, Send
+from antiphon.kernel.inputs import MAIN, Close, Join, Open, Send, StackRequest
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import CallOutcome
@@ -193,6 +194,10 @@ class Stack:
     def close(self, input: Close, effects: Effects, now_ns: int) -> None:
         """Give up a role. Raises UsageError for one that was not taken."""
         raise UsageError(f"stack {self.offers.name!r} has no role {input.role!r}")
+
+    def request(self, input: StackRequest, effects: Effects, now_ns: int) -> None:
+        """Do what a role of this stack is asked for. Raises UsageError, before anything has changed."""
+        raise UsageError(f"stack {self.offers.name!r} has no roles, so nothing can be asked of one")
 
     def send_outside(self, input: Send, effects: Effects, now_ns: int) -> int:
         """Accept messages of a process that is no member of the group, or to no group; how many. Raises UsageError."""

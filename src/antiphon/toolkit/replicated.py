@@ -155,14 +155,12 @@ class ReplicatedObject:
 
     async def _issue(self, method: OperationMethod[Any, Any, R], payload: bytes) -> R:
         await self._filter.room()
-        if self._filter.machine.offer(payload, method.commutes):
-            self._filter.soon()
+        if self._filter.offer(payload, method.commutes):
             result: R = self._apply(payload)  # before another message is received
             await self._filter.give_way()
             return result
         call: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._calls[method.commutes].append(call)
-        self._filter.soon()
         return await call
 
     def _execute(self, operation: Operation) -> None:

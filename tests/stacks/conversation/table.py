@@ -4,6 +4,7 @@ from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.parts.message_graph import Mid
 from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.free.host import ConversationHost
+from tests.stacks.conversation.packets import give
 
 
 class Table:
@@ -38,14 +39,14 @@ class Table:
                 talk = self.talks[rank]
                 for outgoing in [] if talk is None else host.flush(talk, self.now_ns):
                     moving = True
-                    self._deliver(rank, outgoing.addresses, outgoing.packets)
+                    self._deliver(rank, outgoing.route.addresses, outgoing.packets)
 
-    def _deliver(self, source: int, addresses: list[str], packets: list[bytes]) -> None:
+    def _deliver(self, source: int, addresses: tuple[str, ...], packets: list[bytes]) -> None:
         for address in addresses:
             rank = self.names.index(address)
             if frozenset((source, rank)) not in self.cut:
                 for packet in packets:
-                    self.hosts[rank].take(packet, self.now_ns)
+                    give(self.hosts[rank], packet, self.now_ns)
                 if self.talks[rank] is None:
                     self.talks[rank] = self.hosts[rank].passive_open()
 
@@ -100,7 +101,7 @@ def late_problem() -> str | None:
     table.cut = {frozenset((A, C)), frozenset((A, B))}
     again = back.send(b"again")
     table.flush()
-    table.hosts[A].take(late, table.now_ns)
+    give(table.hosts[A], late, table.now_ns)
     table.cut = set()
     table.wait(1)
     said = [got[-1] for got in table.receive_all()[:2]]
@@ -208,7 +209,7 @@ def stray_problem() -> str | None:
     table.flush()
     counted = table.talk(A).image.graph.last[C]
     for packet in packets:
-        table.hosts[A].take(packet, table.now_ns)
+        give(table.hosts[A], packet, table.now_ns)
     return "taken, though it follows nothing that let it in" if table.talk(A).image.graph.last[C] > counted else None
 
 

@@ -1,5 +1,6 @@
 """All conversations of a process: opening, limits, closing, and packets that nobody honest has sent."""
 
+from itertools import product
 from random import Random
 
 import pytest
@@ -19,6 +20,7 @@ from antiphon.stacks.conversation.free.wire import (
     section,
 )
 from antiphon.stacks.conversation.offers import NUMBER
+from tests.stacks.conversation.packets import give, refusal
 
 NAMES = {"b": "b:1", "c": "c:1"}
 
@@ -43,22 +45,20 @@ def test_conversations_of_one_process_have_names_of_their_own() -> None:
     assert len(set(cids)) == 4
 
 
-@pytest.mark.parametrize(("broadcast", "expected"), [(True, [["b:1", "c:1"]]), (False, [["b:1"], ["c:1"]])])
-def test_a_message_goes_out_once_or_once_for_each(broadcast: bool, expected: list[list[str]]) -> None:
-    host = ConversationHost("a", Options(), broadcast=broadcast)
+def test_a_message_goes_out_once_to_all_addresses() -> None:
+    host = ConversationHost("a", Options())
     conversation = host.active_open(dict(NAMES), "a:1")
     conversation.send(b"1")
     conversation.send(b"2")
     outgoing = host.flush(conversation, 0)
-    assert [each.addresses for each in outgoing] == expected
-    assert all(len(each.packets) == 2 and each.packets == outgoing[0].packets for each in outgoing)
+    assert [(each.route.addresses, len(each.packets)) for each in outgoing] == [(("b:1", "c:1"), 2)]
 
 
 def test_the_first_message_opens_a_conversation_elsewhere() -> None:
     a, b = ConversationHost("a", Options()), ConversationHost("b", Options())
     conversation, first = opened(a)
     assert b.passive_open() is None
-    assert b.take(first, 0) is None
+    assert refusal(b, first) == ""
     assert b.pending() == 1
     accepted = b.passive_open()
     assert accepted is not None
@@ -74,19 +74,15 @@ def test_what_is_pending_keeps_one_message() -> None:
     conversation, first = opened(a)
     conversation.send(b"second")
     second = a.flush(conversation, 0)[0].packets[0]
-    b.take(first, 0)
-    b.take(first, 0)
-    b.take(second, 0)
+    assert [refusal(b, packet) for packet in (first, first, second)] == ["", "pending", "pending"]
     assert b.pending() == 1
-    assert b.counts == {"pending": 2}
 
 
 def test_so_many_are_pending_and_no_more() -> None:
     b = ConversationHost("b", Options(), limits=Limits(pending_max=2))
-    for life in range(1, 5):
-        b.take(opened(ConversationHost("a", Options(), life=life))[1], 0)
+    packets = [opened(ConversationHost("a", Options(), life=life))[1] for life in range(1, 5)]
+    assert [refusal(b, packet) for packet in packets] == ["", "", "pending", "pending"]
     assert b.pending() == 2
-    assert b.counts == {"pending": 2}
 
 
 def test_so_many_are_open_and_no_more() -> None:
@@ -98,29 +94,24 @@ def test_so_many_are_open_and_no_more() -> None:
     host.active_open(dict(NAMES), "a:1")
 
 
-def test_after_close_packets_are_counted_and_dropped() -> None:
+def test_after_close_packets_are_refused() -> None:
     a, b = ConversationHost("a", Options()), ConversationHost("b", Options(), limits=Limits(closed_max=1))
     conversation, first = opened(a)
-    b.take(first, 0)
+    assert refusal(b, first) == ""
     assert b.passive_open() is not None
     b.close(conversation.cid)
-    assert b.wants(first)
-    b.take(first, 0)
-    assert b.counts == {"closed": 1}
+    assert refusal(b, first) == "closed"
     assert b.pending() == 0
     b.close(7)  # so many are remembered and no more
-    b.take(first, 0)
+    assert refusal(b, first) == ""
     assert b.pending() == 1
 
 
-def test_packets_of_no_known_conversation_are_not_wanted() -> None:
+def test_packets_of_no_known_conversation_are_refused() -> None:
     b = ConversationHost("b", Options())
     packet = encode_add(7, 8, 0, section(0, 1, [], b""), 0)
-    assert not b.wants(packet)
-    assert not b.wants(b"short")
-    assert b.wants(opened(ConversationHost("a", Options()))[1])
-    b.take(packet, 0)
-    assert b.counts == {"unknown": 1}
+    assert refusal(b, packet) == "group"
+    assert refusal(b, opened(ConversationHost("a", Options()))[1]) == ""
 
 
 def test_a_first_message_that_does_not_add_up_opens_nothing() -> None:
@@ -140,10 +131,8 @@ def test_a_first_message_that_does_not_add_up_opens_nothing() -> None:
             1, participants_tag(strangers), 0, participants_section(strangers, ["", ""]), section(0, 1, [], b""), 0
         ),
     ]
-    for packet in forged:
-        b.take(packet, 0)
+    assert all(refusal(b, packet) for packet in forged)
     assert b.pending() == 0
-    assert sum(b.counts.values()) == len(forged)
 
 
 def test_participants_that_do_not_fit_are_refused() -> None:
@@ -160,7 +149,7 @@ def conversing(random: Random) -> tuple[list[ConversationHost], list[Conversatio
     packets = [first]
     talks = [conversation]
     for host in hosts[1:]:
-        host.take(first, 0)
+        give(host, first, 0)
         accepted = host.passive_open()
         assert accepted is not None
         talks.append(accepted)
@@ -171,8 +160,8 @@ def conversing(random: Random) -> tuple[list[ConversationHost], list[Conversatio
         talks[rank].send(bytes(5000) if step == 5 else b"%d" % step)
         for outgoing in hosts[rank].flush(talks[rank], step):
             packets += outgoing.packets
-            for packet in outgoing.packets:
-                hosts["abc".index(outgoing.addresses[0][0])].take(packet, step)
+            for packet, address in product(outgoing.packets, outgoing.route.addresses):
+                give(hosts["abc".index(address[0])], packet, step)
     return hosts, talks, packets
 
 
@@ -211,7 +200,7 @@ def test_no_packet_raises_or_grows_memory(seed: int) -> None:
         packet = spoil(random, random.choice(packets), talk.cid, talk.tag)
         if random.random() < 0.05:
             packet = seal(NUMBER, START, random.randrange(1 << 60), talk.tag, 0, 0, 0, [packets[0][28:]])
-        host.take(packet, now_ns)
+        give(host, packet, now_ns)
         assert talk.image.held() <= 20
         assert talk.image._held._bytes <= 20_000
         assert len(talk.image._requests) <= 3

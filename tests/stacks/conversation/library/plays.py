@@ -11,8 +11,9 @@ from antiphon.parts.message_graph import Mid
 from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.library.broadcast import OrderedBroadcast
 from antiphon.stacks.conversation.library.filter_base import FilterOptions
+from antiphon.stacks.conversation.library.handed_out import Operation
 from antiphon.stacks.conversation.library.handshake import ENDED, TALKING, HandshakeSession
-from antiphon.stacks.conversation.library.operations import Operation, Operations
+from antiphon.stacks.conversation.library.operations import Operations
 from tests.stacks.conversation.library.stage import Actor, Stage, bad_stage
 
 TIMEOUT_NS = 10 * MILLISECOND_NS

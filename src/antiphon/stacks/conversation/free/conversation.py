@@ -6,9 +6,7 @@ in the order in which it was attached, which is an order of the context. It neve
 Nothing here waits: `send` says no while too much of our own is not stable, `receive` gives None while nothing is there.
 Time comes in by `tick`.
 
-A participant that runs again from a former state says again what it had said since: if that is in the graph, the
-message there is given back and nothing is sent. It must be the same; else the program is not deterministic, and its
-state is not what it was.
+A participant that runs again from a former state says again what it had said since (replay.py).
 
 With `probing`, what may have been lost at the end is looked for without the application's help (probe.py). Without,
 that is left to `resend`, as in the paper (3.2.2).
@@ -23,6 +21,7 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import ADD, ASK, ASK_PARTS, PART, RESTART, START
 from antiphon.parts.message_graph import GraphNode, GraphView, Mid
+from antiphon.stacks.conversation.free.filter_machine import FilterMachine
 from antiphon.stacks.conversation.free.forgetting import Forgetting
 from antiphon.stacks.conversation.free.graph_replica import EVERYBODY, GraphReplica
 from antiphon.stacks.conversation.free.identity import conversation_id, participants_tag
@@ -30,7 +29,10 @@ from antiphon.stacks.conversation.free.limits import Limits
 from antiphon.stacks.conversation.free.probe import Probe
 from antiphon.stacks.conversation.free.recovery import Recovery, ReplayError
 from antiphon.stacks.conversation.free.removal import Removal
+from antiphon.stacks.conversation.free.replay import Replay
 from antiphon.stacks.conversation.free.slices import SliceTransfer
+from antiphon.stacks.conversation.free.spare import SpareMessages
+from antiphon.stacks.conversation.free.votes import carry_out_entry, carry_out_removal, heed_votes
 from antiphon.stacks.conversation.free.wire import (
     ANSWER,
     GONE,
@@ -70,11 +72,13 @@ class ConversationCore:
         "_options",
         "_outstanding",
         "_probe",
+        "_replay",
         "_spare",
-        "_spoken",
         "_start_size",
         "addresses",
         "cid",
+        "entered",
+        "filter",
         "image",
         "keeps",
         "me",
@@ -127,6 +131,11 @@ class ConversationCore:
             life=life,
         )
         self.view = GraphView(self.image.graph)
+        self.entered: list[tuple[GraphNode, bytes]] = []
+        """The messages, our own among them, that have entered the view since the stack last looked, with their
+        sections."""
+        self.filter: FilterMachine | None = None
+        """What stands on the conversation in place of the application, if anything does."""
         self.restarted: list[int] = []
         """Ranks of participants that have said that they are back, for the application to take."""
         self.records: list[bytes] | None = [] if recording else None
@@ -140,10 +149,8 @@ class ConversationCore:
         self._blasts = SliceTransfer(options, self._limits)
         self._outstanding: deque[GraphNode] = deque()
         self._forgetting = Forgetting(self.image.graph, self.view, self._limits, keep_bodies)
-        self._spare: list[Added] = []
-        """Out of the host's storage, but some that it follows is not here."""
-        self._spoken = 0
-        """How many messages the application has sent, of those that are in the graph."""
+        self._spare = SpareMessages(self.image)
+        self._replay = Replay(self.image.graph, self.view, self.me)
         self._probe = Probe(options) if probing else None
 
     # ---- the application's side ------------------------------------------------------------------------------------
@@ -156,7 +163,7 @@ class ConversationCore:
         graph = self.image.graph
         if self.is_recovering() or self.removal.is_out:
             return False
-        if self.is_repeating():
+        if self._replay.is_repeating():
             return True
         if self.view.received[self.me] < graph.last[self.me] or not self.removal.may_speak(self.view):
             return False
@@ -170,19 +177,9 @@ class ConversationCore:
         """Whether this participant is back and its image is not whole yet."""
         return self.recovery is not None and not self.recovery.done
 
-    def is_repeating(self) -> bool:
-        """Whether the application has yet to say again something that it said in a former life."""
-        graph = self.image.graph
-        while self._spoken < graph.last[self.me]:
-            node = graph.node((self.me, self._spoken + 1))
-            if node is None or node.body is None or form_of(node.body) == SAID:
-                return True
-            self._spoken += 1
-        return False
-
     def is_replaying(self) -> bool:
         """Whether the view has not yet reached what this participant said in a former life."""
-        return self.view.received[self.me] < self.image.graph.last[self.me]
+        return self._replay.is_receiving()
 
     def send(self, payload: bytes, *, urgent: bool = False) -> GraphNode:
         """Send a message in the context of all that was sent or received here; ask `may_send` first.
@@ -194,8 +191,8 @@ class ConversationCore:
             raise MessageTooLargeError(len(payload), self._limits.message_bytes_max)
         if not self._may_say(urgent):
             raise UsageError(self._why_not())
-        if self.is_repeating():
-            return self._repeat(payload)
+        if self._replay.is_repeating():
+            return self._replay.repeat(payload)
         predecessors = self._leaf_mids()
         if self.me == 0 and not self.image.graph.last[0]:
             first = section(0, 1, predecessors, payload, self._life)
@@ -212,7 +209,7 @@ class ConversationCore:
 
     def may_note(self, urgent: bool = False) -> bool:
         """Whether nothing of a former life is left to be received or said again, and there is room."""
-        return self._may_say(urgent) and not self.is_repeating()
+        return self._may_say(urgent) and not self._replay.is_repeating()
 
     def _why_not(self) -> str:
         if self.is_recovering():
@@ -234,24 +231,18 @@ class ConversationCore:
         number = self.image.graph.last[self.me] + 1
         said = section(self.me, number, predecessors, payload, self._life, form)
         node = self.image.send(predecessors, said)
-        self.view.add(node)
-        if self._spoken == number - 1:  # else there are things to be said again before it
-            self._spoken = number
+        self._enter(node, said)
+        self._replay.note_sent(number)
         self._take_note(node)
         return node
 
+    def _enter(self, node: GraphNode, section: bytes) -> None:
+        """Add a message to the view."""
+        self.view.add(node)
+        self.entered.append((node, section))
+
     def _leaf_mids(self) -> list[Mid]:
         return [leaf.mid() for leaf in self.view.leaves()]
-
-    def _repeat(self, payload: bytes) -> GraphNode:
-        """The message that the application sent at this point in its former life."""
-        node = self.image.graph.node((self.me, self._spoken + 1))
-        if node is None or node.body is None:
-            raise UsageError("what this participant said in its former life was forgotten; it cannot be repeated")
-        if payload_of(node.body) != payload:
-            raise ReplayError(node.mid())
-        self._spoken += 1
-        return node
 
     def receive(self) -> tuple[GraphNode, bytes] | None:
         """The earliest message that is not in the view yet, and what it says."""
@@ -259,8 +250,8 @@ class ConversationCore:
             return None
         while self._outstanding:
             node = self._outstanding.popleft()
-            self.view.add(node)
             assert node.body is not None, "what is stable was received here"
+            self._enter(node, node.body)
             if node.sender != self.me and form_of(node.body) in (SAID, NOTED):
                 payload = payload_of(node.body)
                 self._forgetting.trim()
@@ -268,6 +259,15 @@ class ConversationCore:
                     self.pursue_changes()
                 return node, payload
         return None
+
+    def has_lost_touch(self) -> bool:
+        """Whether the others have removed this participant, or went on without it."""
+        return self.removal.is_out or self.image.conflict
+
+    def put_filter(self, machine: FilterMachine) -> None:
+        """Have a filter receive and send from now on."""
+        self.filter = machine
+        machine.begin()
 
     def has_outstanding(self) -> bool:
         """Whether `receive` may have something."""
@@ -307,34 +307,43 @@ class ConversationCore:
 
     def restore(self, sections: list[bytes]) -> int:
         """Take what the host's storage has, before the restart; how many messages that gave."""
-        for said in sections:
-            try:
-                self._spare.append(read_section(said, len(self.participants)))
-            except MalformedError:
-                continue
+        self._spare.add(sections)
         return self._use_spare()
 
     def _use_spare(self) -> int:
         """Attach what was stored and now follows what is here; how many messages."""
-        used = 0
-        left: list[Added] = []
-        for added in self._spare:
-            for node in self.image.restore(added):
-                self._outstanding.append(node)
-                self._take_note(node)
-                used += 1
-            if not self.image.has(added.mid()):
-                left.append(added)
-        self._spare = left
-        return used
+        attached = self._spare.attach()
+        for node in attached:
+            self._outstanding.append(node)
+            self._take_note(node)
+        return len(attached)
 
-    def restart(self, leaves: list[Mid]) -> None:
-        """Come back, with a view that ends in these leaves; without any, from the beginning (5.1, 5.2)."""
+    def restart(self, leaves: list[Mid], loading: bool = False) -> None:
+        """Come back, with a view that ends in these leaves; without any, from the beginning (5.1, 5.2). `loading`: the
+        host's storage is being read, and `take_loaded` will bring what it has."""
         others = [rank for rank in range(len(self.participants)) if rank != self.me]
         self.recovery = Recovery(others, leaves, self._options)
+        self.recovery.loading = loading
         self.removal.is_back = True
         self.image.ears.strangers = sum(1 << rank for rank in others)
         self._recover()
+
+    def is_loading(self) -> bool:
+        """Whether the host's storage is being read."""
+        return self.recovery is not None and self.recovery.loading
+
+    def take_loaded(self, sections: list[bytes]) -> None:
+        """Take what the host's storage has, unless the recovery was ended before it came."""
+        recovery = self.recovery
+        if recovery is None or not recovery.loading:
+            return
+        recovery.loading = False
+        if not recovery.done:
+            self.restore(sections)
+            self._recover()
+        if self.records is not None:
+            stored = set(sections)
+            self.records = [record for record in self.records if record not in stored]
 
     def settle_for_less(self) -> None:
         """Go on with the part of the history that is here, and without those that have not answered."""
@@ -346,25 +355,24 @@ class ConversationCore:
         recovery = self.recovery
         if recovery is None or recovery.done:
             return
-        while self._spare and self._use_spare():
-            pass
+        self._use_spare()
         recovery.disregard(self.image.ears)
         if recovery.is_whole(self.image.graph):
             self._begin_view(recovery)
 
     def _begin_view(self, recovery: Recovery) -> None:
         self.image.ears.strangers = 0
-        self._spare = []
+        self._spare.drop()
         recovery.end(self.image.graph)
         seen = recovery.seen(self.image.graph)
         later: deque[GraphNode] = deque()
         for node in self._outstanding:
             if node.number <= seen[node.sender]:
-                self.view.add(node)
+                self._enter(node, node.body or b"")
             else:
                 later.append(node)
         self._outstanding = later
-        self._spoken = seen[self.me]
+        self._replay.begin(seen[self.me])
         self.pursue_changes()
         self.image.ears.lives[self.me] = self._life
 
@@ -458,6 +466,10 @@ class ConversationCore:
         if rank == self.me:
             raise UsageError("a participant cannot mask itself out; close the conversation instead")
         self.image.mask_out(rank)
+        self._forgive(rank)
+
+    def _forgive(self, rank: int) -> None:
+        """Do not wait for a participant's answer."""
         if self.recovery is not None:
             self.recovery.forgive(rank)
             self._recover()
@@ -483,15 +495,7 @@ class ConversationCore:
         except MalformedError:
             self.image.count("contradiction")
             return
-        for (rank, life), number in self.removal.counted.items():
-            if life >= self.removal.added[rank] and rank != self.me:
-                self.image.ears.wanted[rank] = max(self.image.ears.wanted[rank], number)
-        for rank, entries in enumerate(self.image.ears.entries):
-            if entries:
-                self.image.ears.entries[rank] = self.removal.entries(rank)
-        for rank in self.removal.suspects:
-            if not self.image.ears.ignores(rank):
-                self.image.ignore(rank)
+        heed_votes(self.image, self.removal, self.me)
 
     def pursue_changes(self) -> None:
         """Say what is to be said about who takes part, and see what is decided."""
@@ -499,16 +503,14 @@ class ConversationCore:
         while removal.is_open():
             removed = removal.newly_removed()
             for rank in removed:
-                self.image.conflict = self.image.conflict or removal.has_diverged(rank, self.image.lives_of(rank))
-                self.mask_out(rank)
-                self.image.ears.close(rank)
+                carry_out_removal(self.image, removal, rank)
+                self._forgive(rank)
             if removal.is_astray(self.image.lives_of(self.me)):
                 removal.is_out = True
             added = removal.newly_added()
             for rank in added:
                 if rank != self.me:
-                    self.mask_in(rank)
-                    self.image.ears.entries[rank] = removal.entries(rank)
+                    carry_out_entry(self.image, removal, rank)
             due = removal.is_due() and self._may_change()
             if due:
                 self.say(removal.vote() if removal.vote_due else removal.consent(), REMOVAL)
@@ -525,6 +527,8 @@ class ConversationCore:
         due_ns = min(self.image.deadline_ns(), self._blasts.deadline_ns())
         if self.recovery is not None:
             due_ns = min(due_ns, self.recovery.deadline_ns())
+        if self.filter is not None:
+            due_ns = min(due_ns, self.filter.deadline_ns())
         return due_ns if self._probe is None else min(due_ns, self._probe.deadline_ns())
 
     def _tell(self, rank: int, flags: int, said: Restarted) -> None:

@@ -270,6 +270,13 @@ class GraphReplica:
         """From which number on the attached messages of a participant are of which life."""
         return self._life_marks[rank]
 
+    def place_in_life(self, node: GraphNode) -> tuple[int, int]:
+        """In which life its sender sent an attached message, and as the how-manieth of that life."""
+        for first, life in reversed(self._life_marks[node.sender]):
+            if first <= node.number:
+                return life, node.number - first + 1
+        raise AssertionError(f"{node.mid()} is not attached")
+
     def _life_at(self, mid: Mid) -> int:
         """In which life a participant sent a message that is attached."""
         life = 0

@@ -1,4 +1,4 @@
-"""All conversations of one process (psync-1989, 2, 3.1.2, 3.3 and 6.2).
+"""All conversations of one process, who takes part in them, and when each is due (psync-1989, 2, 3.1.2, 3.3 and 6.2).
 
 Who opens a conversation names the participants; nothing is exchanged, and what establishes it elsewhere comes with its
 first message. There it is pending until the process accepts it: with the first message alone, and so many at a time.
@@ -6,55 +6,38 @@ Further messages of a pending conversation are dropped. They are recovered like 
 accepted, and so is a first message for which there was no room, when it is resent.
 
 To close a conversation exchanges nothing either: to the others, who closed seems to have failed. What still comes is
-counted and dropped.
+dropped.
 
 A participant is known by its name: whoever comes back after a failure takes the same place again.
 
-What is to be sent comes out as (addresses, packets): with `broadcast`, what is for all goes out once, for all their
-addresses together, so that whatever carries it may use IP multicast; without, once for each address.
+What is for all goes out once, by one route to all their addresses, so that whatever carries it may use IP multicast.
 
-Packets from the network never raise, and never take more memory than limits.py grants.
+Bad packets raise MalformedError before anything has changed. None takes more memory than limits.py grants.
+
+Deadlines stand in a heap, at most one live entry for each conversation: an entry that comes up before its conversation
+is due is put back with the later time, and entries of conversations that were closed are dropped when they come up.
 """
 
+from heapq import heappop, heappush
 from typing import Final, final
 
-from antiphon.kernel.codec import unseal
-from antiphon.kernel.effects import NEVER
+from antiphon.kernel.effects import NEVER, Route, Transmit
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import START
 from antiphon.parts.message_graph import Mid
 from antiphon.stacks.conversation.free.conversation import ConversationCore, conversation_id, participants_tag
-from antiphon.stacks.conversation.free.graph_replica import EVERYBODY
 from antiphon.stacks.conversation.free.limits import Limits
-from antiphon.stacks.conversation.free.wire import (
-    KEPT,
-    KINDS,
-    decode_start,
-    participants_section,
-)
+from antiphon.stacks.conversation.free.wire import KEPT, decode_start, participants_section
 
 START_BYTES_MAX: Final = 60_000
 """The participants of a conversation, with names and addresses: they go into one datagram."""
-_KIND_AT: Final = 7
-_CID_AT: Final = 8
 
 
 def participant(name: str) -> ProcessId:
     """A participant, known by its name alone."""
     return ProcessId(name, 0)
-
-
-@final
-class Outgoing:
-    """Packets to send, in this order, each to all these addresses."""
-
-    __slots__ = ("addresses", "packets")
-
-    def __init__(self, addresses: list[str], packets: list[bytes]) -> None:
-        self.addresses = addresses
-        self.packets = packets
 
 
 @final
@@ -79,10 +62,11 @@ class ConversationHost:
     """The conversations of one process."""
 
     __slots__ = (
-        "_broadcast",
+        "_armed_ns",
         "_closed",
         "_conversations",
-        "_deadlines",
+        "_due_ns",
+        "_heap",
         "_life",
         "_limits",
         "_me",
@@ -91,7 +75,7 @@ class ConversationHost:
         "_pending",
         "_probing",
         "_recording",
-        "counts",
+        "_routes",
     )
 
     def __init__(
@@ -101,7 +85,6 @@ class ConversationHost:
         *,
         life: int = 1,
         limits: Limits | None = None,
-        broadcast: bool = False,
         probing: bool = True,
         recording: bool = False,
     ) -> None:
@@ -109,19 +92,20 @@ class ConversationHost:
         self._options = options
         self._life = life
         self._limits = limits or Limits()
-        self._broadcast = broadcast
         self._probing = probing
         self._recording = recording
         self._opened = 0
         self._conversations: dict[int, ConversationCore] = {}
-        self._deadlines: dict[int, int] = {}
+        self._routes: dict[int, list[Route]] = {}
+        """Of each conversation: to each participant by rank, and last to all others."""
+        self._heap: list[tuple[int, int]] = []
+        """When a conversation may be due, and its id."""
+        self._due_ns: dict[int, int] = {}
+        """When each conversation is due."""
+        self._armed_ns: dict[int, int] = {}
+        """The time of the one live entry of each conversation in the heap; NEVER if it has none."""
         self._pending: dict[int, Pending] = {}
         self._closed: dict[int, None] = {}
-        self.counts: dict[str, int] = {}
-        """Packets that were dropped, by reason."""
-
-    def _count(self, what: str) -> None:
-        self.counts[what] = self.counts.get(what, 0) + 1
 
     # ---- opening and closing ---------------------------------------------------------------------------------------
 
@@ -149,15 +133,21 @@ class ConversationHost:
         self._check_room()
         pending = self._pending.pop(next(iter(self._pending)))
         conversation = self._add(pending.cid, pending.participants, pending.addresses, bool(pending.flags & KEPT))
-        self._give(conversation, START, pending.via, pending.flags, pending.data, 0)
+        conversation.take(START, pending.via, pending.flags, pending.data, 0)
         return conversation
 
     def restart(
-        self, cid: int, participants: dict[str, str], leaves: list[Mid], sections: list[bytes] | None = None
+        self,
+        cid: int,
+        participants: dict[str, str],
+        leaves: list[Mid],
+        sections: list[bytes] | None = None,
+        loading: bool = False,
     ) -> ConversationCore:
         """Come back into a conversation (5.1), with a view that ends in `leaves`; without any, it all begins again.
 
-        `participants`: in their order, with addresses. `sections`: what this host's storage has of the graph.
+        `participants`: in their order, with addresses. `sections`: what the checkpoint has of the graph. `loading`: the
+        log of the conversation is being read, too.
         """
         if self._me.name not in participants:
             raise UsageError(f"{self._me.name!r} is not among the participants of the conversation that it restarts")
@@ -174,9 +164,7 @@ class ConversationHost:
         self._closed.pop(cid, None)
         conversation = self._add(cid, names, addresses, True)
         conversation.restore(sections or [])
-        if conversation.records is not None:
-            conversation.records = []  # that is where they came from
-        conversation.restart(leaves)
+        conversation.restart(leaves, loading)
         return conversation
 
     def _check_room(self) -> None:
@@ -208,12 +196,17 @@ class ConversationHost:
             recording=self._recording and keep,
         )
         self._conversations[cid] = conversation
+        routes = [Route((who,), (where,)) for who, where in zip(participants, addresses, strict=True)]
+        others = [rank for rank in range(len(participants)) if rank != conversation.me]
+        everybody = Route(tuple([participants[rank] for rank in others]), tuple([addresses[rank] for rank in others]))
+        self._routes[cid] = [*routes, everybody]
+        self._due_ns[cid] = self._armed_ns[cid] = NEVER
         return conversation
 
     def close(self, cid: int) -> None:
         """Take no more part. Nothing is sent."""
-        self._conversations.pop(cid, None)
-        self._deadlines.pop(cid, None)
+        if cid in self._conversations:
+            del self._conversations[cid], self._routes[cid], self._due_ns[cid], self._armed_ns[cid]
         self._closed[cid] = None
         if len(self._closed) > self._limits.closed_max:
             del self._closed[next(iter(self._closed))]
@@ -222,102 +215,98 @@ class ConversationHost:
         """How many conversations wait to be accepted."""
         return len(self._pending)
 
+    def open_ids(self) -> list[int]:
+        """The ids of all conversations that this process takes part in."""
+        return list(self._conversations)
+
     def conversation(self, cid: int) -> ConversationCore | None:
         return self._conversations.get(cid)
 
     # ---- the network -----------------------------------------------------------------------------------------------
 
-    def wants(self, data: bytes) -> bool:
-        """Whether a datagram is for a conversation of this process, as far as its first bytes tell."""
-        if len(data) < _CID_AT + 8 or data[_KIND_AT] not in KINDS:
-            return False
-        cid = int.from_bytes(data[_CID_AT : _CID_AT + 8], "little")
-        return data[_KIND_AT] == START or cid in self._conversations or cid in self._pending or cid in self._closed
-
-    def take(self, data: bytes, now_ns: int) -> ConversationCore | None:
-        """One datagram; the conversation that it was for, if there is such a one."""
-        try:
-            kind, cid, tag, via, flags, _ = unseal(data)
-        except MalformedError as error:
-            self._count(error.reason)
-            return None
+    def take(
+        self, kind: int, cid: int, tag: int, via: int, flags: int, data: bytes, now_ns: int
+    ) -> ConversationCore | None:
+        """Take one packet; the conversation that it was for. None: it opens one, which is pending now. Raises
+        MalformedError, before anything has changed."""
         conversation = self._conversations.get(cid)
         if conversation is not None:
             if tag != conversation.tag:
-                self._count("tag")
-                return None
-            self._give(conversation, kind, via, flags, data, now_ns)
-            return conversation
-        if cid in self._closed:
-            self._count("closed")
+                raise MalformedError("tag")
+            conversation.take(kind, via, flags, data, now_ns)
+        elif cid in self._closed:
+            raise MalformedError("closed")
         elif cid in self._pending:
-            self._count("pending")
+            raise MalformedError("pending")
         elif kind != START:
-            self._count("unknown")
+            raise MalformedError("group")
         else:
             self._take_first(cid, tag, via, flags, data)
-        return None
-
-    def _give(self, conversation: ConversationCore, kind: int, via: int, flags: int, data: bytes, now_ns: int) -> None:
-        try:
-            conversation.take(kind, via, flags, data, now_ns)
-        except MalformedError as error:
-            self._count(error.reason)
+        return conversation
 
     def _take_first(self, cid: int, tag: int, via: int, flags: int, data: bytes) -> None:
         """The first message of a conversation that somebody has opened."""
-        try:
-            participants, addresses, added = decode_start(data, flags)
-        except MalformedError as error:
-            self._count(error.reason)
-            return
+        participants, addresses, added = decode_start(data, flags)
         is_first = added.mid() == (0, 1) and not added.predecessors
         if not is_first or tag != participants_tag(participants) or self._me not in participants:
-            self._count("participants")
-        elif via >= len(participants) or participants[via] == self._me:
-            self._count("rank")
-        elif len(self._pending) >= self._limits.pending_max:
-            self._count("pending")
-        else:
-            self._pending[cid] = Pending(cid, participants, addresses, via, flags, data)
+            raise MalformedError("participants")
+        if via >= len(participants) or participants[via] == self._me:
+            raise MalformedError("rank")
+        if len(self._pending) >= self._limits.pending_max:
+            raise MalformedError("pending")
+        self._pending[cid] = Pending(cid, participants, addresses, via, flags, data)
 
-    def flush(self, conversation: ConversationCore, now_ns: int) -> list[Outgoing]:
-        """What a conversation has to send, after anything was done with it; also notes when it wants to be called."""
+    def flush(self, conversation: ConversationCore, now_ns: int) -> list[Transmit]:
+        """What a conversation has to send, after anything was done with it; also notes when it is due."""
         conversation.note_time(now_ns)
-        self._deadlines[conversation.cid] = conversation.deadline_ns()
+        self._note_deadline(conversation.cid, conversation.deadline_ns())
         if not conversation.image.out:
             return []
         out, conversation.image.out = conversation.image.out, []
-        outgoing: list[Outgoing] = []
+        routes = self._routes[conversation.cid]
+        transmits: list[Transmit] = []
         before = conversation.me  # nobody's: nothing is for oneself
-        for rank, packet in out:
+        for rank, packet in out:  # EVERYBODY is -1, and so is the place of that route
             if rank == before:
-                for same in outgoing[-self._copies(conversation, rank) :]:
-                    same.packets.append(packet)
+                transmits[-1].packets.append(packet)
             else:
                 before = rank
-                outgoing += [Outgoing(to, [packet]) for to in self._destinations(conversation, rank)]
-        return outgoing
-
-    def _copies(self, conversation: ConversationCore, rank: int) -> int:
-        return 1 if rank != EVERYBODY or self._broadcast else len(conversation.addresses) - 1
-
-    def _destinations(self, conversation: ConversationCore, rank: int) -> list[list[str]]:
-        addresses = conversation.addresses
-        if rank != EVERYBODY:
-            return [[addresses[rank]]]
-        others = [address for place, address in enumerate(addresses) if place != conversation.me]
-        return [others] if self._broadcast else [[address] for address in others]
+                transmits.append(Transmit(routes[rank], [packet]))
+        return transmits
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
+    def _note_deadline(self, cid: int, due_ns: int) -> None:
+        self._due_ns[cid] = due_ns
+        if due_ns < self._armed_ns[cid]:
+            self._armed_ns[cid] = due_ns
+            heappush(self._heap, (due_ns, cid))
+
+    def note_due(self, cid: int, now_ns: int) -> None:
+        """Have something done for a conversation as soon as may be."""
+        self._note_deadline(cid, now_ns)
+
     def deadline_ns(self) -> int:
         """When to `tick` next, as far as what was flushed tells."""
-        return min(self._deadlines.values(), default=NEVER)
+        heap = self._heap
+        while heap:
+            at_ns, cid = heap[0]
+            if self._armed_ns.get(cid, -1) == at_ns:
+                if self._due_ns[cid] == at_ns:
+                    return at_ns
+                self._armed_ns[cid] = NEVER
+                if self._due_ns[cid] != NEVER:
+                    self._note_deadline(cid, self._due_ns[cid])
+            heappop(heap)
+        return NEVER
 
     def tick(self, now_ns: int) -> list[ConversationCore]:
         """Time has come to it; the conversations for which something was due, to be flushed."""
-        due = [self._conversations[cid] for cid, at_ns in self._deadlines.items() if at_ns <= now_ns]
+        due: list[ConversationCore] = []
+        while self.deadline_ns() <= now_ns:
+            cid = heappop(self._heap)[1]
+            self._armed_ns[cid] = NEVER
+            due.append(self._conversations[cid])
         for conversation in due:
             conversation.tick(now_ns)
         return due

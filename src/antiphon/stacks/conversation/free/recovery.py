@@ -67,6 +67,7 @@ class Recovery:
         "done",
         "lacking",
         "leaves",
+        "loading",
         "silent",
         "unheard",
     )
@@ -83,6 +84,8 @@ class Recovery:
         self._at_ns = 0
         self._look_at_ns = 0
         self._tries = 0
+        self.loading = False
+        """Whether the host's storage is still being read: it may have what nobody else has."""
         self.done = False
         self.complete = False
         """Whether everybody had answered and everything was there."""
@@ -113,7 +116,7 @@ class Recovery:
 
     def is_whole(self, graph: MessageGraph) -> bool:
         """Whether everybody has answered and everything is here."""
-        if self.awaiting:
+        if self.awaiting or self.loading:
             return False
         self._goal = dict.fromkeys(graph.missing(list(self._goal)))
         return not self._goal and not graph.missing(self.leaves)

@@ -9,16 +9,19 @@ What is offered together travels in one message, as far as it fits, and keeps it
 
 from typing import final
 
+from antiphon.kernel.effects import Effects
 from antiphon.parts.message_graph import GraphNode, Mid
 from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.free.filter_machine import FilterMachine
 from antiphon.stacks.conversation.library.filter_base import FilterBase, FilterOptions
 from antiphon.stacks.conversation.library.frames import DATA, framed
+from antiphon.stacks.conversation.library.handed_out import FilteredMessages
 from antiphon.stacks.conversation.library.packs import PackQueue, pack, unpack
 from antiphon.stacks.conversation.waves import Waves
 
 
 @final
-class OrderedBroadcast:
+class OrderedBroadcast(FilterMachine):
     """One participant of an ordered broadcast."""
 
     __slots__ = ("_forgets", "_payloads", "_queue", "_talker", "_waves")
@@ -80,6 +83,11 @@ class OrderedBroadcast:
         if self._forgets:
             self._talker.forget()
         return result
+
+    def run(self, group: str, effects: Effects, now_ns: int) -> None:
+        handed_out = self.poll(now_ns)
+        if handed_out:
+            effects.events.append(FilteredMessages(group, handed_out))
 
     def deadline_ns(self) -> int:
         return self._talker.deadline_ns()

@@ -11,15 +11,18 @@ Any number of participants may share a circuit; with two it is the usual one.
 from collections import deque
 from typing import final
 
+from antiphon.kernel.effects import Effects
 from antiphon.kernel.errors import UsageError
 from antiphon.parts.message_graph import GraphNode
 from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.free.filter_machine import FilterMachine
 from antiphon.stacks.conversation.library.filter_base import FilterBase, FilterOptions
 from antiphon.stacks.conversation.library.frames import DATA, framed
+from antiphon.stacks.conversation.library.handed_out import FilteredMessages
 
 
 @final
-class Circuit:
+class Circuit(FilterMachine):
     """One end of a circuit."""
 
     __slots__ = ("_queue", "_queue_max", "_talker")
@@ -63,6 +66,11 @@ class Circuit:
             self._talker.send(framed(DATA, self._queue.popleft()))
         self._talker.settle(now_ns)
         return got
+
+    def run(self, group: str, effects: Effects, now_ns: int) -> None:
+        handed_out = self.poll(now_ns)
+        if handed_out:
+            effects.events.append(FilteredMessages(group, handed_out))
 
     def deadline_ns(self) -> int:
         return self._talker.deadline_ns()

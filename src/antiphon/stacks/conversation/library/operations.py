@@ -18,32 +18,19 @@ sent, the commuting ones go first. Those of one kind keep the order in which the
 
 from typing import final
 
+from antiphon.kernel.effects import Effects
 from antiphon.parts.message_graph import GraphNode, Mid
 from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.free.filter_machine import FilterMachine
 from antiphon.stacks.conversation.library.epochs import Epochs
 from antiphon.stacks.conversation.library.filter_base import FilterBase, FilterOptions
 from antiphon.stacks.conversation.library.frames import DATA, ORDERED, framed
+from antiphon.stacks.conversation.library.handed_out import FilteredOperations, Operation
 from antiphon.stacks.conversation.library.packs import PackQueue, pack, unpack
 
 
 @final
-class Operation:
-    """An operation to execute now."""
-
-    __slots__ = ("commutes", "payload", "sender")
-
-    def __init__(self, sender: int, commutes: bool, payload: bytes) -> None:
-        self.sender = sender
-        """The rank of who issued it."""
-        self.commutes = commutes
-        self.payload = payload
-
-    def __repr__(self) -> str:
-        return f"Operation(sender={self.sender}, commutes={self.commutes}, payload={self.payload!r})"
-
-
-@final
-class Operations:
+class Operations(FilterMachine):
     """One participant's operations, and those of the others."""
 
     __slots__ = ("_commuting", "_early", "_epochs", "_executable", "_forgets", "_ordered", "_talker", "_waiting")
@@ -138,6 +125,11 @@ class Operations:
             self._executable += operations
             return
         self._waiting[node.mid()] = operations
+
+    def run(self, group: str, effects: Effects, now_ns: int) -> None:
+        handed_out = self.poll(now_ns)
+        if handed_out:
+            effects.events.append(FilteredOperations(group, handed_out))
 
     def deadline_ns(self) -> int:
         return self._talker.deadline_ns()

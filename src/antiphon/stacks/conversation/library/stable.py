@@ -15,9 +15,11 @@ way of somebody else's is not among its immediate successors.
 
 from typing import Final, final
 
+from antiphon.kernel.effects import Effects
 from antiphon.kernel.errors import UsageError
 from antiphon.parts.message_graph import GraphNode, MessageGraph
 from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.free.filter_machine import FilterMachine
 from antiphon.stacks.conversation.library.frames import drain
 from antiphon.stacks.conversation.library.retry_timer import RetryTimer
 
@@ -44,7 +46,7 @@ def is_known_to(graph: MessageGraph, node: GraphNode, participants: int) -> bool
 
 
 @final
-class StableSend:
+class StableSend(FilterMachine):
     """One message on its way to being stable."""
 
     __slots__ = ("_conversation", "_participants", "_patience", "node", "outcome", "received")
@@ -87,6 +89,9 @@ class StableSend:
                 self._conversation.resend(self.node)
                 self._conversation.image.ask_everybody()
         return self.outcome
+
+    def run(self, group: str, effects: Effects, now_ns: int) -> None:
+        self.poll(now_ns)
 
     def deadline_ns(self) -> int:
         return self._patience.deadline_ns()

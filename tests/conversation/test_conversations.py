@@ -9,11 +9,21 @@ from typing import Any
 import pytest
 
 import antiphon
-from antiphon.conversation import Conversation, ConversationTimeoutError, RemovedError
+from antiphon.conversation import (
+    Conversation,
+    ConversationTimeoutError,
+    RemovedError,
+    accept_conversation,
+    open_conversation,
+    restart_conversation,
+    stored_conversations,
+    take_part,
+)
 from antiphon.kernel.errors import ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.options import Options
 from antiphon.runtime import Node
-from antiphon.runtime.conversation_store import read_stored
+from antiphon.runtime.stores import path_of, read_log
+from antiphon.stacks.conversation.free.store import log_of
 from tests.runtime.cluster import bad_network, run, until
 
 
@@ -32,8 +42,8 @@ async def people(names: Sequence[str] = ("a", "b", "c"), **settings: Any) -> Asy
 async def begin(nodes: Sequence[Node], first: bytes = b"first", *, keep: bool = False) -> list[Conversation]:
     """A conversation of all, opened by the first, in which everybody has received the first message."""
     others = {node.process.name: node.address for node in nodes[1:]}
-    accepting = [asyncio.create_task(node.accept_conversation(timeout_s=10)) for node in nodes[1:]]
-    opened = await nodes[0].open_conversation(others, keep=keep)
+    accepting = [asyncio.create_task(accept_conversation(node, timeout_s=10)) for node in nodes[1:]]
+    opened = await open_conversation(nodes[0], others, keep=keep)
     await asyncio.sleep(0)  # so that those who accept are there
     await opened.send(first)
     talks = [opened, *[await accepted for accepted in accepting]]
@@ -70,7 +80,7 @@ def test_nobody_calls_in_time() -> None:
     async def test() -> None:
         async with people(("a",)) as (node,):
             with pytest.raises(ConversationTimeoutError, match="nobody began") as caught:
-                await node.accept_conversation(timeout_s=0.01)
+                await accept_conversation(node, timeout_s=0.01)
             assert caught.value.timeout_s == 0.01
             assert isinstance(caught.value, TimeoutError)
 
@@ -95,13 +105,12 @@ def test_what_was_begun_early_waits_to_be_accepted() -> None:
     async def test() -> None:
         async with people(("a", "b")) as (one, other):
             with pytest.raises(ConversationTimeoutError):
-                await other.accept_conversation(timeout_s=0)
-            talk = await one.open_conversation({"b": other.address})
+                await accept_conversation(other, timeout_s=0)
+            talk = await open_conversation(one, {"b": other.address})
             for number in range(5):
                 await talk.send(b"%d" % number)
-            talks = other._talks()
-            await until(lambda: talks.host.pending() == 1)
-            accepted = await other.accept_conversation(timeout_s=5)
+            await until(lambda: other.statistics().get("dropped_pending", 0) == 4)
+            accepted = await accept_conversation(other, timeout_s=5)
             got = [(await accepted.receive(timeout_s=5))[1] for _ in range(5)]
             assert got == [b"0", b"1", b"2", b"3", b"4"]
 
@@ -202,14 +211,13 @@ def test_after_close_nothing_comes_and_nothing_goes() -> None:
             one, other = await begin(nodes)
             await other.close()
             await one.send(b"are you there?")
-            talks = nodes[1]._talks()
-            await until(lambda: talks.host.counts.get("closed", 0) > 0)
+            await until(lambda: nodes[1].statistics().get("dropped_closed", 0) > 0)
             with pytest.raises(ClosedError):
                 await other.send(b"no")
             with pytest.raises(ClosedError):
                 await other.receive()
             with pytest.raises(ConversationTimeoutError):
-                await nodes[1].accept_conversation(timeout_s=0.05)
+                await accept_conversation(nodes[1], timeout_s=0.05)
 
     run(test)
 
@@ -219,7 +227,7 @@ def test_who_waits_is_woken_when_the_node_closes() -> None:
         async with people(("a", "b")) as nodes:
             one, _ = await begin(nodes)
             receiving = asyncio.create_task(one.receive())
-            accepting = asyncio.create_task(nodes[0].accept_conversation())
+            accepting = asyncio.create_task(accept_conversation(nodes[0]))
             await asyncio.sleep(0)
             await nodes[0].close()
             for waiting in (receiving, accepting):
@@ -249,9 +257,9 @@ def test_the_node_says_what_its_conversations_may_hold() -> None:
     """Beyond the threshold the earliest messages that are stable are forgotten, and the talk goes on."""
 
     async def test() -> None:
-        async with people(
-            ("a", "b"), conversation_limits=antiphon.conversation.ConversationLimits(nodes_max=8)
-        ) as nodes:
+        async with people(("a", "b")) as nodes:
+            for node in nodes:
+                take_part(node, antiphon.conversation.ConversationLimits(nodes_max=8))
             one, other = await begin(nodes)
             for number in range(40):
                 for speaker, hearer in ((other, one), (one, other)):
@@ -273,9 +281,9 @@ def test_mistakes_are_told() -> None:
     async def test() -> None:
         async with people(("a", "b")) as nodes:
             with pytest.raises(UsageError, match="somebody"):
-                await nodes[0].open_conversation({})
+                await open_conversation(nodes[0], {})
             with pytest.raises(UsageError, match="takes part anyway"):
-                await nodes[0].open_conversation({"a": nodes[0].address})
+                await open_conversation(nodes[0], {"a": nodes[0].address})
             one, _ = await begin(nodes)
             with pytest.raises(UsageError, match="the participants are a, b"):
                 one.mask_out("x")
@@ -322,7 +330,7 @@ def test_a_participant_comes_back(again: bool) -> None:
             await nodes[1].close()
             await c.send(b"meanwhile")
             async with Node("b", address=address, incarnation=2) as back:
-                b = await back.restart_conversation(checkpoint, again=again, timeout_s=10)
+                b = await restart_conversation(back, checkpoint, again=again, timeout_s=10)
                 assert b.recovery is not None
                 assert b.recovery.complete
                 got = []
@@ -357,7 +365,7 @@ def test_one_is_removed_by_all_and_comes_back() -> None:
             address = nodes[2].address
             await nodes[2].close()
             async with Node("c", address=address, incarnation=2) as back:
-                c = await back.restart_conversation(checkpoint, again=True)
+                c = await restart_conversation(back, checkpoint, again=True)
                 await until(lambda: bool(a.core.restarted))
                 assert a.restarted() == ["c"]
                 a.add("c")
@@ -383,22 +391,19 @@ def test_what_was_written_down_is_there_when_nobody_else_is(tmp_path: Path) -> N
             await a.send(b"a2")
             assert (await b.receive(timeout_s=5))[1] == b"a2"
             address = nodes[1].address
-        path = next(tmp_path.glob("b-*"))
+        path = path_of(tmp_path / "b.logs", log_of(b.cid))
         path.write_bytes(path.read_bytes() + b"half a rec")
         async with Node("b", address=address, incarnation=2, storage=tmp_path) as back:
-            (checkpoint,) = back.stored_conversations()
+            (checkpoint,) = await stored_conversations(back)
             assert checkpoint.cid == b.cid
-            talk = await back.restart_conversation(checkpoint, again=True, timeout_s=0.05)
+            talk = await restart_conversation(back, checkpoint, again=True, timeout_s=0.05)
             assert talk.recovery is not None
             assert talk.recovery.silent == [0]
             assert (await talk.receive(timeout_s=1))[1] == b"first"
             assert (await talk.send(b"b1")).mid() == (1, 1)
             assert (await talk.receive(timeout_s=1))[1] == b"a2"
             assert (await talk.send(b"b2")).mid() == (1, 2)
-        stored = read_stored(path)
-        assert stored is not None
-        assert len(stored.sections) == 4
-        assert stored.size == path.stat().st_size
+        assert len(read_log(path)) == 4
 
     run(test)
 
@@ -414,7 +419,7 @@ def test_a_part_of_the_history_is_better_than_none_and_is_told() -> None:
             await nodes[1].close()
             await nodes[2].close()
             async with Node("b", address=address, incarnation=2) as back:
-                talk = await back.restart_conversation(checkpoint, timeout_s=0.3)
+                talk = await restart_conversation(back, checkpoint, timeout_s=0.3)
                 assert talk.recovery is not None
                 assert not talk.recovery.complete
                 assert talk.recovery.silent == [2]

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 import antiphon
+from antiphon.conversation import accept_conversation, open_conversation
 from antiphon.parts.message_graph import GraphNode as Handle
 from antiphon.parts.message_graph import Mid
 from bench.peers.driver import free_ports
@@ -40,14 +41,13 @@ def test_an_ordered_broadcast_has_one_order_everywhere() -> None:
 
     async def take_part(rank: int, node: antiphon.Node, others: dict[str, str]) -> None:
         if rank == 0:
-            conversation = await node.open_conversation(others)
+            conversation = await open_conversation(node, others)
         else:
-            conversation = await node.accept_conversation()
+            conversation = await accept_conversation(node)
         async with antiphon.conversation.ordered_broadcast(conversation, heard[rank].take) as broadcast:
             for number in range(100):
                 await broadcast.room()
-                broadcast.machine.offer(b"%d" % number)
-                broadcast.turn()
+                broadcast.offer(b"%d" % number)
                 if number % 10 == rank:
                     await asyncio.sleep(0)
             while len(heard[rank].order) < 300:
@@ -78,15 +78,14 @@ def test_a_circuit_carries_both_streams() -> None:
         ) as circuit:
             for number in range(200):
                 await circuit.room()
-                circuit.machine.offer(b"%d" % number)
-                circuit.turn()
+                circuit.offer(b"%d" % number)
             await circuit.settled()
             await everybody.wait()
 
     async def main() -> None:
         async with nodes(2) as (made, others):
-            one = await made[0].open_conversation(others)
-            accepting = asyncio.create_task(made[1].accept_conversation())
+            one = await open_conversation(made[0], others)
+            accepting = asyncio.create_task(accept_conversation(made[1]))
             begun = asyncio.create_task(take_part(0, one))
             await take_part(1, await accepting)
             await begun
@@ -99,9 +98,9 @@ def test_a_circuit_carries_both_streams() -> None:
 def test_a_stable_send_tells_whether_all_have_it() -> None:
     async def main() -> None:
         async with nodes(3) as (made, others):
-            one = await made[0].open_conversation(others)
+            one = await open_conversation(made[0], others)
             sending = asyncio.create_task(antiphon.conversation.send_stable(one, b"?", tries=50, timeout_s=0.1))
-            answering = [await node.accept_conversation() for node in made[1:]]
+            answering = [await accept_conversation(node) for node in made[1:]]
             for other in answering:
                 assert (await other.receive())[1] == b"?"
             await answering[0].send(b"one")
@@ -118,11 +117,11 @@ def test_a_stable_send_tells_whether_all_have_it() -> None:
 def test_without_one_of_three_there_is_a_quorum_but_not_all(quorum: bool) -> None:
     async def main() -> None:
         async with nodes(3) as (made, others):
-            one = await made[0].open_conversation(others)
+            one = await open_conversation(made[0], others)
             sending = asyncio.create_task(
                 antiphon.conversation.send_stable(one, b"?", tries=3, timeout_s=0.05, quorum=quorum)
             )
-            other = await made[1].accept_conversation()
+            other = await accept_conversation(made[1])
             await other.receive()
             await other.send(b"here")
             _, succeeded, _ = await sending
@@ -134,14 +133,13 @@ def test_without_one_of_three_there_is_a_quorum_but_not_all(quorum: bool) -> Non
 def test_a_closed_filter_says_so() -> None:
     async def main() -> None:
         async with nodes(2) as (made, others):
-            one = await made[0].open_conversation(others)
+            one = await open_conversation(made[0], others)
             async with antiphon.conversation.ordered_broadcast(one, Heard().take) as broadcast:
-                broadcast.machine.offer(b"x")
-                broadcast.turn()
+                broadcast.offer(b"x")
                 with pytest.raises(antiphon.conversation.ConversationTimeoutError):
                     await broadcast.settled(timeout_s=0.05)
             with pytest.raises(antiphon.ClosedError):
-                broadcast.turn()
+                broadcast.offer(b"y")
             with pytest.raises(antiphon.ClosedError):
                 await broadcast.room()
 
@@ -151,10 +149,9 @@ def test_a_closed_filter_says_so() -> None:
 def test_the_end_of_the_conversation_reaches_who_waits() -> None:
     async def main() -> None:
         async with nodes(2) as (made, others):
-            one = await made[0].open_conversation(others)
+            one = await open_conversation(made[0], others)
             async with antiphon.conversation.ordered_broadcast(one, Heard().take) as broadcast:
-                broadcast.machine.offer(b"x")
-                broadcast.turn()
+                broadcast.offer(b"x")
                 waiting = asyncio.create_task(broadcast.settled())
                 await asyncio.sleep(0)
                 await one.close()

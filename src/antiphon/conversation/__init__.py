@@ -1,18 +1,26 @@
 """Conversations without a group (psync-1989): messages in the context of those that came before, and a library on them.
 
-`Node.open_conversation`, `Node.accept_conversation` and `Node.restart_conversation` make a `Conversation`; the
-functions here put a discipline on one: a circuit with a window, one order for all, operations that commute.
+`open_conversation`, `accept_conversation` and `restart_conversation` make a `Conversation` of a node. The functions
+`virtual_circuit`, `ordered_broadcast` and `replicated_operations` put a discipline on one: a circuit with a window, one
+order for all, operations that commute.
 """
 
 from antiphon import _build
-from antiphon.runtime.conversations import (
+from antiphon.conversation.conversation import (
     Checkpoint,
     Conversation,
     ConversationTimeoutError,
     DivergedError,
     RemovedError,
 )
-from antiphon.runtime.filters import (
+from antiphon.conversation.conversations import (
+    accept_conversation,
+    open_conversation,
+    restart_conversation,
+    stored_conversations,
+    take_part,
+)
+from antiphon.conversation.filters import (
     ConversationFilter,
     ordered_broadcast,
     replicated_operations,
@@ -21,7 +29,7 @@ from antiphon.runtime.filters import (
 )
 from antiphon.stacks.conversation.free.limits import Limits as ConversationLimits
 from antiphon.stacks.conversation.library.filter_base import FilterOptions
-from antiphon.stacks.conversation.library.operations import Operation
+from antiphon.stacks.conversation.library.handed_out import Operation
 
 __all__ = [
     "Checkpoint",
@@ -33,9 +41,14 @@ __all__ = [
     "FilterOptions",
     "Operation",
     "RemovedError",
+    "accept_conversation",
+    "open_conversation",
     "ordered_broadcast",
     "replicated_operations",
+    "restart_conversation",
     "send_stable",
+    "stored_conversations",
+    "take_part",
     "virtual_circuit",
 ]
 

@@ -1,0 +1,60 @@
+"""What a participant that has come back says again (psync-1989, 5.2).
+
+A program that runs again from a former state sends again what it had sent since. What is in the graph is not sent: the
+message there is given back. It must be the same; else the program is not deterministic, and its state is not what it
+was. Messages that the conversation itself had sent, and notes, are passed over: nobody says those again.
+"""
+
+from typing import final
+
+from antiphon.kernel.errors import UsageError
+from antiphon.parts.message_graph import GraphNode, GraphView, MessageGraph
+from antiphon.stacks.conversation.free.recovery import ReplayError
+from antiphon.stacks.conversation.free.wire import SAID, form_of, payload_of
+
+
+@final
+class Replay:
+    """How far one participant's application has said what is in the graph."""
+
+    __slots__ = ("_graph", "_me", "_said", "_view")
+
+    def __init__(self, graph: MessageGraph, view: GraphView, me: int) -> None:
+        self._graph = graph
+        self._view = view
+        self._me = me
+        self._said = 0
+        """How many messages of this participant the application has said, of those that are in the graph."""
+
+    def begin(self, said: int) -> None:
+        """Go on from a state in which so many had been said."""
+        self._said = said
+
+    def note_sent(self, number: int) -> None:
+        """A new message was sent."""
+        if self._said == number - 1:  # else there are things to be said again before it
+            self._said = number
+
+    def is_repeating(self) -> bool:
+        """Whether the application has yet to say again something that it said in a former life."""
+        while self._said < self._graph.last[self._me]:
+            node = self._graph.node((self._me, self._said + 1))
+            if node is None or node.body is None or form_of(node.body) == SAID:
+                return True
+            self._said += 1
+        return False
+
+    def is_receiving(self) -> bool:
+        """Whether the view has not yet reached what this participant said in a former life."""
+        return self._view.received[self._me] < self._graph.last[self._me]
+
+    def repeat(self, payload: bytes) -> GraphNode:
+        """The message that the application sent at this point in its former life. Raises ReplayError if it was
+        another."""
+        node = self._graph.node((self._me, self._said + 1))
+        if node is None or node.body is None:
+            raise UsageError("what this participant said in its former life was forgotten; it cannot be repeated")
+        if payload_of(node.body) != payload:
+            raise ReplayError(node.mid())
+        self._said += 1
+        return node

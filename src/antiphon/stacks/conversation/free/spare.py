@@ -1,0 +1,48 @@
+"""Messages out of a host's storage that cannot be attached yet: some that they follow are not here."""
+
+from typing import final
+
+from antiphon.kernel.errors import MalformedError
+from antiphon.parts.message_graph import GraphNode
+from antiphon.stacks.conversation.free.graph_replica import GraphReplica
+from antiphon.stacks.conversation.free.wire import Added, read_section
+
+
+@final
+class SpareMessages:
+    """What a participant that comes back has stored and not used. What others send may make more of it fit."""
+
+    __slots__ = ("_image", "_spare")
+
+    def __init__(self, image: GraphReplica) -> None:
+        self._image = image
+        self._spare: list[Added] = []
+
+    def add(self, sections: list[bytes]) -> None:
+        """Take sections out of storage; those that make no sense are left out."""
+        for said in sections:
+            try:
+                self._spare.append(read_section(said, self._image.graph.participants))
+            except MalformedError:
+                continue
+
+    def attach(self) -> list[GraphNode]:
+        """Attach what follows what is here; the nodes, predecessors first."""
+        attached: list[GraphNode] = []
+        growing = True
+        while growing and self._spare:
+            growing = False
+            left: list[Added] = []
+            for added in self._spare:
+                nodes = self._image.restore(added)
+                if nodes:
+                    attached += nodes
+                    growing = True
+                if not self._image.has(added.mid()):
+                    left.append(added)
+            self._spare = left
+        return attached
+
+    def drop(self) -> None:
+        """Forget what is left."""
+        self._spare = []
