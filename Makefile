@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
-.PHONY: campaign churn churn-conversation conversations graphs twin mutants programs fuzz networks overlap streams cluster planted seeds
+.PHONY: campaign churn churn-conversation conversations graphs votes twin mutants programs fuzz networks overlap streams cluster planted seeds
 .PHONY: views measure bench side-by-side peers latency paper psync graph-growth stall recording scaling commuting audit-scale needle
 
 VENV := .venv
@@ -33,6 +33,7 @@ help:
 	@echo '  make churn-conversation  the same on the stack conversation: 20,000 seeds, a group each'
 	@echo '  make conversations 20,000 simulated conversations: crashes, restarts by checkpoint and from the beginning, removals'
 	@echo '  make graphs        10,000 random conversations, their graphs beside a slow twin made by the definition'
+	@echo '  make votes         the agreed order of the stack domain on all graphs of 4 members and 5 messages, by its definition'
 	@echo '  make twin          50 seeds through Spark and the reference auditor, which must agree'
 	@echo '  make planted       10,000 histories with planted violations, through both auditors'
 	@echo '  make mutants       protocols broken on purpose, each let loose until it is caught'
@@ -124,6 +125,9 @@ conversations: setup
 
 graphs: setup
 	$(BIN)/python -m tests.parts.graphs --conversations 10000
+
+votes: setup
+	$(BIN)/python -m tests.stacks.domain.graphs --members 4 --messages $(or $(MESSAGES),5)
 
 twin: setup
 	$(BIN)/python -m tests.simulation.spark_twin --seeds 0:50

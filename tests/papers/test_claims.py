@@ -40,7 +40,7 @@ def code_complaints(stack: str, document: str) -> list[str]:
     return complaints
 
 
-@pytest.mark.parametrize("stack", ["vector", "conversation"])
+@pytest.mark.parametrize("stack", ["vector", "conversation", "domain"])
 def test_the_files_and_functions_that_the_document_names_are_there(stack: str) -> None:
     assert code_complaints(stack, (TESTS.parent / "docs" / "papers" / f"{stack}.md").read_text()) == []
     planted = "| 5.1 | a claim | `nowhere.py`, `parts/exchange.py` (`is_stable`, `is_nothing`) | `test_x` |"
@@ -48,7 +48,8 @@ def test_the_files_and_functions_that_the_document_names_are_there(stack: str) -
 
 
 @pytest.mark.parametrize(
-    ("stack", "paper", "claims_min"), [("vector", "isis_1991", 60), ("conversation", "psync_1989", 100)]
+    ("stack", "paper", "claims_min"),
+    [("vector", "isis_1991", 60), ("conversation", "psync_1989", 100), ("domain", "transis_1992", 5)],
 )
 def test_the_document_and_the_tests_name_each_other(stack: str, paper: str, claims_min: int) -> None:
     document = (TESTS.parent / "docs" / "papers" / f"{stack}.md").read_text()
