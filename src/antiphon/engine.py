@@ -26,7 +26,7 @@ from random import Random
 from typing import Final, final
 
 from antiphon.kernel.calls import stack_of_token
-from antiphon.kernel.codec import stack_number, unseal
+from antiphon.kernel.codec import STACK_AT, unseal
 from antiphon.kernel.effects import NEVER, Effects, Flushed
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, View, wire_id
@@ -158,7 +158,8 @@ class Engine:
             if member.unfinished:
                 member.finish(effects, now_ns)
         for stack in self._stacks:
-            stack.end_step(effects, now_ns)
+            if not stack.groups_apart:
+                stack.end_step(effects, now_ns)
         if self._flushes:
             self._look_at_flushes(effects)
         self._note_deadlines(effects)
@@ -251,10 +252,17 @@ class Engine:
         for data in input.datagrams:
             try:
                 kind, group_id, tag, sender, flags, level = unseal(data)
-                stack = stacks.get(stack_number(data))
+                stack = stacks.get(data[STACK_AT])
                 if stack is None:
-                    raise MalformedError("group" if has_number(stack_number(data)) else "stack")
-                stack.receive(kind, group_id, tag, sender, flags, level, data, effects, now_ns)
+                    raise MalformedError("group" if has_number(data[STACK_AT]) else "stack")
+                member = stack.members.get(group_id)
+                if member is None:
+                    stack.receive(kind, group_id, tag, sender, flags, level, data, effects, now_ns)
+                else:
+                    if not member.touched:
+                        stack.touch(member, now_ns)
+                    member.receive(kind, tag, sender, flags, level, data, effects, now_ns)
+                    member.unfinished = True
             except MalformedError as error:
                 self._dropped[error.reason] = self._dropped.get(error.reason, 0) + 1
 
@@ -262,7 +270,7 @@ class Engine:
 
     def _tick(self, effects: Effects, now_ns: int) -> None:
         for stack in self._stacks:
-            if stack.deadline_ns() <= now_ns:
+            if not stack.groups_apart and stack.deadline_ns() <= now_ns:
                 stack.tick(effects, now_ns)
         due: list[int] = []
         while self._deadlines and self._deadlines[0][0] <= now_ns:
@@ -310,9 +318,8 @@ class Engine:
                 effects.deadline_ns = at_ns
                 break
         for stack in self._stacks:
-            deadline_ns = stack.deadline_ns()
-            if deadline_ns < effects.deadline_ns:
-                effects.deadline_ns = deadline_ns
+            if not stack.groups_apart:
+                effects.deadline_ns = min(effects.deadline_ns, stack.deadline_ns())
 
     # ---- joining and forgetting ------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.kernel.codec import HEADER_SIZE, seal, stack_number, unseal, view_tag
+from antiphon.kernel.codec import HEADER_SIZE, STACK_AT, seal, unseal, view_tag
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
@@ -16,7 +16,7 @@ def sealed() -> bytes:
 def test_what_is_sealed_is_unsealed() -> None:
     data = sealed()
     assert unseal(data) == (DATA, 2**64 - 1, 77, 513, 5, 2)
-    assert stack_number(data) == 1
+    assert data[STACK_AT] == 1
     assert data[HEADER_SIZE:] == b"body and more"
 
 

@@ -25,22 +25,26 @@ def _place_as_if_told(self: AgreedOrder, rank: int, number: int) -> None:
 _place = AgreedOrder._place
 
 
-def _untold_if_many(self: AgreedOrder) -> int:
+def _tell_places_if_many(self: ViewSession, now_ns: int) -> None:
     """Who uses its places at once need not hurry to tell them: it waits for some more."""
-    return len(self._untold) if len(self._untold) > 3 else 0
+    if len(self._agreed.untold) > 3:
+        _tell_places(self, now_ns)
+
+
+_tell_places = ViewSession._tell_places
 
 
 def _close_what_is_left(self: AgreedOrder) -> None:
     """Some of the places that were not told are used up."""
-    self.sequence = deque(place for place in self.sequence if place not in self._untold)
-    self._untold = []
+    self.sequence = deque(place for place in self.sequence if place not in self.untold)
+    self.untold = []
     _close(self)
 
 
 def _close_with_untold_places(self: AgreedOrder) -> None:
-    for place in self._untold:
+    for place in self.untold:
         place.told_in = 1
-    self._untold = []
+    self.untold = []
     _close(self)
 
 
@@ -97,7 +101,7 @@ ORDER_MUTANTS = (
         (
             (AgreedOrder, "_place", _place_as_if_told),
             (AgreedOrder, "close", _close_what_is_left),
-            (AgreedOrder, "untold", _untold_if_many),
+            (ViewSession, "_tell_places", _tell_places_if_many),
         ),
     ),
     Mutant("untold places kept at the flush", ("total",), ((AgreedOrder, "close", _close_with_untold_places),)),

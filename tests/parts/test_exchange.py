@@ -21,7 +21,7 @@ def room(exchange: Exchange, now_ns: int = 0) -> int:
     while exchange.window_open():
         exchange.send_bare(b"", 0, 1, now_ns)
         sent += 1
-    exchange.table.note_consumed(exchange.outgoing.sent)
+    exchange.table.consumed_by_me = exchange.sent
     return sent
 
 
@@ -64,7 +64,24 @@ def test_the_window_is_halved_by_a_loss_and_grows_by_what_becomes_stable() -> No
         take(receiver, sender, receiver.multicasts, 0)
         sender.settle(0)
         room(sender)
-    assert sender.outgoing.sent - sender.outgoing.stable == 64
+    assert sender.sent - sender.stable == 64
+
+
+def test_own_packets_are_kept_until_every_member_has_them() -> None:
+    sender, receivers = make(3), [make(3, 1), make(3, 2)]
+    for _ in range(3):
+        sender.send_bare(b"", 0, 1, 0)
+    packets = sender.multicasts
+    request = encode_request(9, 1, 1, 1, 0, [(1, 3)])
+    for receiver, most, stable in ((receivers[0], 3, 0), (receivers[1], 2, 2)):
+        take(sender, receiver, packets[:most], 0)
+        receiver.request_acks()
+        take(receiver, sender, receiver.multicasts, 0)
+        sender.settle(0)
+        assert sender.stable == stable
+        sender.unicasts.clear()  # the answer to the question
+        sender.take_request(request, 1, 0)
+        assert sender.unicasts.pop(1) == packets[stable:]
 
 
 def test_who_waits_for_all_acks_at_once_but_not_all_the_time() -> None:

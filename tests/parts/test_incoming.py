@@ -7,13 +7,13 @@ import pytest
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 from antiphon.parts.incoming import IncomingStream
-from antiphon.parts.packet import DataPacket
+from antiphon.parts.packet import DataPacket, decode_data, encode_data
 
 OPTIONS = Options(window_packets=8)
 
 
 def packet(number: int) -> DataPacket:
-    return DataPacket(b"", 0, 2, number, 0)
+    return decode_data(encode_data(1, 1, 1, 0, 2, number, 0, 1, b"", None, [b""]), 0, 0, 2)
 
 
 def stream_of(*numbers: int) -> IncomingStream:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
-from antiphon.parts.pending import PendingQueue
+from antiphon.parts.pending import PendingQueue, TicketCounter
 
 
 @given(
@@ -20,7 +20,7 @@ def test_loads_hold_every_message_once_in_order(sends: list[tuple[int, list[byte
         expected += [(level, payload) for payload in payloads]
     got: list[tuple[int, bytes]] = []
     parts: list[bytes] = []
-    while stream.has_pending():
+    while stream.runs:
         load = stream.next_load(capacity, 20)
         assert load.first_message == len(got) + 1
         if load.total:
@@ -61,22 +61,24 @@ def test_a_message_in_fragments_starts_again_in_a_new_view() -> None:
     assert stream.next_load(5, 4).fragment == b"0123"
     stream.restart_message()
     assert [stream.next_load(5, 4).fragment for _ in range(3)] == [b"0123", b"4567", b"89"]
-    assert not stream.has_pending()
+    assert not stream.runs
 
 
 def test_runs_keep_what_they_are_for() -> None:
     """Level, destination, barrier and place among all that the process sends."""
-    queue = PendingQueue(Options())
-    queue.accept([b"all"], 2, None, False, 5)
-    queue.accept([b"one", b"more"], 2, ProcessId("b"), False, 6)
-    queue.accept([b"now"], 4, None, True, 9)
-    assert (queue.next_ticket(), queue.next_message()) == (5, 1)
+    tickets = TicketCounter()
+    queue, other = PendingQueue(Options(), 0, tickets), PendingQueue(Options(), 0, tickets)
+    queue.accept([b"all"], 2)
+    queue.accept([b"one", b"more"], 2, ProcessId("b"))
+    other.accept([b"elsewhere"], 2)
+    queue.accept([b"now"], 4, None, True)
+    assert (queue.runs[0].ticket, queue.next_message()) == (1, 1)
     assert queue.take_message() == (1, b"all")
-    assert (queue.head().destination, queue.next_ticket()) == (ProcessId("b"), 6)
+    assert (queue.runs[0].destination, queue.runs[0].ticket) == (ProcessId("b"), 2)
     assert [queue.take_message(), queue.take_message()] == [(2, b"one"), (3, b"more")]
-    assert (queue.head().barrier, queue.head().level, queue.next_ticket()) == (True, 4, 9)
+    assert (queue.runs[0].barrier, queue.runs[0].level, queue.runs[0].ticket) == (True, 4, 4)
     assert queue.take_message() == (4, b"now")
-    assert (queue.has_pending(), queue.pending_bytes, queue.next_message()) == (False, 0, 5)
+    assert (bool(queue.runs), queue.pending_bytes, queue.next_message()) == (False, 0, 5)
 
 
 def test_a_load_does_not_reach_over_the_end_of_a_run() -> None:
@@ -84,7 +86,7 @@ def test_a_load_does_not_reach_over_the_end_of_a_run() -> None:
     queue.accept([b"a", b"b"], 2)
     queue.accept([b"c"], 2, ProcessId("b"))
     assert queue.next_load(1_000, 1_000).complete == [b"a", b"b"]
-    assert queue.head().destination == ProcessId("b")
+    assert queue.runs[0].destination == ProcessId("b")
 
 
 def test_what_fits_is_whole_and_not_begun() -> None:

@@ -139,7 +139,7 @@ class ToySession(Session):
             self._sequence.popleft()
         if self._me == SEQUENCER:
             if not self._own:
-                self.exchange.table.note_consumed(self.exchange.outgoing.sent)
+                self.exchange.table.consumed_by_me = self.exchange.sent
             return
         stream = self.exchange.incoming[SEQUENCER]
         while stream.consumed < self._read and not stream.packets[stream.consumed + 1].count:
@@ -153,7 +153,7 @@ class ToySession(Session):
                 return False
             if own[2]:
                 self._assembler.whole(rank, own[0], own[1], own[2], sum(map(len, own[2])), True, effects)
-            self.exchange.table.note_consumed(number)
+            self.exchange.table.consumed_by_me = number
         else:
             stream = self.exchange.incoming[rank]
             packet = stream.packets.get(number)
@@ -174,12 +174,12 @@ class ToySession(Session):
 
     def finish(self, effects: Effects, now_ns: int) -> None:
         self.exchange.settle(now_ns)
-        while self._sent and self._sent[0][0] <= self.exchange.outgoing.stable:
+        while self._sent and self._sent[0][0] <= self.exchange.stable:
             self._sent.popleft()
         self._order(now_ns)
         self._deliver(effects, now_ns)
-        while self._pending.has_pending() and not (self._paused or self.cut.frozen or self.cut.barrier):
-            if self._pending.head().barrier:
+        while self._pending.runs and not (self._paused or self.cut.frozen or self.cut.barrier):
+            if self._pending.runs[0].barrier:
                 self.cut.barrier = number, payload = self._pending.take_message()
                 effects.events.append(Sent(self._group, self.view.id, number, 1, SAFE, len(payload), (), True))
             elif not self.exchange.window_open():
@@ -191,7 +191,7 @@ class ToySession(Session):
 
     def _send(self, effects: Effects, now_ns: int) -> None:
         load = self.exchange.send_next(_COUNT.pack(self._delivered), 0, now_ns)
-        number, complete = self.exchange.outgoing.sent, load.complete
+        number, complete = self.exchange.sent, load.complete
         self._own[number] = load.first_message, load.level, complete, self._delivered
         if self._me == SEQUENCER:
             self._sequence.append((self._me, number))
@@ -236,7 +236,7 @@ class ToySession(Session):
     # ---- questions -------------------------------------------------------------------------------------------------
 
     def outstanding(self) -> int:
-        out = self.exchange.outgoing
+        out = self.exchange
         return max(out.sent - out.stable, len(self._own)) + (self.cut.barrier is not None)
 
     def held(self) -> int:
@@ -244,9 +244,7 @@ class ToySession(Session):
 
     def known(self) -> list[int]:
         streams = self.exchange.incoming
-        return [
-            self.exchange.outgoing.sent if rank == self._me else stream.consumed for rank, stream in enumerate(streams)
-        ]
+        return [self.exchange.sent if rank == self._me else stream.consumed for rank, stream in enumerate(streams)]
 
     def is_stable(self, known: list[int], copies: int) -> bool:
         return all(self.exchange.is_stable(rank, count, copies) for rank, count in enumerate(known) if count)

@@ -53,7 +53,7 @@ class ToyMember(GroupMember):
     def _make_session(self, view: View, annex: bytes) -> Session:
         return ToySession(self.group, self._process, view, self._pending, self._random, self._options)
 
-    def _check_send(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
+    def _check_destinations(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
         if destinations:
             raise UsageError("stack 'toy' sends every message to all members; name no destination")
 
@@ -77,7 +77,7 @@ class ToyStack(Stack):
         return ToyMember(join, self._process, last_number, self._random, self._options)
 
     def end_step(self, effects: Effects, now_ns: int) -> None:
-        if self._members and not self._listening:
+        if self.members and not self._listening:
             self._listening = True
             effects.call(Listen(self.new_token()))
 
@@ -152,7 +152,7 @@ class ToyStack(Stack):
     def _relay(self, link: int, request: bytes, effects: Effects, now_ns: int) -> None:
         """What a client has sent is on disk: send it to the group."""
         _, level, size = _REQUEST.unpack_from(request)
-        member = self._members.get(wire_id(_group_of(request)))
+        member = self.members.get(wire_id(_group_of(request)))
         if member is None or member.over or not OFFERS.level_bits >> level & 1:
             self._reply(link, request, "there is no such group or level here", effects)
             return

@@ -34,7 +34,8 @@ _PARTS_MAX: Final = 12
 """A packet of more parts than this is put together before it is summed, which copies it once more."""
 _LONG: Final = 4096
 """Bytes above which to look at a part costs less than to copy it."""
-_STACK_AT: Final = 6
+STACK_AT: Final = 6
+"""Where a packet, of which `unseal` has found the outer layer sound, has the number of its stack."""
 _KIND_AT: Final = 7
 _FLAGS_AT: Final = 26
 
@@ -72,11 +73,6 @@ def unseal(data: bytes) -> tuple[int, int, int, int, int, int]:
     if _CRC.unpack_from(data, 0)[0] != crc32(covered):
         raise MalformedError("checksum")
     return kind, group, tag, sender, flags, level
-
-
-def stack_number(data: bytes) -> int:
-    """The number of the stack that a packet is for, of which `unseal` has found the outer layer sound."""
-    return data[_STACK_AT]
 
 
 def packet_kind(packet: bytes) -> int:

@@ -370,6 +370,27 @@ class Effects:
         """None in most steps."""
         self.deadline_ns: int = NEVER
 
+    def deliver(
+        self, group: str, view_id: int, sender: ProcessId, number: int, level: int, payloads: list[bytes], size: int
+    ) -> None:
+        """Deliver messages of one sender, numbered from `number` on; `size` is their bytes together. What continues the
+        last event becomes part of it; `group` and `sender` must be the very objects that the events of the group
+        name."""
+        if self.events:
+            last = self.events[-1]
+            if (
+                isinstance(last, Delivered)
+                and last.sender is sender
+                and last.level == level
+                and not last.private
+                and last.number + len(last.payloads) == number
+                and last.group is group
+            ):
+                last.payloads.extend(payloads)
+                last.size += size
+                return
+        self.events.append(Delivered(group, view_id, sender, number, level, payloads, size))
+
     def call(self, call: Call) -> None:
         """Have a disk or a link do something."""
         if self.calls is None:

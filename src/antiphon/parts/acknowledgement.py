@@ -8,19 +8,28 @@ Consumed is more than received: handed to the application. The flow window moves
 member that does not keep up slows its senders down before anybody's memory fills.
 """
 
-from typing import final
+from typing import Final, final
+
+_ALL: Final = 1 << 61
+"""What nobody is asked for: in a view of one member, all others have everything."""
 
 
 @final
 class AckTable:
-    """For each member: what it has received, and what it has consumed, of each member."""
+    """For each other member: what it has received, and what it has consumed, of each member."""
 
-    __slots__ = ("_consumed", "_me", "received")
+    __slots__ = ("_consumed", "_me", "consumed_by_me", "own_consumed", "own_received", "received")
 
     def __init__(self, members: int, me: int) -> None:
         self._me = me
         self.received: list[list[int]] = [[0] * members for _ in range(members)]
         self._consumed: list[list[int]] = [[0] * members for _ in range(members)]
+        self.own_received = self.received_by_others(me, _ALL)
+        """How far every other member has received my own packets: asked for at each step, so kept…"""
+        self.own_consumed = self.consumed_by_others(me, _ALL)
+        """…and how far every other member has consumed them…"""
+        self.consumed_by_me = 0
+        """…and how far I have."""
 
     def note(self, member: int, first: int, received: list[int], lags: list[int]) -> None:
         """Take in an ack. Acks may come late and out of order: numbers only ever rise."""
@@ -34,26 +43,13 @@ class AckTable:
             number -= lags[offset]
             if number > consumed[rank]:
                 consumed[rank] = number
-
-    def note_sent(self, number: int) -> None:
-        """I have sent, and so hold, my own packets up to here."""
-        self.received[self._me][self._me] = number
-
-    def note_consumed(self, number: int) -> None:
-        """I have consumed my own packets up to here."""
-        self._consumed[self._me][self._me] = number
-
-    def own_consumed(self) -> int:
-        """How far I have consumed my own packets."""
-        return self._consumed[self._me][self._me]
-
-    def stable(self) -> int:
-        """How far my own packets have been received by every member."""
-        return self.received_by_others(self._me, self.received[self._me][self._me])
+        if first <= self._me < first + len(received):
+            self.own_received = self.received_by_others(self._me, _ALL)
+            self.own_consumed = self.consumed_by_others(self._me, _ALL)
 
     def consumed(self) -> int:
         """How far my own packets have been consumed by every member."""
-        return self.consumed_by_others(self._me, self._consumed[self._me][self._me])
+        return min(self.consumed_by_me, self.own_consumed)
 
     def received_by_others(self, stream: int, mine: int) -> int:
         """How far every member has received the packets of `stream`, given how far I have. Who sent them has them."""

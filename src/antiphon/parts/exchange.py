@@ -32,7 +32,6 @@ from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.options import Options
 from antiphon.parts.acknowledgement import AckTable
 from antiphon.parts.incoming import IncomingStream
-from antiphon.parts.outgoing import OutgoingStream
 from antiphon.parts.packet import (
     ACK_SIZE,
     ASK,
@@ -41,8 +40,7 @@ from antiphon.parts.packet import (
     Acks,
     DataPacket,
     acks_size,
-    data_number,
-    decode_data,
+    decode_body,
     decode_request,
     decode_status,
     encode_data,
@@ -70,11 +68,13 @@ class Exchange:
         "_askers",
         "_changed_first",
         "_changed_last",
+        "_copies",
         "_fragment_overhead",
         "_group",
         "_last_ack_ns",
         "_last_status",
         "_members",
+        "_numbers_max",
         "_options",
         "_own_told",
         "_random",
@@ -84,7 +84,6 @@ class Exchange:
         "_status_interval_ns",
         "_tag",
         "_unacked",
-        "_wants_acks",
         "_window",
         "_window_max",
         "acks_carried",
@@ -95,13 +94,15 @@ class Exchange:
         "incoming",
         "me",
         "multicasts",
-        "outgoing",
         "pending",
         "requests",
         "resends",
+        "sent",
         "sources",
+        "stable",
         "table",
         "unicasts",
+        "wants_acks",
     )
 
     def __init__(
@@ -123,6 +124,7 @@ class Exchange:
         self.me = me
         self._random = random
         self._options = options
+        self._numbers_max = options.numbers_max()
         # A small window must not have to wait for an ack's time again and again.
         share = options.arriving_bytes_max // (options.packet_bytes_max * max(1, members - 1))
         self._window_max = max(1, min(options.window_packets, max(_WINDOW_MIN, share)))
@@ -132,7 +134,12 @@ class Exchange:
         self._acks_fit = 4 * acks_size(members) <= options.packet_bytes_max
         self._fragment_overhead = FRAGMENT_OVERHEAD + order_bytes_max + (acks_size(members) if self._acks_fit else 0)
         self.incoming: list[IncomingStream] = [IncomingStream(options) for _ in range(members)]
-        self.outgoing = OutgoingStream()
+        self.sent = 0
+        """The number of the last own packet…"""
+        self.stable = 0
+        """…and of the last one that every member has received…"""
+        self._copies: dict[int, bytes] = {}
+        """…and those in between."""
         self.pending = pending
         self.table = AckTable(members, me)
         self.multicasts: list[bytes] = []
@@ -143,7 +150,8 @@ class Exchange:
         self._changed_last = -1
         self._own_told = 0
         self._last_status: list[bytes] = [b""] * members
-        self._wants_acks = False
+        self.wants_acks = False
+        """Whether something here waits to hear what all members hold."""
         self._ack_at_ns = NEVER
         self._last_ack_ns = -options.ack_gap_ns
         self._status_at_ns = 0
@@ -167,13 +175,14 @@ class Exchange:
     def open_data(self, data: bytes, sender: int, flags: int, level: int) -> DataPacket | None:
         """Decode a data packet and check all that the stream can judge; None for a duplicate. Changes nothing."""
         stream = self.incoming[sender]
-        number = data_number(data)
-        if stream.is_duplicate(number):
+        packet = DataPacket(data, sender, flags, level)
+        number = packet.number
+        if (number != stream.received + 1 or stream.fetched) and stream.is_duplicate(number):
             self.duplicates += 1
             return None
-        if not stream.plausible(number):
+        if number > stream.consumed + self._numbers_max:
             raise MalformedError("window")
-        packet = decode_data(data, sender, flags, level)
+        decode_body(packet, flags)
         if packet.stable > stream.received:
             self.contradictions += 1
             raise MalformedError("stable")
@@ -185,7 +194,8 @@ class Exchange:
         """Take in what `open_data` returned."""
         stream = self.incoming[packet.sender]
         stream.add(packet, now_ns)
-        stream.note_stable(packet.stable)
+        if packet.stable > stream.stable:
+            stream.note_stable(packet.stable)
         if packet.acks is not None:
             self._note_acks(packet.sender, packet.acks, now_ns)
         self._owe_ack(packet.sender, now_ns)
@@ -232,7 +242,7 @@ class Exchange:
 
     def _held(self, stream: int, number: int) -> bytes | None:
         if stream == self.me:
-            return self.outgoing.copies.get(number)
+            return self._copies.get(number)
         packet = self.incoming[stream].copy_of(number)
         return None if packet is None else packet.copy()
 
@@ -242,13 +252,13 @@ class Exchange:
         for offset in range(len(acks.received)):
             number = acks.received[offset]
             if not self.exists(acks.first + offset, number) or acks.lags[offset] > number:
-                if acks.first + offset == self.me and number > self.outgoing.sent:
+                if acks.first + offset == self.me and number > self.sent:
                     self.contradictions += 1
                 raise MalformedError("ack")
 
     def exists(self, rank: int, number: int) -> bool:
         """Whether there can be such a packet: none that I have not sent, none beyond its sender's window."""
-        return number <= self.outgoing.sent if rank == self.me else self.incoming[rank].plausible(number)
+        return number <= self.sent if rank == self.me else self.incoming[rank].plausible(number)
 
     def _note_acks(self, sender: int, acks: Acks, now_ns: int) -> None:
         self.table.note(sender, acks.first, acks.received, acks.lags)
@@ -265,13 +275,10 @@ class Exchange:
         self._owe_ack(sender, now_ns)
 
     def _owe_ack(self, rank: int, now_ns: int) -> None:
+        """What I have of this member is news to the others."""
         self._unacked += 1
-        self._changed(rank)
         if self._ack_at_ns == NEVER:
             self._ack_at_ns = now_ns + self._options.ack_delay_ns
-
-    def _changed(self, rank: int) -> None:
-        """What I have of this member is news to the others."""
         if rank < self._changed_first:
             self._changed_first = rank
         if rank > self._changed_last:
@@ -279,20 +286,19 @@ class Exchange:
 
     def window_open(self) -> bool:
         """Whether the window has room for one more packet."""
-        return self.outgoing.sent < self.table.consumed() + self._window
+        table = self.table
+        return self.sent < min(table.consumed_by_me, table.own_consumed) + self._window
 
     def order_may_leave(self) -> bool:
         """Whether one more packet may leave that only tells the order: own packets that fill the window may be waiting
         for just that."""
-        return self.outgoing.sent < self.table.consumed() + self._options.numbers_max()
+        return self.sent < self.table.consumed() + self._numbers_max
 
     def send_bare(self, order: bytes, flags: int, level: int, now_ns: int) -> None:
         """A packet without messages, for what its order section says."""
-        out = self.outgoing
-        number = out.sent + 1
         self._put(
             encode_data(
-                self._stack, self._group, self._tag, self.me, level, number, out.stable,
+                self._stack, self._group, self._tag, self.me, level, self.sent + 1, self.stable,
                 self.pending.next_message(), order, None, [], flags,
             ),
             now_ns,
@@ -300,7 +306,6 @@ class Exchange:
 
     def send_next(self, order: bytes, flags: int, now_ns: int) -> PacketLoad:
         """Make the next packet and put it on its way; `flags` are the stack's."""
-        out = self.outgoing
         acks: Acks | None = None
         if self._unacked and self._acks_fit:
             acks = self._news()
@@ -309,24 +314,24 @@ class Exchange:
         overhead = FRAGMENT_OVERHEAD + len(order) + (0 if acks is None else acks_size(len(acks.received)))
         room = self._options.packet_bytes_max
         load = self.pending.next_load(room - overhead, room - self._fragment_overhead)
-        number = out.sent + 1
+        number = self.sent + 1
         if load.total:
             self.fragments += 1
             packet = encode_fragment(
-                self._stack, self._group, self._tag, self.me, load.level, number, out.stable,
+                self._stack, self._group, self._tag, self.me, load.level, number, self.stable,
                 load.first_message, order, acks, load.index, load.total, load.fragment, flags,
             )  # fmt: skip
         else:
             packet = encode_data(
-                self._stack, self._group, self._tag, self.me, load.level, number, out.stable,
+                self._stack, self._group, self._tag, self.me, load.level, number, self.stable,
                 load.first_message, order, acks, load.complete, flags,
             )  # fmt: skip
         self._put(packet, now_ns)
         return load
 
     def _put(self, packet: bytes, now_ns: int) -> None:
-        self.outgoing.keep(packet)
-        self.table.note_sent(self.outgoing.sent)
+        self.sent += 1
+        self._copies[self.sent] = packet
         self.multicasts.append(packet)
         self._ask_after(self._options.probe_interval_ns, now_ns)
 
@@ -339,14 +344,15 @@ class Exchange:
         the same, so they are told at once."""
         if wanted and self._unacked:
             self._ack_at_ns = min(self._ack_at_ns, self._last_ack_ns + self._options.ack_gap_ns)
-            self._ack_if_due(now_ns)
-        if wanted != self._wants_acks:
-            self._wants_acks = wanted
+            if self._ack_at_ns <= now_ns:
+                self._ack(now_ns)
+        if wanted != self.wants_acks:
+            self.wants_acks = wanted
             self._ask_after(self._options.probe_interval_ns, now_ns)
 
     def held_by_all(self, stream: int) -> int:
         """How far every member holds the packets of `stream`."""
-        mine = self.outgoing.sent if stream == self.me else self.incoming[stream].received
+        mine = self.sent if stream == self.me else self.incoming[stream].received
         return self.table.received_by_others(stream, mine)
 
     def consumed_by_all(self, stream: int) -> int:
@@ -364,30 +370,35 @@ class Exchange:
 
     def settle(self, now_ns: int) -> None:
         """Draw the conclusions of a step: stability, acks that are due by count, one answer to each asker."""
-        if self.outgoing.note_stable(self.table.stable()):
-            self._window = min(self._window + 1 + self._window // 8, self._window_max)
-            # Others hold copies until they hear of it (5.3); an ack's time is soon enough.
-            if self._ack_at_ns == NEVER:
-                self._ack_at_ns = now_ns + self._options.ack_delay_ns
-            self._ask_after(self._options.probe_interval_ns, now_ns)
-        if self._unacked >= self._ack_every:
-            self._ack_at_ns = now_ns
-        if not self._ack_if_due(now_ns) and self._askers:
+        if self.stable < self.sent and self.stable < self.table.own_received:
+            self._note_stable(min(self.sent, self.table.own_received), now_ns)
+        if self._unacked >= self._ack_every or self._ack_at_ns <= now_ns:
+            self._ack(now_ns)
+        elif self._askers:
             statuses = self._statuses(ask=False)
             for rank in sorted(self._askers):
                 self.unicasts.setdefault(rank, []).extend(statuses)
         self._askers.clear()
 
-    def _ack_if_due(self, now_ns: int) -> bool:
-        if self._ack_at_ns > now_ns:
-            return False
+    def _note_stable(self, stable: int, now_ns: int) -> None:
+        """Every member has my packets up to here."""
+        for number in range(self.stable + 1, stable + 1):
+            del self._copies[number]
+        self.stable = stable
+        self._window = min(self._window + 1 + self._window // 8, self._window_max)
+        # Others hold copies until they hear of it (5.3); an ack's time is soon enough.
+        if self._ack_at_ns == NEVER:
+            self._ack_at_ns = now_ns + self._options.ack_delay_ns
+        self._ask_after(self._options.probe_interval_ns, now_ns)
+
+    def _ack(self, now_ns: int) -> None:
+        """Tell all members what has changed."""
         self._last_ack_ns = now_ns
         self._multicast_news()
-        return True
 
     def _ask_after(self, interval_ns: int, now_ns: int) -> None:
         """Something moved: the next status of its own accord comes after this interval."""
-        if self.outgoing.stable == self.outgoing.sent and not self._wants_acks:
+        if self.stable == self.sent and not self.wants_acks:
             interval_ns = self._options.heartbeat_interval_ns
         self._status_interval_ns = interval_ns
         self._status_at_ns = now_ns + interval_ns
@@ -407,11 +418,11 @@ class Exchange:
             if self.incoming[rank].gap_at_ns <= now_ns:
                 self._request(rank, now_ns)
         if self._status_at_ns <= now_ns:
-            self._multicast_status(ask=self._wants_acks or self.outgoing.stable < self.outgoing.sent)
+            self._multicast_status(ask=self.wants_acks or self.stable < self.sent)
             slower = min(2 * self._status_interval_ns, self._options.heartbeat_interval_ns)
             self._ask_after(slower, now_ns)
-        else:
-            self._ack_if_due(now_ns)
+        elif self._ack_at_ns <= now_ns:
+            self._ack(now_ns)
 
     def _request(self, rank: int, now_ns: int) -> None:
         stream = self.incoming[rank]
@@ -435,8 +446,8 @@ class Exchange:
         lags: list[int] = []
         for rank in range(first, first + count):
             if rank == self.me:
-                received.append(self.outgoing.sent)
-                lags.append(self.outgoing.sent - self.table.own_consumed())
+                received.append(self.sent)
+                lags.append(self.sent - self.table.consumed_by_me)
             else:
                 stream = self.incoming[rank]
                 received.append(stream.received)
@@ -445,20 +456,20 @@ class Exchange:
 
     def _news(self) -> Acks:
         """What has changed since the others heard of it, as a span of ranks."""
-        own = self.table.own_consumed()
-        if own != self._own_told:
-            self._changed(self.me)
+        if self.table.consumed_by_me != self._own_told:
+            self._changed_first = min(self.me, self._changed_first)
+            self._changed_last = max(self.me, self._changed_last)
         return self._acks(self._changed_first, max(0, self._changed_last - self._changed_first + 1))
 
     def _acked(self) -> None:
         self._unacked = 0
         self._ack_at_ns = NEVER
-        self._own_told = self.table.own_consumed()
+        self._own_told = self.table.consumed_by_me
         self._changed_first = self._members
         self._changed_last = -1
 
     def _status(self, acks: Acks, ask: bool) -> bytes:
-        return encode_status(self._stack, self._group, self._tag, self.me, self.outgoing.stable, acks, ask)
+        return encode_status(self._stack, self._group, self._tag, self.me, self.stable, acks, ask)
 
     def _statuses(self, ask: bool) -> list[bytes]:
         """My status, in as many packets as it takes."""

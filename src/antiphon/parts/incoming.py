@@ -82,7 +82,8 @@ class IncomingStream:
             self.received = received
             self.gap_tries = 0
             self.gap_interval_ns = self._options.resend_interval_ns
-        self._watch(now_ns)
+        if self.received != self.known or self.gap_at_ns != NEVER:
+            self._watch(now_ns)
 
     def set_aside(self, packet: DataPacket, now_ns: int) -> None:
         """Keep a packet of the cut until the cut is decided."""
@@ -156,8 +157,6 @@ class IncomingStream:
 
     def note_stable(self, stable: int) -> None:
         """The sender says that everybody has everything up to here: copies are needed no longer."""
-        if stable <= self.stable:
-            return
         let_go = min(self.stable, self.consumed)
         self.stable = stable
         for number in range(let_go + 1, min(stable, self.consumed) + 1):

@@ -111,22 +111,28 @@ class DataPacket:
         "level",
         "number",
         "order",
+        "order_size",
         "ordered",
         "sender",
         "stable",
         "stamp",
     )
 
-    def __init__(self, data: bytes, sender: int, level: int, number: int, stable: int) -> None:
+    def __init__(self, data: bytes, sender: int, flags: int, level: int) -> None:
+        """Read the head alone, which tells whether the rest is worth reading: see `decode_body`."""
+        if len(data) < DATA_OVERHEAD:
+            raise MalformedError("length")
         self.data = data
         self.sender = sender
         self.level = level
-        self.number = number
-        self.stable = stable
-        self.first_message = 0
-        self.count = 0
+        number, stable, first_message, count, order_size = _DATA.unpack_from(data, HEADER_SIZE)
+        self.number: int = number
+        self.stable: int = stable
+        self.first_message: int = first_message
+        self.count: int = count
+        self.order_size: int = order_size
         self.order = b""
-        self.ordered = False
+        self.ordered = bool(flags & ORDERED)
         self.stamp: list[tuple[int, int]] = []
         """The vector entries of the order section, as the stack read it."""
         self.acks: Acks | None = None
@@ -137,10 +143,11 @@ class DataPacket:
         self._head = b""
         self._messages: list[bytes] = []
 
-    def take_messages(self) -> list[bytes]:
-        """The payloads, once. Where they are long, the packet holds on to them and lets its bytes go."""
-        messages = self.messages()
-        if self.payload_bytes() >= LONG_BYTES * self.count:
+    def take_messages(self, size: int) -> list[bytes]:
+        """The payloads, once; `size` is that of all together. Where they are long, the packet holds on to them and lets
+        its bytes go."""
+        messages = cut_messages(self.data, self.body, self.count)
+        if size >= LONG_BYTES * self.count:
             self._head = self.data[: self.body + LENGTH_SIZE * self.count]
             self._messages = messages.copy()
             self.data = b""
@@ -257,22 +264,18 @@ def encode_fragment(
     return seal(stack, DATA, group, tag, sender, flags, level, parts)
 
 
-def data_number(data: bytes) -> int:
-    """The packet number alone: enough to know a duplicate."""
-    if len(data) < DATA_OVERHEAD:
-        raise MalformedError("length")
-    return int(_DATA.unpack_from(data, HEADER_SIZE)[0])
-
-
 def decode_data(data: bytes, sender: int, flags: int, level: int) -> DataPacket:
     """Take a data packet apart. Raises MalformedError where lengths do not add up."""
-    if len(data) < DATA_OVERHEAD:
-        raise MalformedError("length")
-    number, stable, first_message, count, order_size = _DATA.unpack_from(data, HEADER_SIZE)
-    packet = DataPacket(data, sender, level, number, stable)
-    packet.first_message = first_message
-    packet.count = count
-    packet.ordered = bool(flags & ORDERED)
+    packet = DataPacket(data, sender, flags, level)
+    decode_body(packet, flags)
+    return packet
+
+
+def decode_body(packet: DataPacket, flags: int) -> None:
+    """Take apart what follows the head. Raises MalformedError where lengths do not add up."""
+    data = packet.data
+    count = packet.count
+    order_size = packet.order_size
     position = DATA_OVERHEAD
     if flags & FRAGMENT:
         if len(data) < position + _FRAGMENT_SIZE:
@@ -292,11 +295,10 @@ def decode_data(data: bytes, sender: int, flags: int, level: int) -> DataPacket:
     if not flags & FRAGMENT:
         if (count == 0 and not flags & ORDERED) or len(data) < position + LENGTH_SIZE * count:
             raise MalformedError("length")
-        if table_end(data, position, packet.count) != len(data):
+        if table_end(data, position, count) != len(data):
             raise MalformedError("length")
-    if not 0 < first_message <= NUMBER_MAX or not 0 < number <= NUMBER_MAX:
+    if not 0 < packet.first_message <= NUMBER_MAX or not 0 < packet.number <= NUMBER_MAX:
         raise MalformedError("number")
-    return packet
 
 
 def encode_status(stack: int, group: int, tag: int, sender: int, stable: int, acks: Acks, ask: bool) -> bytes:

@@ -17,6 +17,16 @@ from antiphon.parts.packet import LENGTH_SIZE
 
 
 @final
+class TicketCounter:
+    """Numbers what one process sends, to the groups of one causality domain or to one group."""
+
+    __slots__ = ("last",)
+
+    def __init__(self) -> None:
+        self.last = 0
+
+
+@final
 class PendingRun:
     """Messages of one kind that were accepted one after the other: of one level, to the view or to one process, or a
     barrier."""
@@ -41,13 +51,14 @@ class PacketLoad:
     `complete` holds the messages that are fully out once this packet is.
     """
 
-    __slots__ = ("complete", "first_message", "fragment", "index", "level", "total")
+    __slots__ = ("complete", "first_message", "fragment", "index", "level", "size", "total")
 
     def __init__(
         self,
         level: int,
         first_message: int,
         complete: list[bytes],
+        size: int,
         fragment: bytes = b"",
         index: int = 0,
         total: int = 0,
@@ -55,6 +66,8 @@ class PacketLoad:
         self.level = level
         self.first_message = first_message
         self.complete = complete
+        self.size = size
+        """The bytes of these together."""
         self.fragment = fragment
         self.index = index
         self.total = total
@@ -64,40 +77,48 @@ class PacketLoad:
 class PendingQueue:
     """What this member has accepted for one group."""
 
-    __slots__ = ("_fragment_index", "_next_message", "_options", "_runs", "_was_full", "accepted", "pending_bytes")
+    __slots__ = (
+        "_fragment_index",
+        "_next_message",
+        "_options",
+        "_tickets",
+        "accepted",
+        "pending_bytes",
+        "runs",
+        "was_full",
+    )
 
-    def __init__(self, options: Options, last_number: int = 0) -> None:
+    def __init__(self, options: Options, last_number: int = 0, tickets: TicketCounter | None = None) -> None:
+        """`tickets`: what tells the place of each run among all that this process sends; else it counts its own."""
         self._options = options
+        self._tickets = tickets or TicketCounter()
         self._fragment_index = 0
-        self._runs: deque[PendingRun] = deque()
-        self._was_full = False
+        self.runs: deque[PendingRun] = deque()
+        """What waits, the next first."""
+        self.was_full = False
+        """Whether something was not accepted, and `take_writable` is to say when there is room."""
         self._next_message = last_number + 1
         self.accepted = last_number
         """The number of the last message that was accepted."""
         self.pending_bytes = 0
 
     def accept(
-        self,
-        payloads: list[bytes],
-        level: int,
-        destination: ProcessId | None = None,
-        barrier: bool = False,
-        ticket: int = 0,
+        self, payloads: list[bytes], level: int, destination: ProcessId | None = None, barrier: bool = False
     ) -> int:
-        """Take messages from the front while there is room; how many. `ticket` tells their place among all that this
-        process sends, to whatever group."""
+        """Take messages from the front while there is room; how many."""
         count = 0
         size = 0
         room = self._options.pending_bytes_max - self.pending_bytes
         for payload in payloads:
             if size >= room:
-                self._was_full = True
+                self.was_full = True
                 break
             size += len(payload) + LENGTH_SIZE
             count += 1
         if count:
             taken = payloads if count == len(payloads) else payloads[:count]
-            self._runs.append(PendingRun(level, list(taken), destination, barrier, ticket))
+            self._tickets.last += 1
+            self.runs.append(PendingRun(level, list(taken), destination, barrier, self._tickets.last))
             self.pending_bytes += size
             self.accepted += count
         return count
@@ -105,29 +126,18 @@ class PendingQueue:
     def messages(self) -> int:
         return self.accepted + 1 - self._next_message
 
-    def has_pending(self) -> bool:
-        return bool(self._runs)
-
     def next_message(self) -> int:
         """The number that the next message gets."""
         return self._next_message
 
-    def next_ticket(self) -> int:
-        """The place of the next message among all that this process sends."""
-        return self._runs[0].ticket
-
-    def head(self) -> PendingRun:
-        """What comes next."""
-        return self._runs[0]
-
     def fits(self, capacity: int) -> bool:
         """Whether the next message is whole and fits into so many bytes."""
-        run = self._runs[0]
+        run = self.runs[0]
         return not self._fragment_index and len(run.payloads[run.position]) + LENGTH_SIZE <= capacity
 
     def take_message(self) -> tuple[int, bytes]:
         """Take the next message, whole; its number and itself."""
-        run = self._runs[0]
+        run = self.runs[0]
         number = self._next_message
         message = run.payloads[run.position]
         self._advance(run, run.position + 1, len(message) + LENGTH_SIZE)
@@ -135,7 +145,7 @@ class PendingQueue:
 
     def next_load(self, capacity: int, fragment_bytes: int) -> PacketLoad:
         """Take what fits into `capacity` bytes off the front; a fragment has `fragment_bytes`, but for the last one."""
-        run = self._runs[0]
+        run = self.runs[0]
         payloads = run.payloads
         position = run.position
         first_message = self._next_message
@@ -150,7 +160,7 @@ class PendingQueue:
             used += size
             end += 1
         self._advance(run, end, used)
-        return PacketLoad(run.level, first_message, payloads[position:end])
+        return PacketLoad(run.level, first_message, payloads[position:end], used - LENGTH_SIZE * (end - position))
 
     def _next_fragment(self, run: PendingRun, size: int) -> PacketLoad:
         message = run.payloads[run.position]
@@ -158,7 +168,7 @@ class PendingQueue:
         index = self._fragment_index
         complete = [message] if index + 1 == total else []
         fragment = message[index * size : (index + 1) * size]
-        load = PacketLoad(run.level, self._next_message, complete, fragment, index, total)
+        load = PacketLoad(run.level, self._next_message, complete, len(message), fragment, index, total)
         self._fragment_index = index + 1
         if complete:
             self._fragment_index = 0
@@ -170,7 +180,7 @@ class PendingQueue:
         self.pending_bytes -= used
         run.position = position
         if position == len(run.payloads):
-            self._runs.popleft()
+            self.runs.popleft()
 
     def restart_message(self) -> None:
         """A new view: a message that was going out in fragments starts again from its first."""
@@ -178,7 +188,7 @@ class PendingQueue:
 
     def take_writable(self) -> bool:
         """Whether pending was full and has half its room again; true once."""
-        if self._was_full and self.pending_bytes <= self._options.pending_bytes_max // 2:
-            self._was_full = False
+        if self.was_full and self.pending_bytes <= self._options.pending_bytes_max // 2:
+            self.was_full = False
             return True
         return False

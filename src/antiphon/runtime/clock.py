@@ -14,9 +14,9 @@ class Clock:
 
     def __init__(self) -> None:
         machine = current_environment()
-        # Read for every packet: past the environment where it is the machine's own.
-        self._monotonic_ns = time.monotonic_ns if type(machine) is Environment else machine.monotonic_ns
-        self._offset_ns = machine.time_ns() - machine.monotonic_ns()
+        # Read for every packet: past the environment where it is the machine's own, and past `now_ns`.
+        self.monotonic_ns = time.monotonic_ns if type(machine) is Environment else machine.monotonic_ns
+        self.offset_ns = machine.time_ns() - machine.monotonic_ns()
 
     def now_ns(self) -> int:
-        return self._offset_ns + self._monotonic_ns()
+        return self.offset_ns + self.monotonic_ns()

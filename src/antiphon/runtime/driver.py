@@ -21,7 +21,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from antiphon.engine import Engine
 from antiphon.kernel.effects import (
@@ -186,6 +186,7 @@ class Driver:
         if self.stepping:
             return 0
         self.stepping = True
+        clock = self.clock
         accepted = 0
         try:
             while self._followers and not self._stopped:
@@ -194,7 +195,7 @@ class Driver:
                     following.group not in self._members or following.group in self._silenced
                 ):
                     continue
-                now_ns = self.clock.now_ns()
+                now_ns = clock.offset_ns + clock.monotonic_ns()
                 self._receiving = isinstance(following, Receive)
                 effects = self.engine.step(following, now_ns)
                 if following is input:
@@ -376,7 +377,8 @@ class Driver:
         transport = self.transport
         assert transport is not None
         for transmit in transmits:
-            transport.send(transmit.packets, self._addresses.find(transmit.route))
+            known = cast("list[SocketAddress] | None", transmit.route.resolved)
+            transport.send(transmit.packets, self._addresses.find(transmit.route) if known is None else known)
 
     def _emit(self, event: Event, member: GroupHandler, now_ns: int) -> None:
         tap = self.tap

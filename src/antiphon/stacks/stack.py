@@ -7,13 +7,14 @@ each one the packets that bear its number, its joins, and time; it calls each on
     offers          what it can do, known before any object is made: levels, policies, packet kinds, promises
     check_join      refuse what it would otherwise ignore
     make_member     this process as a member of one group
-    receive         a packet that bears the stack's number
+    receive         a packet that bears the stack's number and belongs to none of its members
     open, close     roles beside being a member, if the stack has any
     request         what such a role alone understands
     send_outside    a message of somebody who is no member, if the stack takes such
     outcome         what became of a question to the application, or of a call to a disk or a link
     end_step        once at the end of each step, after every member that had something to do was finished
     deadline, tick  the stack's own time; each member's time is the engine's to keep
+    groups_apart    while it says so, none of these three is called
     forget          a group is over: nothing of it may stay behind
     situations      what has happened here, by name, for the coverage of simulated runs
 
@@ -138,15 +139,28 @@ class Capabilities:
 class Stack:
     """All that one process does on one stack. Subclasses make members and add what stands above them."""
 
-    __slots__ = ("_members", "_options", "_process", "_random", "_situations", "_tokens", "offers", "touched")
+    __slots__ = (
+        "_options",
+        "_process",
+        "_random",
+        "_situations",
+        "_tokens",
+        "groups_apart",
+        "members",
+        "offers",
+        "touched",
+    )
 
     def __init__(self, offers: Capabilities, process: ProcessId, random: Random, options: Options) -> None:
         self.offers = offers
         self._process = process
         self._random = random
         self._options = options
-        self._members: dict[int, Member] = {}
+        self.members: dict[int, Member] = {}
         """By the number that stands for the group in packets."""
+        self.groups_apart = False
+        """A stack whose groups do not depend on each other, so far, may say so: it has nothing to do but what its
+        members do. Then the engine calls neither their `begin_step` nor the stack's `end_step`, deadline and `tick`."""
         self._situations: list[int] = []
         """Of members that were forgotten."""
         self._tokens = 0
@@ -176,13 +190,13 @@ class Stack:
     def join(self, join: Join, last_number: int) -> Member:
         """Make a member and give it its packets from here on. Raises UsageError, before anything has changed."""
         member = self.make_member(join, last_number)
-        self._members[member.group_id] = member
+        self.members[member.group_id] = member
         return member
 
     def forget(self, member: Member) -> None:
         """Drop everything that is kept for a group that is over."""
-        if self._members.get(member.group_id) is member:
-            del self._members[member.group_id]
+        if self.members.get(member.group_id) is member:
+            del self.members[member.group_id]
             self._situations = add_counts(self._situations, member.situations())
 
     # ---- roles, senders from outside, and what was asked for -------------------------------------------------------
@@ -225,21 +239,17 @@ class Stack:
         effects: Effects,
         now_ns: int,
     ) -> None:
-        """Take one packet. Raises MalformedError, before anything has changed."""
-        member = self._members.get(group_id)
-        if member is None:
-            raise MalformedError("group")
-        if not member.touched:
-            self.touch(member, now_ns)
-        member.receive(kind, tag, sender, flags, level, data, effects, now_ns)
-        member.unfinished = True
+        """Take one packet of no group that this process is a member of. Raises MalformedError, before anything has
+        changed."""
+        raise MalformedError("group")
 
     def touch(self, member: Member, now_ns: int) -> None:
         """Note that this step does something to a member."""
         if not member.touched:
             member.touched = True
             self.touched.append(member)
-            member.begin_step(now_ns)
+            if not self.groups_apart:
+                member.begin_step(now_ns)
 
     def end_step(self, effects: Effects, now_ns: int) -> None:
         """Do what follows from all that this step has done to members."""
@@ -260,6 +270,6 @@ class Stack:
     def situations(self) -> dict[str, int]:
         """How often this process has been in each situation that the stack names, where it ever was."""
         counts = self._situations
-        for member in self._members.values():
+        for member in self.members.values():
             counts = add_counts(counts, member.situations())
         return {name: count for name, count in zip(self.offers.situations, counts, strict=False) if count}

@@ -35,7 +35,7 @@ def crossing_of(
     domain: CausalityDomain | None = None, **groups: GroupTime
 ) -> tuple[InterGroupOrder, dict[str, PendingQueue]]:
     crossing = InterGroupOrder(domain or CausalityDomain(), Random(0), OPTIONS)
-    queues = {name: PendingQueue(OPTIONS) for name in groups}
+    queues = {name: PendingQueue(OPTIONS, 0, crossing.tickets) for name in groups}
     for name, time in groups.items():
         crossing.enter({"a": A, "b": B, "c": C}[name], time, queues[name])
     return crossing, queues
@@ -64,9 +64,9 @@ def test_what_a_time_of_another_group_blocks(
 
 def test_messages_leave_in_the_order_of_their_tickets() -> None:
     crossing, queues = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
-    first, second = crossing.ticket(A), crossing.ticket(B)
-    queues["a"].accept([b"first"], FIFO, None, False, first)
-    queues["b"].accept([b"second"], FIFO, None, False, second)
+    queues["a"].accept([b"first"], FIFO)
+    queues["b"].accept([b"second"], FIFO)
+    first, second = queues["a"].runs[0].ticket, queues["b"].runs[0].ticket
     assert not crossing.may_send(B, FIFO, second, 0)
     assert crossing.may_send(A, FIFO, first, 0)
     queues["a"].take_message()
@@ -75,8 +75,8 @@ def test_messages_leave_in_the_order_of_their_tickets() -> None:
 
 def test_a_group_that_stands_still_holds_up_only_what_must_come_after() -> None:
     crossing, queues = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
-    first, second = crossing.ticket(A), crossing.ticket(B)
-    queues["a"].accept([b"first"], FIFO, None, False, first)
+    queues["a"].accept([b"first"], FIFO)
+    second = crossing.tickets.last + 1
     crossing.stall(A)
     assert crossing.may_send(B, FIFO, second, 0)
     assert not crossing.may_send(B, CAUSAL, second, 0)
@@ -88,22 +88,22 @@ def test_no_delivery_is_held_back_for_a_group_that_stands_still() -> None:
     busy = time_of(1, [0, 1, 0])
     crossing, _ = crossing_of(a=busy, b=time_of(1, [0, 0, 0]), c=time_of(1, [0, 0, 0]))
     crossing.stall(A)
-    assert not crossing.may_send(B, CAUSAL, crossing.ticket(B), 0)
+    assert not crossing.may_send(B, CAUSAL, crossing.tickets.last + 1, 0)
     assert not any(time.hold for time in crossing._times.values())
 
 
 def test_nothing_leaves_while_a_private_message_or_a_barrier_is_on_its_way() -> None:
     crossing, _ = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
     crossing.busy_group = A
-    assert not crossing.may_send(B, FIFO, crossing.ticket(B), 0)
+    assert not crossing.may_send(B, FIFO, crossing.tickets.last + 1, 0)
 
 
 def test_what_is_not_stable_elsewhere_holds_causal_messages_up_and_no_others() -> None:
     busy = time_of(1, [0, 1, 0])
     crossing, _ = crossing_of(a=busy, b=time_of(1, [0, 0, 0]))
-    assert crossing.may_send(B, FIFO, crossing.ticket(B), 0)
+    assert crossing.may_send(B, FIFO, crossing.tickets.last + 1, 0)
     assert not busy.hold
-    assert not crossing.may_send(B, CAUSAL, crossing.ticket(B), 0)
+    assert not crossing.may_send(B, CAUSAL, crossing.tickets.last + 1, 0)
     assert busy.hold
     assert crossing.deadline_ns() == OPTIONS.hold_ns
     crossing.tick(OPTIONS.hold_ns)

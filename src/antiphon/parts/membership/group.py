@@ -40,7 +40,7 @@ from antiphon.parts.membership.messages import DECLARED, Chunks, MembershipMessa
 from antiphon.parts.membership.phases import NORMAL, OUT
 from antiphon.parts.membership.policies import PRIMARY_POLICY
 from antiphon.parts.membership.session import Session
-from antiphon.parts.pending import PendingQueue
+from antiphon.parts.pending import PendingQueue, TicketCounter
 
 BARRIER_BYTES_MAX: Final = 16_384
 """A barrier travels with the agreement on the view that it ends, so it should be short."""
@@ -68,13 +68,21 @@ class GroupMember(Member):
         "_stack",
     )
 
-    def __init__(self, stack: int, join: Join, process: ProcessId, last_number: int, options: Options) -> None:
+    def __init__(
+        self,
+        stack: int,
+        join: Join,
+        process: ProcessId,
+        last_number: int,
+        options: Options,
+        tickets: TicketCounter | None = None,
+    ) -> None:
         super().__init__(join.group)
         self._stack = stack
         """The number of the stack, which its packets bear."""
         self._process = process
         self._options = options
-        self._pending = PendingQueue(options, last_number)
+        self._pending = PendingQueue(options, last_number, tickets)
         self._last_view = join.last_view
         self._address = join.address
         self._declaration = Declaration(declare(join.policy, join.domain, options))
@@ -109,12 +117,8 @@ class GroupMember(Member):
     def _make_session(self, view: View, annex: bytes) -> Session:
         raise NotImplementedError
 
-    def _check_send(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
-        """Raise UsageError where the stack cannot send such a message."""
-
-    def _ticket(self) -> int:
-        """The place of the next message among all that this process sends, to whatever group."""
-        return 0
+    def _check_destinations(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
+        """Raise UsageError where the stack cannot send such a message to some members only."""
 
     def _entered(self, old: Session | None, proposal: Proposal | None, joined: bool, now_ns: int) -> None:
         """This process is in a view, or (no session yet) asks to be let in; `joined`: others came with the view."""
@@ -153,30 +157,31 @@ class GroupMember(Member):
         """Accept messages; `finish` puts on the wire what may leave."""
         payloads = input.payloads
         destination: ProcessId | None = None
-        self._check_send(input.level, input.destinations)
         if input.destinations:
+            self._check_destinations(input.level, input.destinations)
             destination = input.destinations[0]
-        self._check_member()
+        if self.over:
+            raise self._no_member()
         if self._membership is not None:
             self._membership.notice_time(effects, now_ns)
         for payload in payloads:
             if len(payload) > self._options.message_bytes_max:
                 raise MessageTooLargeError(len(payload), self._options.message_bytes_max)
-        return self._pending.accept(payloads, input.level, destination, False, self._ticket())
+        return self._pending.accept(payloads, input.level, destination)
 
     def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> int:
         """Accept a barrier; it ends the view when its turn comes."""
         if self._membership is None:
             raise UsageError(f"a barrier ends a view, and that of group {self.group!r} is static; join with `primary`")
-        self._check_member()
+        if self.over:
+            raise self._no_member()
         if len(payload) > BARRIER_BYTES_MAX:
             raise MessageTooLargeError(len(payload), BARRIER_BYTES_MAX)
         self._membership.notice_time(effects, now_ns)
-        return self._pending.accept([payload], SAFE, None, True, self._ticket())
+        return self._pending.accept([payload], SAFE, None, True)
 
-    def _check_member(self) -> None:
-        if self.over:
-            raise UsageError(f"{self._process} is no longer a member of group {self.group!r}")
+    def _no_member(self) -> UsageError:
+        return UsageError(f"{self._process} is no longer a member of group {self.group!r}")
 
     def leave(self, now_ns: int) -> None:
         if self._membership is None:
@@ -352,7 +357,7 @@ class GroupMember(Member):
             self._change(membership, effects, now_ns)
         if self._session is not None:
             self._session.collect(effects)
-        if self._pending.take_writable():
+        if self._pending.was_full and self._pending.take_writable():
             effects.events.append(Writable(self.group))
 
     def _change(self, membership: Membership, effects: Effects, now_ns: int) -> None:

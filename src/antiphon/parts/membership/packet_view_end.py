@@ -28,10 +28,11 @@ class PacketViewEnd(ViewEnd):
         self._cut: list[Ranges] | None = None
 
     def sent(self) -> int:
-        return self._exchange.outgoing.sent
+        return self._exchange.sent
 
     def received_by(self, rank: int) -> int:
-        return self._exchange.table.received[rank][self._exchange.me]
+        exchange = self._exchange
+        return exchange.sent if rank == exchange.me else exchange.table.received[rank][exchange.me]
 
     def contradictions(self) -> int:
         return self._exchange.contradictions
@@ -41,7 +42,7 @@ class PacketViewEnd(ViewEnd):
         exchange = self._exchange
         result: list[Ranges] = []
         for rank, stream in enumerate(exchange.incoming):
-            prefix = exchange.outgoing.sent if rank == exchange.me else stream.received
+            prefix = exchange.sent if rank == exchange.me else stream.received
             held = Ranges([(1, prefix)] if prefix else [])
             for number in sorted(stream.packets):
                 if number > prefix:

@@ -64,7 +64,7 @@ class ConversationStack(Stack):
         effects: Effects,
         now_ns: int,
     ) -> None:
-        if self._role is None or group_id in self._members:
+        if self._role is None:
             super().receive(kind, group_id, tag, sender, flags, level, data, effects, now_ns)
         else:
             self._role.receive(kind, group_id, tag, sender, flags, data, effects, now_ns)

@@ -65,10 +65,12 @@ class AgreedOrder:
         "_row",
         "_terms",
         "_unplaced",
-        "_untold",
+        "has_news",
         "holder",
         "sequence",
         "term",
+        "unread",
+        "untold",
         "used",
     )
 
@@ -78,7 +80,12 @@ class AgreedOrder:
         self.holder = 0
         self.sequence: deque[OrderPlace] = deque()
         """Places that are known and not yet delivered."""
-        self._untold: list[OrderPlace] = []
+        self.untold: list[OrderPlace] = []
+        """Places that have been given and that the others do not know of."""
+        self.has_news = False
+        """Whether the next own packet has something to say about the order: places, or that the token has come here."""
+        self.unread = 0
+        """Packets here that say something about the order and have not been read."""
         self._unplaced: dict[tuple[int, int], None] = {}
         """Ready, in the order in which they became so, without a place…"""
         self._placed: set[tuple[int, int]] = set()
@@ -108,17 +115,14 @@ class AgreedOrder:
     def _place(self, rank: int, number: int) -> None:
         place = OrderPlace(rank, number, self._me, 0)
         self.sequence.append(place)
-        self._untold.append(place)
+        self.untold.append(place)
+        self.has_news = True
         self._row = self._row + 1 if rank == self._last_rank else 1
         self._last_rank = rank
 
-    def untold(self) -> int:
-        """How many places have been given that the others do not know of."""
-        return len(self._untold)
-
     def untold_bytes(self) -> int:
         """At most so many bytes does the next placement take."""
-        return 16 + RUN_SIZE * min(RUNS_MAX, len(self._untold))
+        return 16 + RUN_SIZE * min(RUNS_MAX, len(self.untold))
 
     def placement(self, number: int, in_place: bool) -> Placement | None:
         """What own packet `number` has to say about the order, if anything; `in_place`: it takes a place itself."""
@@ -126,7 +130,7 @@ class AgreedOrder:
             return None
         runs: list[tuple[int, int, int]] = []
         told = 0
-        for place in self._untold:
+        for place in self.untold:
             if runs and runs[-1][0] == place.rank and sum(runs[-1][1:]) == place.number and runs[-1][2] < RUN_MAX:
                 runs[-1] = (place.rank, runs[-1][1], runs[-1][2] + 1)
             elif len(runs) == RUNS_MAX:
@@ -135,13 +139,14 @@ class AgreedOrder:
                 runs.append((place.rank, place.number, 1))
             place.told_in = number
             told += 1
-        del self._untold[:told]
+        del self.untold[:told]
+        self.has_news = bool(self.untold)
         new_term = self._terms[self._me] != self.term
         if not runs and not new_term:
             return None
         self._terms[self._me] = self.term
         placement = Placement(self.term, runs)
-        if not self._untold and self._row >= AFTER_PACKETS and self._last_rank != self._me and not in_place:
+        if not self.untold and self._row >= AFTER_PACKETS and self._last_rank != self._me and not in_place:
             placement.next_holder = self._last_rank
             self._pass_token(self._last_rank)
         return placement
@@ -158,6 +163,7 @@ class AgreedOrder:
         self._row = 0
         self._last_rank = -1
         if rank == self._me:
+            self.has_news = True
             # Own ones come first: they follow none of the others, which are not delivered yet, and they may fill the
             # window, so that nothing could be told of those behind them.
             unplaced = [place for place in self._unplaced if place[0] == self._me]
@@ -174,6 +180,7 @@ class AgreedOrder:
 
     def take(self, packet: DataPacket, placement: Placement | None) -> None:
         """A packet came in that says something about the order: by what it carries, or by its own place."""
+        self.unread += 1
         self._early[packet.sender][packet.number] = (placement, packet.count > 0 and packet.ordered)
 
     def read(self, rank: int, received: int) -> bool:
@@ -195,6 +202,7 @@ class AgreedOrder:
             if placement is not None and placement.term > self.term:
                 break  # its time has not come: the token is yet to go there
             self._queues[holder].popleft()
+            self.unread -= 1
             if placement is not None and placement.term == self.term:
                 self._terms[holder] = self.term
                 for sender, first, count in placement.runs:
@@ -222,9 +230,10 @@ class AgreedOrder:
 
     def close(self) -> None:
         """The view ends: nobody gives places any more, and those that were not told are void."""
-        if self._untold:
-            untold = len(self._untold)
+        if self.untold:
+            untold = len(self.untold)
             for _ in range(untold):
                 self.sequence.pop()
-            self._untold = []
+            self.untold = []
+        self.has_news = False
         self.holder = _NOBODY

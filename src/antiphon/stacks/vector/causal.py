@@ -46,16 +46,16 @@ class CausalOrder:
     """The vectors of one member in one view, and the delay rule over them."""
 
     __slots__ = (
-        "_behind",
+        "_covered",
         "_me",
         "_members",
         "_news",
-        "_stamped",
-        "_vectors",
-        "_vectors_at",
+        "behind",
         "delivered",
         "known",
         "ready",
+        "stamped",
+        "vectors",
         "version",
     )
 
@@ -67,21 +67,25 @@ class CausalOrder:
         self.known = [0] * members
         self.version = 0
         """Rises whenever `known` does."""
-        self._behind = False
-        self._stamped = [0] * members
+        self.behind = False
+        """Whether `known` may run ahead of `delivered`."""
+        self.stamped = [0] * members
+        """The vector of the last own packet, but for the own entry. The list is never changed afterwards."""
         self._news = False
-        self._vectors: list[list[int]] = [[0] * members for _ in range(members)]
-        self._vectors_at = [0] * members
+        self.vectors: list[list[int]] = [[0] * members for _ in range(members)]
+        """The vector of the packet of each sender that was read last; a later packet changes it."""
+        self._covered = [False] * members
+        """Whether that is known to be at most `ready`, which only rises."""
 
     # ---- sending ---------------------------------------------------------------------------------------------------
 
     def may_send(self, level: int) -> bool:
         """The rule for sending."""
-        if self._behind and level >= CAUSAL:
+        if self.behind and level >= CAUSAL:
             for rank in range(self._members):
                 if self.known[rank] > self.delivered[rank] and rank != self._me:
                     return False
-            self._behind = False
+            self.behind = False
         return True
 
     def stamp(self, level: int) -> tuple[int, bytes]:
@@ -91,10 +95,10 @@ class CausalOrder:
             part = timestamp.encode_vector(changes([0] * self._members, vector), vector)
         elif self._news:
             vector = self._others()
-            part = timestamp.encode_vector(changes(self._stamped, vector), vector)
+            part = timestamp.encode_vector(changes(self.stamped, vector), vector)
         else:
             return 0, b""
-        self._stamped = vector
+        self.stamped = vector
         self._news = False
         return part
 
@@ -103,10 +107,6 @@ class CausalOrder:
         vector = self.known.copy()
         vector[self._me] = 0
         return vector
-
-    def stamped(self) -> list[int]:
-        """The vector of the last own packet, but for the own entry. The list is never changed afterwards."""
-        return self._stamped
 
     def sent(self, number: int) -> None:
         """An own packet went out."""
@@ -119,36 +119,35 @@ class CausalOrder:
     def is_ready(self, packet: DataPacket) -> bool:
         """The delay rule for the head of its sender's queue."""
         sender = packet.sender
-        self._read(packet)
-        return packet.level < CAUSAL or at_most(self._vectors[sender], self.ready)
-
-    def vector(self, sender: int) -> list[int]:
-        """The vector of the packet of `sender` that was read last; a later packet changes it."""
-        return self._vectors[sender]
+        if packet.stamp:
+            self._read(packet)
+        if packet.level < CAUSAL or self._covered[sender]:
+            return True
+        self._covered[sender] = at_most(self.vectors[sender], self.ready)
+        return self._covered[sender]
 
     def is_due(self, level: int, vector: list[int]) -> bool:
         """Whether all that happened before a packet that is ready has been delivered, so far as its level asks."""
         return level < CAUSAL or at_most(vector, self.delivered)
-
-    def pass_on(self, packet: DataPacket) -> None:
-        """The head of its sender's queue is ready."""
-        self.ready[packet.sender] = packet.number
 
     def deliver(self, sender: int, number: int, level: int, vector: list[int]) -> None:
         """A packet that is ready is delivered (5.1, step 3)."""
         self.delivered[sender] = number
         if level < CAUSAL and merge(self.known, vector):
             self._news = True
-            self._behind = True
+            self.behind = True
             self.version += 1
-        self._learn(sender, number)
+        if number > self.known[sender]:
+            self.known[sender] = number
+            self._news = True
+            self.version += 1
 
     def deliver_early(self, packet: DataPacket) -> None:
         """A reliable packet is delivered ahead of its sender's queue: it carries its whole vector."""
         for rank, count in packet.stamp:
             self._learn(rank, count)
         self._learn(packet.sender, packet.number)
-        self._behind = True
+        self.behind = True
 
     def _learn(self, rank: int, count: int) -> None:
         if count > self.known[rank]:
@@ -162,7 +161,7 @@ class CausalOrder:
             if count > self.known[rank]:
                 self.known[rank] = count
                 self._news = True
-                self._behind = True
+                self.behind = True
                 self.version += 1
 
     def has_delivered(self, entries: list[tuple[int, int]]) -> bool:
@@ -171,10 +170,8 @@ class CausalOrder:
         return all(delivered[rank] >= count for rank, count in entries if rank < self._members)
 
     def _read(self, packet: DataPacket) -> None:
-        """Bring the sender's vector up to this packet, once."""
-        sender = packet.sender
-        if self._vectors_at[sender] != packet.number:
-            self._vectors_at[sender] = packet.number
-            vector = self._vectors[sender]
-            for rank, count in packet.stamp:
-                vector[rank] = count
+        """Bring the sender's vector up to this packet, the head of its queue."""
+        vector = self.vectors[packet.sender]
+        for rank, count in packet.stamp:
+            vector[rank] = count
+        self._covered[packet.sender] = False

@@ -22,9 +22,10 @@ from antiphon.kernel.effects import Delivered, Effects
 from antiphon.kernel.identity import View
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, RELIABLE, SAFE
 from antiphon.kernel.options import Options
-from antiphon.parts.emission import MessageAssembler, emit
+from antiphon.parts.emission import MessageAssembler
 from antiphon.parts.exchange import Exchange
-from antiphon.parts.packet import DataPacket
+from antiphon.parts.packet import LENGTH_SIZE, DataPacket
+from antiphon.parts.pending import PacketLoad
 from antiphon.stacks.vector.agreed import AgreedOrder, OrderPlace
 from antiphon.stacks.vector.causal import CausalOrder
 from antiphon.stacks.vector.inter_group_order import GroupTime, InterGroupOrder
@@ -34,9 +35,9 @@ from antiphon.stacks.vector.timestamp import ForeignTime
 
 @final
 class HeldPacket:
-    """A packet that is ready and waits, somebody else's (`packet`) or an own one (`messages`)."""
+    """A packet that is ready and waits, somebody else's (`packet`) or an own one (`load`, if it has messages)."""
 
-    __slots__ = ("first_message", "foreign", "level", "messages", "number", "packet", "sender", "vector")
+    __slots__ = ("foreign", "level", "load", "number", "packet", "sender", "vector")
 
     def __init__(self, sender: int, number: int, level: int, vector: list[int]) -> None:
         self.sender = sender
@@ -44,8 +45,7 @@ class HeldPacket:
         self.level = level
         self.vector = vector
         self.packet: DataPacket | None = None
-        self.first_message = 0
-        self.messages: list[bytes] = []
+        self.load: PacketLoad | None = None
         self.foreign: list[ForeignTime] = []
 
 
@@ -117,35 +117,33 @@ class DeliveryQueue:
         direct = not self.count and not foreign and not self._foreign[sender] and not self._letters
         if direct and self._is_open():
             if packet.delivered:
-                self._causal.deliver(sender, packet.number, RELIABLE, self._causal.vector(sender))
+                self._causal.deliver(sender, packet.number, RELIABLE, self._causal.vectors[sender])
                 self._exchange.consumed(sender, now_ns)
                 return
             if packet.level <= CAUSAL or (packet.level == AGREED and self._is_next(sender, packet.number)):
                 if packet.level == AGREED:
                     self._agreed.sequence.popleft()
-                self._causal.deliver(sender, packet.number, packet.level, self._causal.vector(sender))
+                self._causal.deliver(sender, packet.number, packet.level, self._causal.vectors[sender])
                 self._assemble(packet, effects)
                 self._exchange.consumed(sender, now_ns)
                 return
-        held = HeldPacket(sender, packet.number, packet.level, self._causal.vector(sender).copy())
+        held = HeldPacket(sender, packet.number, packet.level, self._causal.vectors[sender].copy())
         held.packet = packet
         held.foreign = foreign
         self._held[sender].append(held)
         self.count += 1
 
-    def offer_own(
-        self, number: int, level: int, vector: list[int], first_message: int, messages: list[bytes], effects: Effects
-    ) -> None:
+    def offer_own(self, number: int, vector: list[int], load: PacketLoad, effects: Effects) -> None:
         """An own packet went out; as a message to oneself it is ready at once."""
+        level = load.level
         direct = not self._held[self._me] and not self._letters
         if direct and (level <= CAUSAL or (level == AGREED and self._is_next(self._me, number))):
             if level == AGREED:
                 self._agreed.sequence.popleft()
-            self._deliver_own(number, level, vector, first_message, messages, effects)
+            self._deliver_own(number, vector, load, effects)
             return
         held = HeldPacket(self._me, number, level, vector)
-        held.first_message = first_message
-        held.messages = messages
+        held.load = load
         self._held[self._me].append(held)
         self.count += 1
 
@@ -153,9 +151,9 @@ class DeliveryQueue:
         """An own packet without messages went out."""
         if not self._held[self._me]:
             self._causal.delivered[self._me] = number
-            self._exchange.table.note_consumed(number)
+            self._exchange.table.consumed_by_me = number
         else:
-            self._held[self._me].append(HeldPacket(self._me, number, FIFO, self._causal.stamped()))
+            self._held[self._me].append(HeldPacket(self._me, number, FIFO, self._causal.stamped))
             self.count += 1
 
     def spoiled(self) -> int:
@@ -296,7 +294,7 @@ class DeliveryQueue:
         self.count -= 1
         packet = held.packet
         if packet is None:
-            self._deliver_own(held.number, held.level, held.vector, held.first_message, held.messages, effects)
+            self._deliver_own(held.number, held.vector, held.load, effects)
             return
         if held.foreign or self._foreign[held.sender]:
             self._note_foreign(held)
@@ -316,14 +314,14 @@ class DeliveryQueue:
             self._crossing.learn(self._group_id, foreign, held.level >= CAUSAL)
         self._foreign[held.sender] = foreign if held.level < CAUSAL else []
 
-    def _deliver_own(
-        self, number: int, level: int, vector: list[int], first_message: int, messages: list[bytes], effects: Effects
-    ) -> None:
-        self._causal.deliver(self._me, number, level, vector)
-        self._exchange.table.note_consumed(number)
-        if messages:
-            sender = self._view.members[self._me]
-            emit(effects, self._group, self._view.id, sender, first_message, level, messages, size_of(messages))
+    def _deliver_own(self, number: int, vector: list[int], load: PacketLoad | None, effects: Effects) -> None:
+        """Deliver an own packet; without a load, one that had no messages."""
+        self._causal.deliver(self._me, number, FIFO if load is None else load.level, vector)
+        self._exchange.table.consumed_by_me = number
+        if load is not None and load.complete:
+            view = self._view
+            sender = view.members[self._me]
+            effects.deliver(self._group, view.id, sender, load.first_message, load.level, load.complete, load.size)
         if self._letters:
             self._drain_letters(effects)
 
@@ -338,8 +336,11 @@ class DeliveryQueue:
             index, total = packet.fragment_index, packet.fragment_total
             self._assembler.fragment(sender, number, level, index, total, packet.fragment(), effects)
         else:
-            size = packet.payload_bytes()
-            self._assembler.whole(sender, number, level, packet.take_messages(), size, level == RELIABLE, effects)
+            if self._assembler.open and level != RELIABLE:
+                self._assembler.break_off(sender)
+            size = len(packet.data) - packet.body - LENGTH_SIZE * packet.count
+            messages = packet.take_messages(size)
+            effects.deliver(self._group, self._view.id, self._view.members[sender], number, level, messages, size)
 
     # ---- the end of the view ---------------------------------------------------------------------------------------
 
@@ -397,10 +398,3 @@ class DeliveryQueue:
                 self._agreed.place_at_end(rank, queue[0].number)
                 return True
         return False
-
-
-def size_of(payloads: list[bytes]) -> int:
-    size = 0
-    for payload in payloads:
-        size += len(payload)
-    return size

@@ -50,7 +50,8 @@ from antiphon.kernel.identity import wire_id
 from antiphon.kernel.levels import CAUSAL
 from antiphon.kernel.options import Options
 from antiphon.parts.exchange import Exchange
-from antiphon.parts.pending import PendingQueue
+from antiphon.parts.pending import PendingQueue, TicketCounter
+from antiphon.stacks.stack import Stack
 from antiphon.stacks.vector.agreed import AgreedOrder
 from antiphon.stacks.vector.causal import CausalOrder
 from antiphon.stacks.vector.structure import components
@@ -135,8 +136,10 @@ class _Told:
 class InterGroupOrder:
     """The causal order of one process over the groups of one domain."""
 
-    def __init__(self, domain: CausalityDomain, random: Random, options: Options) -> None:
+    def __init__(self, domain: CausalityDomain, random: Random, options: Options, stack: Stack | None = None) -> None:
+        """`stack`: told when groups begin to depend on each other."""
         self.domain = domain
+        self._stack = stack
         self._random = random
         self._options = options
         self._times: dict[int, GroupTime] = {}
@@ -162,7 +165,10 @@ class InterGroupOrder:
         self._with_pending: dict[int, None] = {}
         """Groups in which something may wait to be sent."""
         self._has_epochs = False
-        self._tickets = 0
+        self.tickets = TicketCounter()
+        """Numbers what the application sends to the groups of the domain, in its order."""
+        self.free = domain.rule != EPOCHS
+        """Whether what is sent depends on no other group: there is none, and no epoch."""
         self._acks_requested: list[int] = []
         self._waiting = 0
         self._hold_until_ns = NEVER
@@ -188,6 +194,7 @@ class InterGroupOrder:
         self._touched.pop(group, None)
         self._touched[group] = self._touches
         self._unsettled[group] = None
+        self._with_pending[group] = None
 
     def end_step(self) -> None:
         """What is touched from here on was touched in another step."""
@@ -213,6 +220,8 @@ class InterGroupOrder:
         self._stalled.discard(group)
         if time is None:
             self._joining[group] = 0
+            self._with_pending[group] = None
+            self._note_company()
             return
         self._joining.pop(group, None)
         self._passed_over.pop(group, None)
@@ -230,6 +239,7 @@ class InterGroupOrder:
             self._looked.pop(group, None)
         time.hold = self._hold_until_ns != NEVER and self._waiting != group
         self._block_epochs(time.epoch)
+        self._note_company()
 
     def leave(self, group: int, is_void: bool = False) -> None:
         """This process is no longer in the group, but what it did there is still in its past; unless that is void,
@@ -246,6 +256,7 @@ class InterGroupOrder:
         if time is None:
             if group not in self._abroad:
                 self._touched.pop(group, None)
+            self._note_company()
             return
         self._left = True
         if self.domain.rule != EPOCHS:
@@ -263,6 +274,7 @@ class InterGroupOrder:
         if self.busy_group == group:
             self.busy_group = 0
         self._block_epochs(0)
+        self._note_company()
 
     def _block_epochs(self, epoch: int) -> None:
         """A group has come into this epoch, or (0) was left."""
@@ -284,11 +296,11 @@ class InterGroupOrder:
     def is_alone(self) -> bool:
         return len(self._queues) <= 1 and not self._abroad
 
-    def ticket(self, group: int) -> int:
-        """Numbers what the application sends to the groups of the domain, in its order."""
-        self._tickets += 1
-        self._with_pending[group] = None
-        return self._tickets
+    def _note_company(self) -> None:
+        """Groups have come or gone, or were heard of."""
+        self.free = self.domain.rule != EPOCHS and self.is_alone()
+        if self._stack is not None and not self.free:
+            self._stack.groups_apart = False
 
     # ---- receiving -------------------------------------------------------------------------------------------------
 
@@ -358,6 +370,7 @@ class InterGroupOrder:
         self.touch(heard.group)
         if heard.group in self._times:
             self._ahead.add(heard.group)
+        self._note_company()
 
     def _told_to(self, group: int, about: int) -> _Told:
         by_group = self._told.get(group)
@@ -396,11 +409,11 @@ class InterGroupOrder:
         found = False
         for other in self._with_pending:
             queue = self._queues.get(other)
-            if queue is None or not queue.has_pending():
+            if queue is None or not queue.runs:
                 idle.append(other)
             elif other == group or (other in self._stalled and level < CAUSAL):
                 continue
-            elif queue.next_ticket() < ticket:
+            elif queue.runs[0].ticket < ticket:
                 found = True
                 break
         for other in idle:

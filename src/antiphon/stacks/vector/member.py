@@ -12,7 +12,7 @@ from random import Random
 from typing import final
 
 from antiphon.kernel.causality_domain import EPOCHS
-from antiphon.kernel.effects import NEVER, Effects, Ended
+from antiphon.kernel.effects import Effects, Ended
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join
@@ -32,7 +32,7 @@ from antiphon.stacks.vector.view_end import epoch_of
 class VectorMember(GroupMember):
     """One member of one group."""
 
-    __slots__ = ("_domain_members", "_flush_at_ns", "_letters_seen", "_random", "_view_session", "order")
+    __slots__ = ("_domain_members", "_letters_seen", "_random", "_view_session", "order")
 
     def __init__(
         self,
@@ -45,12 +45,11 @@ class VectorMember(GroupMember):
         options: Options,
     ) -> None:
         """`domain_members`: this process in all groups of the domain."""
-        super().__init__(NUMBER, join, process, last_number, options)
+        super().__init__(NUMBER, join, process, last_number, options, order.tickets)
         self.order = order
         self._domain_members = domain_members
         self._random = random
         self._letters_seen: dict[ProcessId, int] = {}
-        self._flush_at_ns = NEVER
         self._view_session: ViewSession | None = None
         """The session, by its own name."""
         self._found(join, members_max(options))
@@ -63,10 +62,10 @@ class VectorMember(GroupMember):
         self._view_session = session
         return session
 
-    def _check_send(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
+    def _check_destinations(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
         if len(destinations) > 1:
             raise UsageError(f"stack {OFFERS.name!r} sends to all members or to one, not to {len(destinations)}")
-        if destinations and level != CAUSAL:
+        if level != CAUSAL:
             raise UsageError(f"a message to one member is `causal`; {LEVEL_NAMES[level]!r} is for multicasts")
 
     # ---- in and out of views, beside other groups ------------------------------------------------------------------
@@ -75,9 +74,6 @@ class VectorMember(GroupMember):
         self.order.now_ns = now_ns
         self.order.touch(self.group_id)
 
-    def _ticket(self) -> int:
-        return self.order.ticket(self.group_id)
-
     def _entered(self, old: Session | None, proposal: Proposal | None, joined: bool, now_ns: int) -> None:
         session = self._view_session
         if session is None:
@@ -85,7 +81,7 @@ class VectorMember(GroupMember):
             return
         for gone in [process for process in self._letters_seen if session.view.rank(process) < 0]:
             del self._letters_seen[gone]
-        self._flush_at_ns = now_ns + self._options.time_life_ns // 2
+        session.flush_at_ns = now_ns + self._options.time_life_ns // 2
         self.order.enter(self.group_id, session.time, self._pending, joined)
         if old is not None:
             assert isinstance(old, ViewSession)
@@ -129,19 +125,15 @@ class VectorMember(GroupMember):
 
     def tick(self, effects: Effects, now_ns: int) -> None:
         super().tick(effects, now_ns)
-        if now_ns >= self._flush_at_ns:
-            self._flush_in_time(now_ns)
+        session = self._view_session
+        if session is not None and now_ns >= session.flush_at_ns:
+            self._flush_in_time(session, now_ns)
 
-    def _flush_in_time(self, now_ns: int) -> None:
+    def _flush_in_time(self, session: ViewSession, now_ns: int) -> None:
         """Flush the group if it was active: the next view makes void what others keep of this view's time (6.4)."""
-        self._flush_at_ns = now_ns + self._options.time_life_ns // 2
-        if self._membership is None or self._session is None or self.order.is_alone():
-            return
-        if any(self._session.known()):
+        session.flush_at_ns = now_ns + self._options.time_life_ns // 2
+        if self._membership is not None and not self.order.is_alone() and any(session.known()):
             self._membership.request_flush(now_ns)
-
-    def deadline_ns(self) -> int:
-        return NEVER if self.over else min(self._flush_at_ns, super().deadline_ns())
 
     def collect(self, effects: Effects) -> None:
         """What another group has made this one send."""
@@ -153,7 +145,7 @@ class VectorMember(GroupMember):
         session = self._view_session
         if self.over or session is None:
             return False
-        if session.waits() or self._pending.has_pending():
+        if session.waits() or self._pending.runs:
             return True
         if self._membership is not None and self._membership.decided is not None:
             return True

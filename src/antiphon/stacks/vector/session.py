@@ -14,7 +14,7 @@ from random import Random
 from typing import final
 
 from antiphon.kernel.codec import view_tag
-from antiphon.kernel.effects import BarrierReached, Delivered, Effects, Received, Sent, Transmit
+from antiphon.kernel.effects import NEVER, BarrierReached, Delivered, Effects, Received, Sent, Transmit
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, RELIABLE, SAFE
@@ -68,6 +68,7 @@ class ViewSession(Session):
         "_to_carry",
         "cut",
         "exchange",
+        "flush_at_ns",
         "group",
         "time",
     )
@@ -126,6 +127,8 @@ class ViewSession(Session):
         """Order sections that have left, by their bits."""
         self._in_place = 0
         self._bare = 0
+        self.flush_at_ns = NEVER
+        """When the member is to see whether this view should end, for the sake of what others keep of its time."""
 
     # ---- the application's pace ------------------------------------------------------------------------------------
 
@@ -183,7 +186,7 @@ class ViewSession(Session):
         packet = self.exchange.open_data(data, sender, flags, level)
         if packet is None:
             return
-        section = self._read_order(packet)
+        section = self._read_order(packet) if packet.order_size else None
         if section is not None:
             self._check_stamp(packet)
             if section.token is not None:
@@ -200,7 +203,7 @@ class ViewSession(Session):
         early = level == RELIABLE and (number != ready[sender] + 1 or self._delivery.waits(sender))
         if early and not self._delivery.paused:
             self._delivery.early(packet, self._foreign.get((sender, number), []), effects)
-        read = self._agreed.read(sender, self.exchange.incoming[sender].received)
+        read = self._agreed.unread > 0 and self._agreed.read(sender, self.exchange.incoming[sender].received)
         if number == ready[sender] + 1:
             self._advance(sender, effects, now_ns)
         if read or self._delivery.count:
@@ -285,13 +288,11 @@ class ViewSession(Session):
             packet = packets.get(number)
             if packet is None:
                 break
-            if not packet.delivered and not causal.is_ready(packet):
+            if not causal.is_ready(packet) and not packet.delivered:
                 if sender not in self._blocked:
                     self._blocked.append(sender)
                 break
-            if packet.delivered:
-                causal.is_ready(packet)  # its vector is read, whatever it says
-            causal.pass_on(packet)
+            causal.ready[sender] = number
             foreign = self._foreign.pop((sender, number), None) if self._foreign else None
             self._delivery.offer(packet, foreign or [], effects, now_ns)
         return causal.ready[sender] != start
@@ -302,26 +303,38 @@ class ViewSession(Session):
         """Deliver what acks have made safe, send what may leave."""
         exchange = self.exchange
         exchange.settle(now_ns)
-        if self._messages and self._messages[0][0] <= exchange.outgoing.stable:
+        if self._messages and self._messages[0][0] <= exchange.stable:
             consumed = exchange.consumed_by_all(self._me)
             while self._messages and self._messages[0][0] <= consumed:
                 self._messages.popleft()
         if self._delivery.count:
             self._delivery.drain(effects, now_ns)
-        while self._may_start() and self._send_next(exchange.pending.head(), effects, now_ns):
-            pass
-        while self._agreed.untold() and not self.cut.frozen and exchange.order_may_leave():
-            self._send_bare(now_ns)
+        if exchange.pending.runs:
+            self._send_pending(effects, now_ns)
+        if self._agreed.untold:
+            self._tell_places(now_ns)
         if len(self.view.members) == 1:
             exchange.settle(now_ns)
         if self._delivery.count:
             self._delivery.drain(effects, now_ns)
-        exchange.want_acks(self._delivery.waits_for_all(), now_ns)
+        if self._delivery.count or exchange.wants_acks:
+            exchange.want_acks(self._delivery.waits_for_all(), now_ns)
 
-    def _may_start(self) -> bool:
-        """Whether something waits to leave and this view still takes it."""
-        open = not self._delivery.paused and not self.cut.frozen and self.cut.barrier is None
-        return open and self.exchange.pending.has_pending()
+    def _send_pending(self, effects: Effects, now_ns: int) -> None:
+        """Send what waits to leave, as long as this view takes it and it may."""
+        runs = self.exchange.pending.runs
+        while runs and not (self._delivery.paused or self.cut.frozen or self.cut.barrier is not None):
+            run = runs[0]
+            if run.barrier:
+                self._take_barrier(run, effects, now_ns)
+                return
+            if run.destination is not None:
+                if not self._send_private(run, run.destination, effects, now_ns):
+                    return
+            elif self.exchange.window_open() and self._may_send(run, now_ns):
+                self._send_packet(run.level, effects, now_ns)
+            else:
+                return
 
     def waits(self) -> bool:
         """Whether anything is held back here."""
@@ -332,42 +345,38 @@ class ViewSession(Session):
         events = len(effects.events)
         if self._delivery.count or self._delivery.has_letters():
             self._delivery.drain(effects, now_ns)
-        if self.exchange.pending.has_pending() and not self.cut.frozen:
+        if self.exchange.pending.runs and not self.cut.frozen:
             self.finish(effects, now_ns)
         return len(effects.events) != events
 
-    def _send_next(self, run: PendingRun, effects: Effects, now_ns: int) -> bool:
-        """Send what comes next, if it may leave; whether it did."""
-        if run.barrier:
-            return self._take_barrier(run, effects, now_ns)
-        if run.destination is not None:
-            return self._send_private(run, run.destination, effects, now_ns)
-        if not self.exchange.window_open() or not self._may_send(run, now_ns):
-            return False
-        self._send_packet(run.level, effects, now_ns)
-        return True
-
     def _may_send(self, run: PendingRun, now_ns: int) -> bool:
-        if not self._causal.may_send(run.level):
+        if self._causal.behind and not self._causal.may_send(run.level):
             return False
+        order = self._crossing
+        if order.free and not order.busy_group:
+            return True
         private = run.destination is not None
-        if not self._crossing.may_send(self._group_id, run.level, run.ticket, now_ns, private):
+        if not order.may_send(self._group_id, run.level, run.ticket, now_ns, private):
             return False
-        self.cut.epoch_wish = self._crossing.epoch_wanted(self._group_id, True)
+        self.cut.epoch_wish = order.epoch_wanted(self._group_id, True)
         return not self.cut.epoch_wish
 
     def _send_packet(self, level: int, effects: Effects, now_ns: int) -> None:
         exchange = self.exchange
         causal = self._causal
-        self._to_carry.extend(self._crossing.times(self._group_id))
-        if (self._to_carry or self._agreed.untold()) and not self._fits():
+        agreed = self._agreed
+        if not self._crossing.free:
+            self._to_carry.extend(self._crossing.times(self._group_id))
+        if (self._to_carry or agreed.untold) and not self._fits():
             self._send_bare(now_ns)
             return
-        in_place = level >= AGREED and self._agreed.holder == self._me  # what went before may have passed the token on
-        number = exchange.outgoing.sent + 1
-        placement = self._agreed.placement(number, in_place)
-        order = timestamp.encode(causal.stamp(level), placement, self._to_carry)
-        self._to_carry = []
+        in_place = level >= AGREED and agreed.holder == self._me  # what went before may have passed the token on
+        number = exchange.sent + 1
+        vector = causal.stamp(level)
+        order = b""
+        if vector[0] or agreed.has_news or self._to_carry:
+            order = timestamp.encode(vector, agreed.placement(number, in_place), self._to_carry)
+            self._to_carry = []
         if order:
             self._sections[order[0]] += 1
         if in_place:
@@ -375,25 +384,22 @@ class ViewSession(Session):
         load = exchange.send_next(order, ORDERED if in_place else 0, now_ns)
         causal.sent(number)
         if in_place:
-            self._agreed.sent(number)
+            agreed.sent(number)
         elif level >= AGREED:
-            self._agreed.ready(self._me, number)
+            agreed.ready(self._me, number)
         if load.complete:
-            size = 0
-            for message in load.complete:
-                size += len(message)
             effects.events.append(
-                Sent(self.group, self.view.id, load.first_message, len(load.complete), load.level, size)
+                Sent(self.group, self.view.id, load.first_message, len(load.complete), load.level, load.size)
             )
             self._messages.append((number, load.first_message + len(load.complete) - 1))
-        self._delivery.offer_own(number, level, causal.stamped(), load.first_message, load.complete, effects)
+        self._delivery.offer_own(number, causal.stamped, load, effects)
 
     def _fits(self) -> bool:
         """Whether what a packet has to carry beside its vector leaves room for the next message, whole."""
-        extra = sum(time.size() for time in self._to_carry) + self._agreed.untold_bytes()
+        extra = sum([time.size() for time in self._to_carry]) + self._agreed.untold_bytes()
         members = len(self.view.members)
         overhead = FRAGMENT_OVERHEAD + timestamp.size_max(members) + acks_size(members) + 2 + extra
-        if self._agreed.untold() > RUNS_MAX:  # a packet that takes a place itself must tell all those before it
+        if len(self._agreed.untold) > RUNS_MAX:  # a packet that takes a place itself must tell all those before it
             return False
         return self.exchange.pending.fits(self._options.packet_bytes_max - overhead)
 
@@ -405,7 +411,7 @@ class ViewSession(Session):
         while self._to_carry and (not carried or size + self._to_carry[0].size() <= room):
             size += self._to_carry[0].size()
             carried.append(self._to_carry.pop(0))
-        number = self.exchange.outgoing.sent + 1
+        number = self.exchange.sent + 1
         order = timestamp.encode((0, b""), self._agreed.placement(number, False), carried)
         if order:
             self._sections[order[0]] += 1
@@ -414,20 +420,24 @@ class ViewSession(Session):
         self._causal.sent(number)
         self._delivery.offer_bare(number)
 
-    def _take_barrier(self, run: PendingRun, effects: Effects, now_ns: int) -> bool:
+    def _tell_places(self, now_ns: int) -> None:
+        """Tell the places that no packet with messages has told."""
+        while self._agreed.untold and not self.cut.frozen and self.exchange.order_may_leave():
+            self._send_bare(now_ns)
+
+    def _take_barrier(self, run: PendingRun, effects: Effects, now_ns: int) -> None:
         """Nothing of mine, in any group of the domain, comes between a barrier and the end of the view."""
         if not self._may_send(run, now_ns):
-            return False
+            return
         self._to_carry.extend(self._crossing.times(self._group_id))
         while self._to_carry:
             if not self.exchange.window_open():
-                return False
+                return
             self._send_bare(now_ns)
         number, payload = self.exchange.pending.take_message()
         self.cut.barrier = (number, payload)
         self._crossing.busy_group = self._group_id
         effects.events.append(Sent(self.group, self.view.id, number, 1, SAFE, len(payload), (), True))
-        return False
 
     # ---- private messages ------------------------------------------------------------------------------------------
 
@@ -477,7 +487,7 @@ class ViewSession(Session):
     # ---- time and transmission -------------------------------------------------------------------------------------
 
     def deadline_ns(self) -> int:
-        return min(self.exchange.deadline_ns(), self._private.resend_at_ns)
+        return min(self.exchange.deadline_ns(), self._private.resend_at_ns, self.flush_at_ns)
 
     def tick(self, effects: Effects, now_ns: int) -> None:
         if self.exchange.deadline_ns() <= now_ns:
@@ -506,10 +516,10 @@ class ViewSession(Session):
 
     def outstanding(self) -> int:
         """Own packets not yet stable or not yet delivered here."""
-        out = self.exchange.outgoing
-        own = out.sent - self._causal.delivered[self._me]
+        sent = self.exchange.sent
+        own = sent - self._causal.delivered[self._me]
         barrier = 0 if self.cut.barrier is None else 1
-        return max(out.sent - out.stable, own) + len(self._private.letters) + barrier
+        return max(sent - self.exchange.stable, own) + len(self._private.letters) + barrier
 
     def held(self) -> int:
         """Packets and private messages that are held back here."""
@@ -567,8 +577,8 @@ class ViewSession(Session):
         for stream in exchange.incoming:
             held += len(stream.packets)
         return {
-            "packets_sent": exchange.outgoing.sent,
-            "packets_stable": exchange.outgoing.stable,
+            "packets_sent": exchange.sent,
+            "packets_stable": exchange.stable,
             "packets_held": held,
             "duplicates": exchange.duplicates,
             "requests": exchange.requests,

@@ -50,6 +50,7 @@ class VectorStack(Stack):
 
     def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
         super().__init__(OFFERS, process, random, options)
+        self.groups_apart = True
         self._domains: dict[str, DomainMembers] = {}
         self._empty: dict[str, None] = {}
         """Domains without a group, kept for what this process did in them; the oldest first."""
@@ -77,7 +78,7 @@ class VectorStack(Stack):
     def make_member(self, join: Join, last_number: int) -> Member:
         domain = self._domains.get(join.domain.name)
         if domain is None:
-            domain = DomainMembers(InterGroupOrder(join.domain, self._random, self._options))
+            domain = DomainMembers(InterGroupOrder(join.domain, self._random, self._options, self))
         member = VectorMember(
             join, self._process, last_number, domain.order, domain.members, self._random, self._options
         )

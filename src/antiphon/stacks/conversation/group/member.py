@@ -34,6 +34,6 @@ class ConversationMember(GroupMember):
     def _make_session(self, view: View, annex: bytes) -> Session:
         return ConversationSession(self.group, self._process, view, self._pending, self._options, self._declaration.id)
 
-    def _check_send(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
+    def _check_destinations(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
         if destinations:
             raise UsageError("stack 'conversation' sends every message to all members; name no destination")

@@ -342,11 +342,11 @@ class ConversationSession(Session):
 
     def _may_send(self) -> bool:
         open = not self._paused and not self.cut.frozen and self.cut.barrier is None
-        return open and self._pending.has_pending()
+        return open and bool(self._pending.runs)
 
     def _send_next(self, effects: Effects, now_ns: int) -> bool:
         """Send what comes next, if it may leave; whether it did."""
-        if self._pending.head().barrier:
+        if self._pending.runs[0].barrier:
             number, payload = self._pending.take_message()
             self.cut.barrier = (number, payload)
             effects.events.append(Sent(self._group, self.view.id, number, 1, SAFE, len(payload), (), True))
