@@ -8,7 +8,9 @@ import pytest
 
 from antiphon.history.log import MemoryLog
 from antiphon.history.reader import HistoryFiles
-from antiphon.history.schema import Row
+from antiphon.history.schema import DOMAIN_SCOPE, GROUP_SCOPE, Row
+from antiphon.history.start import parse_start
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import Sent
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
@@ -47,6 +49,22 @@ def test_calls_are_recorded_in_their_order_over_all_groups(tmp_path: Path) -> No
     ]
     assert calls == [("a", 1), ("b", 1), ("a", 2), ("b", 2), ("a", 3)]
     assert [row.digest for row in rows_of(tmp_path, "send")][:2] == [digest_of([b"0"]), digest_of([b"1"])]
+
+
+def test_start_rows_tell_how_far_causal_order_reaches(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with Node("p", address="127.0.0.1:0", incarnation=1, history=tmp_path) as node:
+            for name, domain in (("a", CausalityDomain()), ("b", CausalityDomain(name="other"))):
+                await node.join(name, members={"p": node.address}, domain=domain)
+            await node.join("c", members={"p": node.address}, stack="conversation")
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+    starts = {row.group: parse_start(row.label) for row in rows_of(tmp_path, "start")}
+    assert {group: (facts.scope, facts.domain) for group, facts in starts.items()} == {
+        "a": (DOMAIN_SCOPE, "vector main"),
+        "b": (DOMAIN_SCOPE, "vector other"),
+        "c": (GROUP_SCOPE, ""),
+    }
 
 
 def test_digests_are_recorded_where_they_are_asked_for() -> None:

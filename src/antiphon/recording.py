@@ -27,12 +27,15 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.levels import LEVEL_NAMES, SAFE
 from antiphon.kernel.policies import STATIC
 from antiphon.stacks.registry import offer
+from antiphon.stacks.stack import CAUSALITY_DOMAIN, GROUP
 
 if TYPE_CHECKING:
     from antiphon.history.log import Log
 
 ROLE_VIEW: Final = 1
 """The id of the one view of what is no group."""
+CAUSAL: Final = "causal"
+"""The guarantee whose scope the start row tells."""
 
 
 def digest_of(payloads: Sequence[bytes]) -> str:
@@ -65,9 +68,14 @@ class ProcessRecorder:
         self._called: dict[str, int] = {}
         """The number of the last message that the application called for, by group."""
 
-    def start(self, group: str, stack: str, policy: str, time_ns: int) -> None:
-        """The process is in a group from here on, and held to what its stack promises."""
-        self._log.start(time_ns, group, stack, policy, offer(stack).levels, offer(stack).promises(policy))
+    def start(self, group: str, stack: str, policy: str, domain: str, time_ns: int) -> None:
+        """The process is in a group from here on, and held to what its stack promises; `domain` is the causality
+        domain."""
+        offers = offer(stack)
+        promises = offers.promises(policy)
+        scope = offers.scope(CAUSAL) if CAUSAL in promises else GROUP
+        named = domain if scope == CAUSALITY_DOMAIN else None
+        self._log.start(time_ns, group, stack, policy, offers.levels, promises, scope, named)
 
     def view(self, group: str, view: View, time_ns: int) -> None:
         self._log.view(time_ns, group, view.id, [repr(member) for member in view.members])
@@ -79,7 +87,8 @@ class ProcessRecorder:
         elif isinstance(event, Sent):
             self.depart(event, time_ns)
         elif isinstance(event, RoleOpened):
-            self._log.start(time_ns, event.group, event.stack, STATIC, offer(event.stack).levels, event.promises)
+            levels = offer(event.stack).levels
+            self._log.start(time_ns, event.group, event.stack, STATIC, levels, event.promises, GROUP)
             self._log.view(time_ns, event.group, ROLE_VIEW, self._own)
         elif isinstance(event, RoleClosed):
             self.left(event.group, time_ns)

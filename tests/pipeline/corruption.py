@@ -1,5 +1,6 @@
 """Ways to spoil a history, drawn by chance. Each takes the rows of a run and gives back rows that are still valid."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
@@ -311,17 +312,37 @@ def forget_destinations(random: Random, rows: list[Row]) -> list[Row]:
     return _replaced(rows, {id(row): replace(row, destinations=()) for row in log})
 
 
+def part_domains(random: Random, rows: list[Row]) -> list[Row]:
+    """The start rows put the groups into different causality domains, or contradict each other."""
+    groups = sorted({row.group for row in rows if row.kind == "start" and row.group})
+    choices: list[dict[str, str]] = [
+        {"scope": "causality domain", "domain": "a"},
+        {"scope": "causality domain", "domain": "b"},
+        {"scope": "group"},
+        {"scope": "all groups"},
+    ]
+    of_group = {group: random.choice(choices) for group in groups}
+    changed = {}
+    for row in rows:
+        if row.kind == "start" and row.group:
+            said = random.choice(choices) if random.random() < 0.05 else of_group[row.group]
+            facts = json.loads(row.label or "") | {"scope": "group"} | said
+            changed[id(row)] = replace(row, label=json.dumps(facts))
+    return _replaced(rows, changed)
+
+
 CORRUPTIONS: tuple[Corrupt, ...] = (
     *(swap_deliveries, move_delivery, repeat_delivery, drop_delivery, invent_delivery, change_level),
     *(cut_log, gap_in_log, lose_log, stop_early, narrow_send),
     *(change_members, change_view, exclude, skip_view, move_view, forget_notes),
     *(swap_neighbours, drop_safe, change_barrier, leave_one_group, lose_message),
-    *(change_content, leave_later, forget_destinations, stand_still, read_apart),
+    *(change_content, leave_later, forget_destinations, stand_still, read_apart, part_domains),
 )
 
 
 OF_ORDER: tuple[Corrupt, ...] = (swap_neighbours, swap_deliveries, drop_safe, change_barrier, stop_early, cut_log)
 OF_STALLS: tuple[Corrupt, ...] = (stand_still, read_apart, leave_later, swap_deliveries, drop_delivery)
+OF_DOMAINS: tuple[Corrupt, ...] = (part_domains, swap_deliveries, move_delivery, drop_delivery, lose_message, cut_log)
 OF_LOST_LOGS: tuple[Corrupt, ...] = (lose_log, cut_log, leave_later, forget_destinations, drop_delivery)
 OF_LOSS: tuple[Corrupt, ...] = (lose_message, drop_delivery, leave_one_group, narrow_send, change_level)
 

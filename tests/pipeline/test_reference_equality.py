@@ -10,7 +10,16 @@ from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import Row
 from antiphon.pipeline import reference
 from antiphon.pipeline.result import KEPT
-from tests.pipeline.corruption import CORRUPTIONS, OF_LOSS, OF_LOST_LOGS, OF_ORDER, OF_STALLS, Corrupt, lose_log
+from tests.pipeline.corruption import (
+    CORRUPTIONS,
+    OF_DOMAINS,
+    OF_LOSS,
+    OF_LOST_LOGS,
+    OF_ORDER,
+    OF_STALLS,
+    Corrupt,
+    lose_log,
+)
 from tests.pipeline.histories import PROMISES, make_history, rows_of
 from tests.pipeline.inprocess import Counts, count, counts_of
 
@@ -22,7 +31,7 @@ LEVELS = (
 )
 
 
-WAYS = (CORRUPTIONS, OF_ORDER, OF_LOSS, OF_LOST_LOGS, OF_STALLS)
+WAYS = (CORRUPTIONS, OF_ORDER, OF_LOSS, OF_LOST_LOGS, OF_STALLS, OF_DOMAINS)
 
 
 def make_rows(random: Random, corruptions: int, ways: tuple[Corrupt, ...] = CORRUPTIONS) -> list[Row]:
@@ -81,7 +90,7 @@ def test_a_lost_log_breaks_nothing(seed: int) -> None:
 @given(
     st.integers(0, 10**9),
     st.sampled_from([2, 5, 1000]),
-    st.sampled_from([CORRUPTIONS, OF_ORDER, OF_LOSS, OF_LOST_LOGS]),
+    st.sampled_from([CORRUPTIONS, OF_ORDER, OF_LOSS, OF_LOST_LOGS, OF_DOMAINS]),
 )
 def test_both_count_the_same(seed: int, piece_rows: int, ways: tuple[Corrupt, ...]) -> None:
     rows = make_rows(Random(seed), 4, ways)

@@ -19,7 +19,7 @@ from typing import Final, final
 
 import pyarrow as pa
 
-from antiphon.history.schema import DIGEST_DIGITS, QUIET, SCHEMA, SCHEMA_VERSION, Row
+from antiphon.history.schema import ALL_GROUPS, DIGEST_DIGITS, QUIET, SCHEMA, SCHEMA_VERSION, Row
 
 MERGE_SPAN_NS: Final = 200_000
 
@@ -70,16 +70,28 @@ class Log:
         self._digests: list[str] | None = None
 
     def start(
-        self, time_ns: int, group: str, stack: str, policy: str, levels: Sequence[str], promises: Sequence[str]
+        self,
+        time_ns: int,
+        group: str,
+        stack: str,
+        policy: str,
+        levels: Sequence[str],
+        promises: Sequence[str],
+        scope: str = ALL_GROUPS,
+        domain: str | None = None,
     ) -> None:
-        """The process joins `group`; `promises` are the ids of the guarantees that the audit shall hold it to."""
-        facts = {
+        """The process joins `group`; `promises` are the ids of the guarantees that the audit shall hold it to. `scope`
+        says among which messages causal order holds, and where it is a causality domain, `domain` names that."""
+        facts: dict[str, object] = {
             "schema": SCHEMA_VERSION,
             "stack": stack,
             "policy": policy,
             "levels": list(levels),
             "promises": list(promises),
+            "scope": scope,
         }
+        if domain is not None:
+            facts["domain"] = domain
         label = json.dumps(facts, separators=(",", ":"), ensure_ascii=False)
         self._append((time_ns, "start", group, None, None, None, None, None, None, None, label, None, None, None))
 

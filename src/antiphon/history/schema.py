@@ -7,7 +7,9 @@ or more Parquet segments named `<process>-<incarnation>-<segment>.parquet` (segm
 
 kind      columns that are set beside run, process, incarnation, index, time_ns, kind
 start     group, label: once per group joined, before its first view. The label is a JSON object:
-          {"schema": 2, "stack": …, "policy": …, "levels": [names offered], "promises": [guarantee ids]}
+          {"schema": 2, "stack": …, "policy": …, "levels": [names offered], "promises": [guarantee ids],
+          "scope": among which messages causal order holds, "domain": the causality domain where that is the scope};
+          without a scope, causal order holds among all groups
 view      group, view, members ("name/incarnation", ranked by age)
 send      group, number, count, level, size; sender and sender_incarnation are the process itself: the application
           called. View, if they left at once: in this view, with nothing in between
@@ -54,6 +56,11 @@ STALLED: Final = "has no majority and stands still"
 RECOVERS: Final = "goes on without a majority"
 READS_APART: Final = "reads each group apart"
 BARRIER: Final = "barrier"
+GROUP_SCOPE: Final = "group"
+DOMAIN_SCOPE: Final = "causality domain"
+ALL_GROUPS: Final = "all groups"
+SCOPES: Final = (GROUP_SCOPE, DOMAIN_SCOPE, ALL_GROUPS)
+"""Of causal order."""
 DIGEST_DIGITS: Final = 8
 """Per message."""
 LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from antiphon.history.errors import UnusableHistoryError
+from antiphon.history.start import StartFacts
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.guarantees import CHECKED, GUARANTEES
 
@@ -56,8 +57,8 @@ class Promises:
         return tuple(guarantee for guarantee in GUARANTEES if guarantee in chosen)
 
 
-def gather(starts: Iterable[tuple[str, str, Sequence[str]]], named: Sequence[str] | None) -> Promises:
-    """The promises of the start rows (run, group, ids), or those that the caller named."""
+def gather(starts: Iterable[tuple[str, str, StartFacts]], named: Sequence[str] | None) -> Promises:
+    """The promises of the start rows (run, group, what they say), or those that the caller named."""
     if named is not None:
         for guarantee in named:
             if guarantee not in CHECKED:
@@ -66,10 +67,10 @@ def gather(starts: Iterable[tuple[str, str, Sequence[str]]], named: Sequence[str
             raise UsageError(f"no guarantee is named; choose from: {', '.join(CHECKED)}")
         return Promises({}, frozenset(named))
     by_group: dict[tuple[str, str], frozenset[str]] = {}
-    for run, group, ids in starts:
-        for guarantee in ids:
+    for run, group, facts in starts:
+        for guarantee in facts.promises:
             if guarantee not in GUARANTEES:
                 problem = f"group {group!r} promises {guarantee!r}, which this version does not know; use a newer one"
                 raise UnusableHistoryError(None, problem)
-        by_group[run, group] = by_group.get((run, group), frozenset()) | frozenset(ids)
+        by_group[run, group] = by_group.get((run, group), frozenset()) | frozenset(facts.promises)
     return Promises(by_group, None)

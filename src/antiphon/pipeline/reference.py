@@ -22,7 +22,8 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   and so does what follows it in that group.
 * fifo holds deliveries at level fifo and above to all that the sender sent to the group before, at any level. If
   nothing owed is missing, but a message off record that precedes it is, the delivery is unknown.
-* causal holds deliveries at level causal and above to everything in their past, at any level and in any group. If
+* causal holds deliveries at level causal and above to everything in their past, at any level and in any group of the
+  same causality domain. Start rows tell the domains (`antiphon.pipeline.domains`); chains lead through one domain. If
   nothing owed is missing, but the past or the message itself is partly off record, the delivery is unknown. A message
   that is in its own past (a cycle) is violated by every delivery of it.
 * A process that notes READS_APART reads each group by itself: from there on causal holds it to the messages of the same
@@ -86,6 +87,7 @@ from antiphon.history.log import MemoryLog
 from antiphon.history.reader import HistoryFiles, rows_of_table
 from antiphon.history.schema import LEVELS, Row
 from antiphon.history.start import parse_start
+from antiphon.pipeline.domains import domains_of
 from antiphon.pipeline.explain import (
     MessageName,
     causal_text,
@@ -128,7 +130,8 @@ def audit(source: Source, promise: Sequence[str] | None = None) -> Audit:
     observations = []
     for run, logs in sorted(by_run.items()):
         known = {name: known_log(name, own, unfinished.get((run, name))) for name, own in sorted(logs.items())}
-        world = ReferenceWorld(known)
+        joins = [row for log in known.values() for row in log.rows if row.kind == "start"]
+        world = ReferenceWorld(known, domains_of((row.group or "", parse_start(row.label)) for row in joins))
         _Judge(run, world, promises, tallies, several_runs=len(by_run) > 1).judge()
         observations += observe(run, world)
     return conclude(

@@ -7,7 +7,7 @@ waiting for its past, so with it only the message itself becomes known. The term
 
 from collections import defaultdict, deque
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from antiphon.history.schema import LEVELS
 from antiphon.pipeline.explain import Link, MessageName
@@ -22,7 +22,8 @@ class _LogWalk:
 
     log: KnownLog
     place: int = 0
-    known: int = 0
+    known: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """By domain."""
 
 
 class Pasts:
@@ -62,21 +63,21 @@ class Pasts:
         events = walk.log.events
         while walk.place < len(events):
             row, message = events[walk.place]
-            bit = self._world.bit.get(message)
+            bit, domain = self._world.bit.get(message), self._world.domain(message.group)
             if row.kind == "send":
-                self._past[message] = walk.known
-                walk.known |= self._world.bit[message]
+                self._past[message] = walk.known[domain]
+                walk.known[domain] |= self._world.bit[message]
                 yield message
             elif bit is not None:
                 if waiting is not None and message not in self._past:
                     waiting[message].append(walk)
                     return
                 tells_its_past = not self._strong or row.level in AT_LEAST_CAUSAL
-                walk.known |= bit | (self._past.get(message, 0) if tells_its_past else 0)
+                walk.known[domain] |= bit | (self._past.get(message, 0) if tells_its_past else 0)
             walk.place += 1
-        for (_, sender), messages in self._world.off_record.items():
+        for (group, sender), messages in self._world.off_record.items():
             if sender == walk.log.process:
-                known = walk.known
+                known = walk.known[self._world.domain(group)]
                 for message in sorted(messages):
                     self._past[message] = known
                     known |= self._world.bit[message]
@@ -108,9 +109,10 @@ def chain(world: ReferenceWorld, message: MessageName, wanted: int) -> list[Link
 
 def _known_at_send(world: ReferenceWorld, sent: MessageName) -> Iterator[MessageName]:
     """What its sender had sent or delivered when it sent `sent`."""
-    place = world.sent_at.get(sent)
+    place, domain = world.sent_at.get(sent), world.domain(sent.group)
     for _, earlier in world.logs[sent.sender].events[:place]:
-        yield earlier
+        if world.domain(earlier.group) == domain:
+            yield earlier
     if place is None:
         yield from (other for other in world.off_record[sent.group, sent.sender] if other.number < sent.number)
 

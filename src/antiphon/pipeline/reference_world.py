@@ -4,11 +4,12 @@ A set of messages is an integer with one bit per message. The terms are those of
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import LEFT, QUIET, READS_APART, STALLED, Row
+from antiphon.pipeline.domains import domain_of
 from antiphon.pipeline.explain import MessageName
 
 CRASHED = "crashed"
@@ -100,8 +101,9 @@ def known_log(process: str, rows: Iterable[Row], cause: str | None) -> KnownLog:
 class ReferenceWorld:
     """Built once per run; everything else is looked up here."""
 
-    def __init__(self, logs: dict[str, KnownLog]) -> None:
+    def __init__(self, logs: dict[str, KnownLog], domains: Mapping[str, str]) -> None:
         self.logs = logs
+        self._domains = domains
         self.sent: dict[tuple[str, str], int] = defaultdict(int)
         """(group, sender) → how many of its messages are on record."""
         self.bit: dict[MessageName, int] = {}
@@ -147,6 +149,10 @@ class ReferenceWorld:
         key = (message.group, message.sender)
         count = min(message.number - 1, self.sent[key])
         return ((1 << count) - 1) << self._base.get(key, 0)
+
+    def domain(self, group: str) -> str:
+        """Among which groups causal order holds."""
+        return domain_of(self._domains, group)
 
     def in_group(self, group: str) -> int:
         """All messages of a group that are on record."""

@@ -411,7 +411,8 @@ class Driver:
         if group not in self._first_views:
             self._first_views[group] = event.view.id
             if self.tap is not None:
-                self.tap.recorder.start(group, self._joins[group].stack, self._joins[group].policy, now_ns)
+                join = self._joins[group]
+                self.tap.recorder.start(group, join.stack, join.policy, join.domain.name, now_ns)
                 self.tap.recorder.view(group, event.view, now_ns)
         self._addresses.install(group, event.view)
         self._members[group]._install(event)

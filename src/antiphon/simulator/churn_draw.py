@@ -59,7 +59,7 @@ def draw_churn(seed: int) -> Script:
 
 
 def draw_domain(plans: list[ScriptedGroup], random: Random) -> CausalityDomain:
-    """One domain for all groups: the audit takes causal order to hold between all of them."""
+    """One domain for all groups, so that causal order is checked between all of them."""
     rule = random.choice((CARRY, CARRY, CONSERVATIVE, EPOCHS))
     overlaps: tuple[tuple[str, str], ...] = ()
     if rule == CARRY and random.random() < 0.3:

@@ -17,7 +17,9 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.recording import ProcessRecorder
 
 
-def record(recorder: ProcessRecorder, process: ProcessId, now_ns: int, event: Event, stack: str, policy: str) -> None:
+def record(
+    recorder: ProcessRecorder, process: ProcessId, now_ns: int, event: Event, stack: str, policy: str, domain: str
+) -> None:
     """Write down one event of one process. The application is handed what the engine delivers as it comes."""
     if isinstance(event, Delivered):
         recorder.deliver_event(event, now_ns)
@@ -29,7 +31,7 @@ def record(recorder: ProcessRecorder, process: ProcessId, now_ns: int, event: Ev
         recorder.receive(event, now_ns)
     elif isinstance(event, Installed):
         if process in event.joined:
-            recorder.start(event.group, stack, policy, now_ns)
+            recorder.start(event.group, stack, policy, domain, now_ns)
         recorder.view(event.group, event.view, now_ns)
     elif isinstance(event, Suspected):
         recorder.suspect(event, now_ns)

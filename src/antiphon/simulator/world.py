@@ -487,8 +487,8 @@ class World:
 
     def _observe(self, incarnation: Incarnation, event: Event) -> None:
         self.last_event_ns = self.now_ns
-        stack, policy = self._script.stack, self._script.policy
-        record(incarnation.recorder, incarnation.process, self.now_ns, event, stack, policy)
+        stack, policy, domain = self._script.stack, self._script.policy, self._script.domain.name
+        record(incarnation.recorder, incarnation.process, self.now_ns, event, stack, policy, domain)
         if isinstance(event, Delivered):
             self.delivered[event.level] += len(event.payloads)
             self._workload.delivered(self, incarnation.host, event)

@@ -50,7 +50,7 @@ def test_the_past_is_what_the_definition_says() -> None:
         by_process: dict[str, list[Row]] = {}
         for row in rows:
             by_process.setdefault(f"{row.process}/{row.incarnation}", []).append(row)
-        world = ReferenceWorld({name: known_log(name, own, None) for name, own in sorted(by_process.items())})
+        world = ReferenceWorld({name: known_log(name, own, None) for name, own in sorted(by_process.items())}, {})
         expected = Pasts(world)
         for place, (group, sender) in enumerate(order.keys):
             for run in range(order.first_run[place], order.first_run[place + 1]):

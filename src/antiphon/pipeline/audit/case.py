@@ -162,9 +162,12 @@ class Case:
         return result
 
     def held_to(self, place: int, rows: Ints) -> Mask:
-        """Which rows are in order with the messages of a key: those of its group, and others while that is promised."""
+        """Which rows are in order with the messages of a key: those of its group, and those of other groups of its
+        domain while that is promised."""
         groups = np.array([group == self.order.keys[place][0] for group, _ in self.rows.keys], bool)
-        result: Mask = groups[self.rows.key[rows]] | (self.rows.index[rows] < self.apart)
+        domain = self.order.past.sources.domain
+        together = (domain[self.place[rows]] == domain[place]) & (self.rows.index[rows] < self.apart)
+        result: Mask = groups[self.rows.key[rows]] | together
         return result
 
     def off_record(self, place: int) -> DeliveryCoverage:

@@ -40,6 +40,8 @@ class DirectPast:
         known = self._before[process][at].copy()
         if at < len(pieces):
             self._raise(known, self._logs[process], at, int(np.searchsorted(pieces[at]["send_index"], index)))
+        domain = order.past.sources.domain
+        known[domain != domain[key]] = 0
         known[key] = max(int(known[key]), number - 1)
         return known
 

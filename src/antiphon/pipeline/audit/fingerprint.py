@@ -142,7 +142,8 @@ class Fingerprints:
         for place, highest in zip(known.tolist(), past[:, known].max(axis=0).tolist(), strict=True):
             reached[place] = max(reached.get(place, 0), highest)
         for place, lost in order.lost.items():
-            digest.add(order.keys[place])
+            domain = order.past.sources.domain
+            digest.add(order.keys[place], bool(domain[place] == domain[order.key[runs.start]]))
             digest.add_array(lost.sent_before[runs])
             reached[place] = max(reached.get(place, 0), int(lost.spans.ends[-1]) - 1)
             for part in lost.spans:

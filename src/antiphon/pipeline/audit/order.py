@@ -20,6 +20,7 @@ from antiphon.pipeline.audit.logs import ENDLESS, MISSING, LogFacts
 from antiphon.pipeline.audit.past import Past, Sources, direct_past, raise_to_full
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.summary import Summary
+from antiphon.pipeline.domains import domain_of
 from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, span, union
 
 NO_ROW: Final = -1
@@ -133,8 +134,8 @@ def never_sent(logs: Mapping[str, LogFacts]) -> dict[Key, int]:
     return beyond
 
 
-def make_order(run: str, logs: Mapping[str, LogFacts]) -> Order:
-    """Put a run together."""
+def make_order(run: str, logs: Mapping[str, LogFacts], domains: Mapping[str, str] | None = None) -> Order:
+    """Put a run together. `domains`: among which groups causal order holds; without them, among all."""
     sent = {(group, process): count for process, log in logs.items() for group, count in log.sent.items()}
     keys = sorted(sent.keys() | {key for log in logs.values() for key in log.delivered})
     places = {key: place for place, key in enumerate(keys)}
@@ -144,7 +145,8 @@ def make_order(run: str, logs: Mapping[str, LogFacts]) -> Order:
     sorting = np.lexsort((columns[1], columns[0]))
     key, start, end, index, time_ns, view, audience, narrow, place = (column[sorting] for column in columns)
     of_key = np.array([sent.get(known, 0) for known in keys], np.int64)
-    sources = _make_sources(keys, logs, key, start, end, index, place, of_key)
+    domain = _domains_of_keys(keys, domains or {})
+    sources = _make_sources(keys, logs, domain, key, start, end, index, place, of_key)
     return Order(
         run=run,
         keys=keys,
@@ -172,9 +174,16 @@ def close(order: Order) -> None:
     raise_to_full(order.past, order.time_ns)
 
 
+def _domains_of_keys(keys: list[Key], domains: Mapping[str, str]) -> Ints:
+    """The domain of each key, as a number."""
+    names: dict[str, int] = {}
+    return np.array([names.setdefault(domain_of(domains, group), len(names)) for group, _ in keys], np.int64)
+
+
 def _make_sources(
     keys: list[Key],
     logs: Mapping[str, LogFacts],
+    domain: Ints,
     key: Ints,
     start: Ints,
     end: Ints,
@@ -182,12 +191,15 @@ def _make_sources(
     place: Ints,
     sent: Ints,
 ) -> Sources:
-    """One source per sender, and one for each key of an open log; `key` and so on are columns of all send runs.
+    """One source per sender and domain, and one for each key of an open log.
 
-    `place` orders the send runs of a source.
+    `domain` is that of each key; `key` and so on are columns of all send runs; `place` orders those of a source.
     """
-    senders = {sender: place for place, sender in enumerate(dict.fromkeys(sender for _, sender in keys))}
-    of_key = np.array([senders[sender] for _, sender in keys], np.int64)
+    senders: dict[tuple[str, int], int] = {}
+    of_key = np.array(
+        [senders.setdefault((sender, of), len(senders)) for (_, sender), of in zip(keys, domain.tolist(), strict=True)],
+        np.int64,
+    )
     is_open = np.array([logs[sender].open for _, sender in keys], bool)
     off_record = np.where(is_open, len(senders) + np.cumsum(is_open) - 1, -1)
     source = np.where(index == NO_ROW, off_record[key], of_key[key]) if len(keys) else key
@@ -197,7 +209,8 @@ def _make_sources(
     begin = np.zeros(len(key), np.int64)
     for own in runs:
         begin[own[1:]] = np.cumsum(end[own[:-1]] - start[own[:-1]])
-    return Sources(of_key, off_record, runs, begin, start, np.searchsorted(key, np.arange(len(keys) + 1)), sent)
+    first_run = np.searchsorted(key, np.arange(len(keys) + 1))
+    return Sources(of_key, off_record, runs, begin, start, first_run, sent, domain)
 
 
 class _Sets:

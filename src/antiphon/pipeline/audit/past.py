@@ -1,10 +1,10 @@
 """The past of every send run, as one number per source.
 
-What a log sent, in all its groups, it sent in one order: a *source*. Who knows of one message of a source knows of all
-that came before it there. So the past of a message is fully told by one number per source: how many of its messages,
-from the first on, lie in it. Which numbers of a key (group and sender) these are follows from where the send runs of
-the key lie in the source. What an open log may have sent off record has no place in that order, so each of its keys
-has one source more, for that alone.
+What a log sent, in all groups of a causality domain, it sent in one order: a *source*. Who knows of one message of a
+source knows of all that came before it there. So the past of a message is fully told by one number per source: how many
+of its messages, from the first on, lie in it. Which numbers of a key (group and sender) these are follows from where
+the send runs of the key lie in the source. What an open log may have sent off record has no place in that order, so
+each of its keys has one source more, for that alone.
 
 The direct past comes from the summaries: how far the sender had delivered each key, and what it had sent itself. The
 full past is the closure: a line is raised to the lines of the last messages that it names, until nothing changes. It
@@ -25,7 +25,7 @@ import numpy.typing as npt
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.summary import Summary
-from antiphon.pipeline.intervals import Ints
+from antiphon.pipeline.intervals import Ints, Mask
 from antiphon.pipeline.packing import unpack
 
 BLOCK_RUNS: Final = 8192
@@ -54,11 +54,21 @@ class Sources:
     """Where the send runs of each key begin; one entry more than keys."""
     sent: Ints
     """How many messages of each key are on record."""
+    domain: Ints
+    """The domain of each key, as a number. Messages of other domains are in no past."""
 
     def __post_init__(self) -> None:
         keys_of = np.bincount(self.of_key, minlength=len(self.runs))
         self._lonely = (keys_of == 1).tolist()
         """Of which sources all messages are of one key, so that its numbers count the source."""
+
+    def of_domain(self, domain: int) -> Mask:
+        """Which sources are of a domain."""
+        result = np.zeros(len(self.runs), bool)
+        own = self.domain == domain
+        result[self.of_key[own]] = True
+        result[self.off_record[own & (self.off_record >= 0)]] = True
+        return result
 
     def run_of(self, source: int, counts: Counts) -> Ints:
         """The send run of the last of so many messages of a source; at least one each."""
@@ -145,29 +155,37 @@ def direct_past(logs: Mapping[str, LogFacts], keys: Sequence[Key], sources: Sour
         own = [place for place, (_, sender) in enumerate(keys) if sender == process]
         if not own:
             continue
-        source = int(sources.of_key[own[0]])
+        domains = [(domain, sources.of_domain(domain)) for domain in np.unique(sources.domain[own]).tolist()]
         known = np.zeros(counts.shape[1], np.int64)
         for piece in log.pieces:
-            runs = _runs_of_piece(piece, process, places, sources)
+            runs, key = _runs_of_piece(piece, process, places, sources)
             lines = _direct_lines(piece, known, places, sources, reach)
-            lines[:-1, source] = np.maximum(lines[:-1, source], sources.begin[runs])
-            counts[runs] = lines[:-1]
             known = lines[-1]
-        known[source] = max(int(known[source]), int(sources.sent[own].sum()))
-        for beyond in sources.off_record[own]:
-            if beyond >= 0:
-                counts[sources.runs[beyond]] = known
+            lines = lines[:-1]
+            for domain, within in domains:
+                lines[np.ix_(sources.domain[key] == domain, ~within)] = 0
+            at = np.arange(len(runs)), sources.of_key[key]
+            lines[at] = np.maximum(lines[at], sources.begin[runs])
+            counts[runs] = lines
+        for domain, within in domains:
+            of_domain = [place for place in own if sources.domain[place] == domain]
+            source = int(sources.of_key[of_domain[0]])
+            known[source] = max(int(known[source]), int(sources.sent[of_domain].sum()))
+            for beyond in sources.off_record[of_domain]:
+                if beyond >= 0:
+                    counts[sources.runs[beyond]] = np.where(within, known, 0)
     return Past(counts, sources)
 
 
-def _runs_of_piece(piece: Summary, process: str, places: Mapping[Key, int], sources: Sources) -> Ints:
-    """Which send runs the send rows of a piece are, in order of index."""
-    result = np.empty(len(piece["send_number"]), np.int64)
+def _runs_of_piece(piece: Summary, process: str, places: Mapping[Key, int], sources: Sources) -> tuple[Ints, Ints]:
+    """Which send runs the send rows of a piece are, in order of index, and of which keys."""
+    result, key = (np.empty(len(piece["send_number"]), np.int64) for _ in range(2))
     for place, group in enumerate(piece["send_groups"]):
         own = piece["send_group"] == place
+        key[own] = places[group, process]
         first, end = sources.first_run[places[group, process]], sources.first_run[places[group, process] + 1]
         result[own] = first + np.searchsorted(sources.start[first:end], piece["send_number"][own])
-    return result
+    return result, key
 
 
 def _direct_lines(piece: Summary, known: Ints, places: Mapping[Key, int], sources: Sources, reach: str) -> Ints:

@@ -7,12 +7,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from antiphon.history.start import parse_start
 from antiphon.pipeline.audit import lost, total
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order, close, make_order
 from antiphon.pipeline.audit.second_look import LogName, Look, RowQuery, Sights
 from antiphon.pipeline.audit.total import Placed, Positions, Tangle
 from antiphon.pipeline.audit.view_intervals import GroupIntervals, view_intervals_by_group
+from antiphon.pipeline.domains import domains_of
 from antiphon.pipeline.guarantees import CAUSAL, TOTAL
 from antiphon.pipeline.promises import Promises
 
@@ -59,7 +61,8 @@ def prepare(logs: Mapping[str, Mapping[str, LogFacts]], promises: Promises, look
 
 
 def _make_run(name: str, logs: Mapping[str, LogFacts]) -> RunFacts:
-    order = make_order(name, logs)
+    starts = [(row["group"], row["label"]) for log in logs.values() for piece in log.pieces for row in piece["starts"]]
+    order = make_order(name, logs, domains_of((group, parse_start(label)) for group, label in starts))
     close(order)
     return RunFacts(logs, order, view_intervals_by_group(logs))
 
