@@ -103,7 +103,7 @@ test: setup
 	$(PYTEST) -m 'not hunt' $(TESTS)
 
 hunt: setup
-	$(PYTEST) -m hunt $(TESTS)
+	$(PYTEST) --hypothesis-profile hunt -m 'hunt or random' $(TESTS)
 
 check: setup
 	$(BIN)/ruff check .

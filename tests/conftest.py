@@ -5,6 +5,8 @@ An audit hook sees every start of a process and fails the test that has no such 
 
 With several workers (pytest-xdist, `--dist loadgroup`) tests of one group run in one worker, one after the other. All
 tests that share a Spark session are one group, so that Java is started once; so are those that build networks.
+
+Tests of random cases (hypothesis) take a sample of them, anew in each run; `make hunt` takes many more.
 """
 
 import signal
@@ -13,6 +15,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import pytest
+from hypothesis import settings
 
 from antiphon import _build
 
@@ -20,6 +23,11 @@ STARTING_MARKS: Final = ("processes", "spark", "networks")
 STARTING_EVENTS: Final = frozenset(("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"))
 GROUPED: Final = ("alone", "networks", "spark", "chromium")
 """Marks and fixtures whose tests share a worker. Where a test has several, the first of these counts."""
+
+
+settings.register_profile("suite", max_examples=25, deadline=None)
+settings.register_profile("hunt", max_examples=1000, deadline=None)
+settings.load_profile("suite")
 
 
 class Running:
@@ -59,6 +67,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         fixtures = set(getattr(item, "fixturenames", ()))
         if "spark" in fixtures:
             item.add_marker(pytest.mark.spark)
+        if getattr(getattr(item, "obj", None), "is_hypothesis_test", False):
+            item.add_marker(pytest.mark.random)
         needs = {mark.name for mark in item.iter_markers()} | fixtures
         groups = [group for group in GROUPED if group in needs]
         if groups and "xdist_group" not in needs:

@@ -3,7 +3,7 @@
 from itertools import combinations, pairwise, permutations
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.pipeline.cycle import cycle_through, find_knots
@@ -34,7 +34,6 @@ def before_each_other(sequences: dict[str, list[MessageName]]) -> set[tuple[Mess
         pairs = longer
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**9))
 def test_knots_are_what_is_before_each_other(seed: int) -> None:
     sequences = draw(Random(seed))
@@ -44,7 +43,6 @@ def test_knots_are_what_is_before_each_other(seed: int) -> None:
     assert tied == {(one, other) for one, other in pairs if one != other and (other, one) in pairs}
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.integers(0, 10**9))
 def test_a_cycle_is_one_and_none_is_shorter(seed: int) -> None:
     sequences = draw(Random(seed))

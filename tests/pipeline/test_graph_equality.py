@@ -5,7 +5,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.history.errors import UnusableHistoryError
@@ -122,13 +122,11 @@ def some_history(random: Random) -> list[Row]:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**9), st.sampled_from([3, 1000]))
 def test_both_find_the_same_graph(seed: int, piece_rows: int) -> None:
     check(some_history(Random(seed)), piece_rows)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**9), st.integers(1, 4))
 def test_also_where_the_history_is_cut_short_or_spoiled(seed: int, corruptions: int) -> None:
     random = Random(seed)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from random import Random
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.history.errors import UnusableHistoryError
@@ -70,13 +70,11 @@ def by_reference(rows: list[Row]) -> Counts:
     return counts_of(reference.audit(rows, PROMISES))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**9))
 def test_right_histories_are_kept(seed: int) -> None:
     assert reference.audit(make_rows(Random(seed), corruptions=0)).verdict == KEPT
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**9))
 def test_a_lost_log_breaks_nothing(seed: int) -> None:
     random = Random(seed)
@@ -86,7 +84,6 @@ def test_a_lost_log_breaks_nothing(seed: int) -> None:
         assert [found for found in reference.audit(rows).findings if found.violations] == []
 
 
-@settings(max_examples=120, deadline=None)
 @given(
     st.integers(0, 10**9),
     st.sampled_from([2, 5, 1000]),

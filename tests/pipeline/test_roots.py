@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.pipeline import reference
@@ -96,7 +96,6 @@ def test_the_document_tells_them() -> None:
     assert audit_document(reference.audit(rows))["guarantees"]["fifo"]["roots"] == 1
 
 
-@settings(max_examples=100, deadline=None)
 @given(
     st.integers(0, 10**9),
     st.sampled_from([1, 4, 1000]),
