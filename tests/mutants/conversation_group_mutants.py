@@ -3,13 +3,13 @@
 from typing import Any
 
 from antiphon.kernel.effects import Effects
+from antiphon.parts.membership.graph_view_end import GraphViewEnd
 from antiphon.parts.message_graph import MessageGraph
 from antiphon.parts.ranges import Ranges
 from antiphon.pipeline.campaign.judge import REST
 from antiphon.stacks.conversation.group import ordering
 from antiphon.stacks.conversation.group.ordering import Ordering
 from antiphon.stacks.conversation.group.session import ConversationSession
-from antiphon.stacks.conversation.group.view_end import GraphViewEnd
 from antiphon.stacks.conversation.offers import OFFERS as CONVERSATION
 from tests.mutants.mutants import Mutant
 

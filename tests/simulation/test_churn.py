@@ -20,7 +20,7 @@ def test_every_promise_is_kept_against_an_adversary(seed: int) -> None:
     assert run_churn(seed, draw_adversarial).problems == ()
 
 
-@pytest.mark.parametrize("stack", ["vector", "conversation"])
+@pytest.mark.parametrize("stack", ["vector", "conversation", "domain"])
 @pytest.mark.parametrize("seed", range(2000, 2010))
 def test_every_promise_is_kept_while_links_go_bad_one_by_one(seed: int, stack: str) -> None:
     assert run_churn(seed, draw_links, stack).problems == ()

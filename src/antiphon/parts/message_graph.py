@@ -38,6 +38,18 @@ Mid = tuple[int, int]
 """A message of the conversation: the rank of its sender among the participants, and its number there, from 1 on."""
 
 
+class GraphPacket:
+    """A message as it came from the network, before it is attached: its sender, its number and its immediate
+    predecessors. Stacks add the rest."""
+
+    __slots__ = ("number", "predecessors", "sender")
+
+    def __init__(self, sender: int, number: int, predecessors: list[Mid]) -> None:
+        self.sender = sender
+        self.number = number
+        self.predecessors = predecessors
+
+
 class GraphError(ValueError):
     """A message cannot be attached: it contradicts the graph."""
 

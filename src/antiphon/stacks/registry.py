@@ -9,6 +9,8 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
 from antiphon.stacks.conversation import offers as conversation
 from antiphon.stacks.conversation.stack import ConversationStack
+from antiphon.stacks.domain import offers as domain
+from antiphon.stacks.domain.stack import DomainStack
 from antiphon.stacks.stack import Capabilities, Stack
 from antiphon.stacks.vector import offers as vector
 from antiphon.stacks.vector.stack import VectorStack
@@ -56,8 +58,9 @@ def unregister(name: str) -> None:
 
 register(vector.OFFERS, VectorStack)
 register(conversation.OFFERS, ConversationStack)
+register(domain.OFFERS, DomainStack)
 
-StackName = Literal["vector", "conversation"]
+StackName = Literal["vector", "conversation", "domain"]
 """The names of the stacks above, as a type: a stack that is registered elsewhere is named by a cast to it."""
 DEFAULT: Final[StackName] = "vector"
 """The stack of groups that name none."""

@@ -35,7 +35,7 @@ from antiphon.kernel.codec import HEADER_SIZE, seal
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import NAME_BYTES_MAX, NUMBER_MAX, ProcessId, is_name
 from antiphon.kernel.packet_kinds import ADD, ASK, ASK_PARTS, PART, RESTART, START
-from antiphon.parts.message_graph import PARTICIPANTS_MAX, Mid
+from antiphon.parts.message_graph import PARTICIPANTS_MAX, GraphPacket, Mid
 from antiphon.stacks.conversation.offers import NUMBER
 
 KINDS: Final = (START, ADD, ASK, RESTART, PART, ASK_PARTS)
@@ -81,11 +81,11 @@ PART_OVERHEAD: Final = HEADER_SIZE + _PART_SIZE
 
 
 @final
-class Added:
+class Added(GraphPacket):
     """A message as it came: who sent it, its number and its immediate predecessors; `section` is all that was said of
     it, for whoever asks for it again."""
 
-    __slots__ = ("answers", "form", "life", "number", "predecessors", "resent", "section", "sender")
+    __slots__ = ("answers", "form", "life", "resent", "section")
 
     def __init__(
         self,
@@ -98,10 +98,8 @@ class Added:
         form: int = SAID,
         answers: bool = False,
     ) -> None:
+        super().__init__(sender, number, predecessors)
         self.section = section
-        self.sender = sender
-        self.number = number
-        self.predecessors = predecessors
         self.resent = resent
         """The application of whoever sent the packet thinks that something was lost."""
         self.answers = answers

@@ -22,7 +22,7 @@ from antiphon.kernel.identity import View
 from antiphon.kernel.levels import AGREED, SAFE
 from antiphon.parts.emission import MessageAssembler
 from antiphon.parts.message_graph import GraphNode, MessageGraph
-from antiphon.stacks.conversation.group.batch import NodeBatch
+from antiphon.parts.node_batch import NodeBatch
 
 
 @final

@@ -32,9 +32,11 @@ from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.levels import AGREED, SAFE
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import ADD, REQUEST, STATUS
+from antiphon.parts.membership.graph_view_end import GraphViewEnd, numbers_max
 from antiphon.parts.membership.messages import BarrierBody
 from antiphon.parts.membership.session import Session
 from antiphon.parts.message_graph import GraphError, GraphNode, GraphView, Mid
+from antiphon.parts.node_batch import BATCH_OVERHEAD, NodeBatch, decode_batch, encode_batch
 from antiphon.parts.pending import PendingQueue
 from antiphon.stacks.conversation.free.graph_replica import EVERYBODY, GraphReplica
 from antiphon.stacks.conversation.free.limits import Limits
@@ -47,10 +49,8 @@ from antiphon.stacks.conversation.free.wire import (
     payload_start,
     section,
 )
-from antiphon.stacks.conversation.group.batch import BATCH_OVERHEAD, NodeBatch, decode_batch, encode_batch
 from antiphon.stacks.conversation.group.gaps import Gaps
 from antiphon.stacks.conversation.group.ordering import Ordering
-from antiphon.stacks.conversation.group.view_end import GraphViewEnd, numbers_max
 from antiphon.stacks.conversation.offers import NUMBER
 
 _RANGE: Final = Struct("<HQQ")
@@ -302,7 +302,7 @@ class ConversationSession(Session):
     def _send_again(self, mid: Mid, to: int) -> None:
         node = self._graph.node(mid)
         fetched = self.cut.fetched.get(mid)
-        body = node.body if node is not None else None if fetched is None else fetched.section
+        body = node.body if node is not None else fetched.section if isinstance(fetched, Added) else None
         if body is not None:
             self._image.count("resent")
             self._image.out.append((to, encode_add(self._group_id, self.tag, self._me, body, 0)))
@@ -460,7 +460,7 @@ class ConversationSession(Session):
             progress = False
             for rank in range(len(self.view.members)):
                 added = fetched.get((rank, self._graph.last[rank] + 1))
-                while added is not None and not self._graph.missing(added.predecessors):
+                while isinstance(added, Added) and not self._graph.missing(added.predecessors):
                     del fetched[rank, added.number]
                     progress = self._attach(added) or progress
                     added = fetched.get((rank, self._graph.last[rank] + 1))

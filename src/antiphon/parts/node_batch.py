@@ -1,5 +1,5 @@
-"""What a node carries where the conversation is a view of a group: messages of one level, as many as fit, or one
-fragment of a longer one. Nothing at all: an acknowledgement.
+"""What a node of a message graph carries in a group: messages of one level, as many as fit, or one fragment of a
+longer one. Nothing at all: an acknowledgement.
 
     level u8 | fragment u8 | messages u16 | first message u64 | fragment: index u32, total u32
     | lengths u16 each, payloads; or the slice

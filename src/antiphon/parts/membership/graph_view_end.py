@@ -1,4 +1,4 @@
-"""How a view ends where it is a conversation: which messages of the graph still count.
+"""How a view ends whose packets are nodes of a message graph: which nodes still count.
 
 What a member holds is closed under context: with a message all that precede it. So it is told by one number for each
 sender, and the union of what several hold is closed as well: no message of a cut waits for one that is lost.
@@ -12,9 +12,8 @@ from typing import final
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 from antiphon.parts.membership.session import ViewEnd
-from antiphon.parts.message_graph import MessageGraph, Mid
+from antiphon.parts.message_graph import GraphPacket, MessageGraph, Mid
 from antiphon.parts.ranges import Ranges
-from antiphon.stacks.conversation.free.wire import Added
 
 
 def numbers_max(options: Options) -> int:
@@ -51,7 +50,7 @@ class GraphViewEnd(ViewEnd):
         self._sources: list[int] = []
         self._tries = 0
         self.ask_at_ns = NEVER
-        self.fetched: dict[Mid, Added] = {}
+        self.fetched: dict[Mid, GraphPacket] = {}
         self.contradicted = 0
         self.told = [0] * graph.participants
         """By rank, how many of this member's messages each says that it has."""

@@ -1,0 +1,206 @@
+"""When the messages of the graph reach the application, by the service that each asks for (transis-1992, 3.2 and 3.3).
+
+reliable  as soon as its node is in the graph
+fifo      when, besides, all ordered messages that its sender sent before it are delivered here
+causal    as fifo, and after all ordered messages that its sender had delivered
+agreed    at its place in the total order (voting.py)
+safe      at its place, and when every member is known to hold it, and the votes that decided its place: then every
+          member that is alive delivers it at this place, whoever is cut off
+
+Why a causal message need not name the ordered ones that its sender had delivered: the sender had decided on them by
+votes, and by acknowledgements of votes, that precede its node. So whoever has the node in its graph decides the same
+for them, and delivers them before it looks at the message. Ordered ones that the sender had not delivered, though they
+precede the node in the graph, do not hold the message up. Other messages that the sender had delivered precede the
+node, and each of them waits, if at all, for ordered ones that the sender had delivered.
+
+Why ordered messages find in front of them all that they depend on: a message that precedes an ordered one in the graph
+waits, at most, for ordered ones that precede it there, and those have earlier places; after each ordered message all
+that waited for it are let go.
+
+At the end of a view nothing more comes: those that were not heard abstain, and everything is delivered.
+"""
+
+from collections import deque
+from typing import final
+
+from antiphon.kernel.effects import Effects
+from antiphon.kernel.identity import View
+from antiphon.kernel.levels import AGREED, RELIABLE, SAFE
+from antiphon.parts.emission import MessageAssembler
+from antiphon.parts.message_graph import GraphNode, MessageGraph, Mid
+from antiphon.parts.node_batch import NodeBatch
+from antiphon.stacks.domain.node import DomainNode
+from antiphon.stacks.domain.voting import VoteRounds
+
+
+@final
+class HeldBatch:
+    """Messages of a node that are not delivered yet."""
+
+    __slots__ = ("after", "batch", "decided_by", "number", "sender")
+
+    def __init__(self, sender: int, number: int, batch: NodeBatch) -> None:
+        self.sender = sender
+        self.number = number
+        self.batch = batch
+        self.after = 0
+        """How many ordered nodes come before it."""
+        self.decided_by: list[int] = []
+        """By rank, the last vote that decided its place."""
+
+
+@final
+class Services:
+    """What is in the graph of one member and has not reached its application."""
+
+    __slots__ = (
+        "_blocked",
+        "_closing",
+        "_graph",
+        "_in_order",
+        "_line",
+        "_ordered",
+        "_reliable",
+        "_undelivered",
+        "delivered",
+        "early",
+        "paused",
+        "rounds",
+    )
+
+    def __init__(self, group: str, view: View, graph: MessageGraph, message_bytes_max: int) -> None:
+        members = len(view.members)
+        self._graph = graph
+        self.rounds = VoteRounds(members)
+        self._ordered: dict[Mid, HeldBatch] = {}
+        """To be ordered, without a place yet."""
+        self._line: deque[HeldBatch] = deque()
+        """With a place, in order."""
+        self._undelivered: list[deque[int]] = [deque() for _ in range(members)]
+        """By sender, the numbers of both."""
+        self._blocked: list[HeldBatch] = []
+        """Others that wait, in the order in which they came into the graph."""
+        self._reliable = MessageAssembler(group, view, message_bytes_max)
+        self._in_order = MessageAssembler(group, view, message_bytes_max)
+        self._closing = False
+        self.paused = False
+        self.delivered = 0
+        """How many ordered nodes were delivered."""
+        self.early = 0
+        """Of these, how many had their place before all members were heard."""
+
+    def spoiled(self) -> int:
+        """Messages that could not be put together."""
+        return self._reliable.spoiled + self._in_order.spoiled
+
+    def waiting(self) -> int:
+        """How many nodes wait here."""
+        return len(self._ordered) + len(self._line) + len(self._blocked)
+
+    def waiting_of(self, rank: int) -> int:
+        """How many nodes of this sender wait here."""
+        count = len(self._undelivered[rank])
+        for held in self._blocked:
+            if held.sender == rank:
+                count += 1
+        return count
+
+    def waits_for_others(self) -> bool:
+        """Whether acknowledgements would let something through."""
+        return bool(self._ordered) or bool(self._line)
+
+    def add(self, node: GraphNode, added: DomainNode, effects: Effects) -> None:
+        """A node has come into the graph, after all that precede it."""
+        batch = added.batch
+        is_ordered = batch is not None and batch.level >= AGREED
+        self.rounds.add(node.sender, node.number, node.past, is_ordered)
+        if batch is None:
+            return
+        held = HeldBatch(node.sender, node.number, batch)
+        if is_ordered:
+            self._ordered[node.sender, node.number] = held
+            self._undelivered[node.sender].append(node.number)
+            return
+        if self._ordered or self._line:
+            self.drain(effects)
+            held.after = self.delivered + self._deliverable()
+        if self.paused or self._is_blocked(held):
+            self._blocked.append(held)
+        else:
+            self._assemble(held, effects)
+
+    def _deliverable(self) -> int:
+        """How many ordered nodes could be delivered now: none but while the application has stopped."""
+        count = 0
+        for held in self._line:
+            if not self._is_safe(held):
+                break
+            count += 1
+        return count
+
+    def _is_blocked(self, held: HeldBatch) -> bool:
+        if held.batch.level == RELIABLE:
+            return False
+        before = self._undelivered[held.sender]
+        return held.after > self.delivered or (bool(before) and before[0] < held.number)
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self._closing = True
+        self.rounds.close()
+
+    def place(self) -> None:
+        """Give places to what the graph decides."""
+        if not self._ordered:
+            return
+        unheard = len(self.rounds.unheard())
+        placed = self.rounds.take()
+        for mid in placed:
+            held = self._ordered.pop(mid)
+            if held.batch.level == SAFE:
+                held.decided_by = self.rounds.decided_by.copy()
+            self._line.append(held)
+            if unheard:
+                self.early += 1
+
+    def drain(self, effects: Effects) -> None:
+        """Deliver what may be delivered."""
+        self.place()
+        if self.paused and not self._closing:
+            return
+        if self._blocked:
+            self._release(effects)
+        while self._line and (self._closing or self._is_safe(self._line[0])):
+            held = self._line.popleft()
+            self._undelivered[held.sender].popleft()
+            self.delivered += 1
+            self._assemble(held, effects)
+            if self._blocked:
+                self._release(effects)
+
+    def _is_safe(self, held: HeldBatch) -> bool:
+        return all(number <= self._graph.stable_to[rank] for rank, number in enumerate(held.decided_by))
+
+    def waits_for_safety(self) -> bool:
+        """Whether a safe message has its place and waits for all to acknowledge the votes that decided it."""
+        return bool(self._line) and bool(self._line[0].decided_by)
+
+    def _release(self, effects: Effects) -> None:
+        """Deliver those that wait for nothing any more."""
+        blocked = self._blocked
+        self._blocked = []
+        for held in blocked:
+            if self._is_blocked(held):
+                self._blocked.append(held)
+            else:
+                self._assemble(held, effects)
+
+    def _assemble(self, held: HeldBatch, effects: Effects) -> None:
+        batch, sender = held.batch, held.sender
+        assembler = self._reliable if batch.level == RELIABLE else self._in_order
+        if batch.total:
+            assembler.fragment(
+                sender, batch.first_message, batch.level, batch.index, batch.total, batch.slice(), effects
+            )
+        else:
+            assembler.whole(sender, batch.first_message, batch.level, batch.messages(), batch.size(), False, effects)
