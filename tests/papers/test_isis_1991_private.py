@@ -129,6 +129,21 @@ def test_7_2_nor_anything_in_another_group_of_the_domain() -> None:
     assert table.log[2] == ["b:p1#1"]
 
 
+@pytest.mark.parametrize("to", [0, 1])
+def test_7_2_nor_more_to_the_same_member_or_to_oneself_if_another_group_comes_before(to: int) -> None:
+    """The order of the calls holds for messages that follow a private one as well."""
+    table = Table(2, groups={"a": (0, 1), "b": (0, 1)})
+    table.play(260)
+    table.drop_all()
+    table.send(0, b"psst", to=1, group="a")
+    table.send(0, b"m", group="b")
+    table.send(0, b"psst again", to=to, group="a")
+    assert len(private_packets(table.links.get((0, 1), []))) == 1
+    assert table.log[0] == []
+    table.play(200)
+    assert table.log[to][-2:] == ["b:p1#1", "a:private p1#2"]
+
+
 def test_7_2_so_nothing_that_follows_it_overtakes_it() -> None:
     """p1 writes to p2 and then multicasts; p3 answers the multicast. p2 gets the answer after the message."""
     table = Table(3)

@@ -1,11 +1,14 @@
 """One reader for all groups of a node, or one for each: what is promised, and what is refused."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from antiphon import Batch, CausalityDomain, Group, Message, Node, NodeFailedError, ReaderError, ViewChange
+from antiphon.history.reader import HistoryFiles
+from antiphon.history.schema import READS_APART
 from antiphon.runtime.events import BatchEvent
 from tests.runtime.cluster import run, stalled, until
 from tests.runtime.test_outbox_order import listen
@@ -217,5 +220,37 @@ def test_a_listener_that_raises_at_its_first_call_fails_the_node(error: type[Bas
         with pytest.raises(NodeFailedError):
             await groups[2][1].send(b"y")
         await asyncio.gather(*(node._close(False, 0.0) for node in nodes))
+
+    run(test)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_listeners_that_come_late_are_noted_as_reading_apart(late: bool, tmp_path: Path) -> None:
+    """A message waits in b while the listener of a is told of later ones: the history says that no order between the
+    groups was promised. With both listeners there in time it says nothing."""
+
+    async def test() -> None:
+        nodes, groups = await start(history=tmp_path)
+        heard: list[bytes] = []
+
+        def hear(event: BatchEvent) -> None:
+            if isinstance(event, Batch):
+                heard.extend(event.payloads)
+
+        for each in groups[0], groups[1]:
+            listen(each)
+        groups[2][0].listen(hear)
+        if not late:
+            groups[2][1].listen(hear)
+        await groups[0][1].send(b"first, in b")
+        await until(lambda: groups[2][1].unread == 1 or not late)
+        await groups[0][0].send(b"second, in a")
+        await until(lambda: b"second, in a" in heard)
+        if late:
+            groups[2][1].listen(hear)
+        assert heard == ([b"second, in a", b"first, in b"] if late else [b"first, in b", b"second, in a"])
+        await close(nodes)
+        notes = {row.process: row.label for row in HistoryFiles.open(tmp_path).read_rows() if row.kind == "note"}
+        assert notes == ({"r": READS_APART} if late else {})
 
     run(test)

@@ -206,7 +206,9 @@ class Group:
 
         This is the quickest way to an answer, by `send_now`. The listener holds up everything else on the event loop
         while it runs; what it raises fails the node. Listeners of several groups are called in the order of delivery,
-        which keeps the order between groups.
+        which keeps the order between groups, if each is there before messages are: call this right after `join`. If a
+        message has to wait for its listener while another group has one, the groups count as read apart from then on,
+        and the history says so.
         """
         if listener is not None and not callable(listener):
             raise UsageError(f"a listener is a function that takes an event, not {listener!r}")

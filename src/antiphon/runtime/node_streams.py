@@ -4,8 +4,10 @@ Promise: who reads the node (`async for event in node`, `node.batches()`) is han
 order in which the engine delivered them, which keeps the causal order between the groups of one domain. Who reads group
 by group (`async for event in group`) is handed the events of each group in that group's order; how two readers overtake
 each other is up to the application, so nothing is promised between groups. Listeners are called at the moment of
-delivery, group by group, and so in the order of delivery too. The history of a node in several groups has a note when
-one of them gets a reader of its own, so that nobody is held to an order that was not promised.
+delivery, and so in the order of delivery too, as long as nothing waits in a group that has no listener yet: what is
+delivered in other groups after that would overtake it. The history of a node in several groups has a note when one of
+them gets a reader of its own, or when a message waits for its listener while another group has one, so that nobody is
+held to an order that was not promised.
 
 Rule: all groups share one stream until the first reader or listener comes, and it decides: a reader of the node keeps
 that stream; a reader of a group, or a listener, has it divided into one stream per group. After that the other way of
@@ -52,7 +54,9 @@ class NodeStreams:
         self.reading: str = UNDECIDED
         """Whether the node is read as a whole or group by group."""
         self.apart = False
-        """Whether some group has a reader of its own, so that no order between groups is promised."""
+        """Whether some group has a reader of its own, or a listener that came late, so that no order between groups is
+        promised."""
+        self._listened = False
         self._noted = False
         self.stream = self._make_stream(f"node {node!r}", None)
 
@@ -72,7 +76,10 @@ class NodeStreams:
         )
 
     def _make_group_stream(self, group: str) -> Stream:
-        return self._make_stream(f"group {group!r}", group)
+        stream = self._make_stream(f"group {group!r}", group)
+        if self._listened:
+            stream.on_waiting = self._note_waiting
+        return stream
 
     def add(self, member: StreamedGroup) -> Stream:
         """Where the events of a group that is being joined go. A former group of that name keeps what it has."""
@@ -80,6 +87,8 @@ class NodeStreams:
         if former is not None and self.reading == UNDECIDED:
             self._divide(former)
         self._members[member.name] = member
+        if self._listened:
+            self._check_waiting(member)
         self._note_reading()
         return self._make_group_stream(member.name) if self.reading == BY_GROUP else self.stream
 
@@ -118,10 +127,26 @@ class NodeStreams:
             for each in list(self._members.values()):
                 self._divide(each)
             self._divide(member)
-        if not listening:
+        if listening:
+            self._listened = True
+            for each in self._members.values():
+                each._stream.on_waiting = self._note_waiting
+            self._check_waiting(member)
+        else:
             self.apart = True
             self._note_reading()
         return member._stream
+
+    def _check_waiting(self, member: StreamedGroup) -> None:
+        """A group gets a listener, or is joined: what waits in others may be overtaken from here on."""
+        if any(each._stream.is_waiting for each in self._members.values() if each is not member):
+            self._note_waiting()
+
+    def _note_waiting(self) -> None:
+        """Something waits in a group while another group has a listener, which may be told of what comes after it."""
+        if len(self._members) > 1:
+            self.apart = True
+            self._note_reading()
 
     def _note_reading(self) -> None:
         if self.apart and not self._noted and len(self._members) > 1:

@@ -58,6 +58,8 @@ class Stream:
         self._on_view = on_view
         self._on_barrier = on_barrier
         self._on_excluded = on_excluded
+        self.on_waiting: Callable[[], None] | None = None
+        """Told when a message or a barrier begins to wait for a reader or a listener."""
         self._entries: deque[BatchEvent] = deque()
         self._position = 0
         """How many messages of the first entry have been taken already."""
@@ -88,6 +90,8 @@ class Stream:
         if self._listener is not None:
             self.tell()
             return
+        if self.on_waiting is not None and isinstance(entry, Batch | Barrier):
+            self.on_waiting()
         if not self._full and (self.messages >= self._messages_max or self.bytes >= self._bytes_max):
             self._full = True
             self._on_full()
@@ -134,6 +138,11 @@ class Stream:
         self._put_back()
         self._reader = None
         self._listener = listener
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is a message or a barrier that the application has not been handed."""
+        return bool(self.prepared) or any(isinstance(entry, Batch | Barrier) for entry in self._entries)
 
     @property
     def is_full(self) -> bool:

@@ -128,6 +128,7 @@ def draw_plan(faults: "str | FaultPlan | Sequence[Fault]", names: Sequence[str],
         drawn += _draw_partitions(names, heal_ns, random)
         drawn += _draw_kills(names, heal_ns, random) if faults == ALL else []
         drawn += _some(lambda: _draw_pause(names, heal_ns, random), 3, random)
+        drawn += _draw_broken_links(names, heal_ns, random)
     return FaultPlan(delay, drawn, heal_ns)
 
 
@@ -159,6 +160,19 @@ def _draw_partitions(names: Sequence[str], heal_ns: int, random: Random) -> list
         found.append(NetworkFault(Partition(side, other, from_ns, until_ns)))
         if random.random() < 0.6:
             found.append(NetworkFault(Partition(other, side, from_ns, until_ns)))
+    return found
+
+
+def _draw_broken_links(names: Sequence[str], heal_ns: int, random: Random) -> list[SimulationFault]:
+    """Two that do not hear each other, in one direction or both, while the others hear them: not transitive."""
+    found: list[SimulationFault] = []
+    if len(names) > 2 and random.random() < 0.3:
+        one, other = (frozenset((name,)) for name in random.sample(list(names), 2))
+        from_ns = int(random.random() * heal_ns)
+        until_ns = from_ns + int(random.random() * (heal_ns - from_ns))
+        found.append(NetworkFault(Partition(one, other, from_ns, until_ns)))
+        if random.random() < 0.6:
+            found.append(NetworkFault(Partition(other, one, from_ns, until_ns)))
     return found
 
 

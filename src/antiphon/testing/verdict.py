@@ -1,7 +1,7 @@
 """What became of a run: its histories audited in this process, its programs' own errors, and the user's check."""
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
@@ -9,7 +9,7 @@ from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.log import MemoryLog
 from antiphon.history.schema import LEFT, LEVELS, QUIET, READS_APART, RECOVERS, Row
 from antiphon.pipeline.campaign.judge import REST, Judgement, Problem, judge
-from antiphon.pipeline.guarantees import PRIMARY
+from antiphon.pipeline.guarantees import PRIMARY, VIEW_AGREEMENT, VIEW_SYNCHRONY
 from antiphon.pipeline.result import BROKEN
 from antiphon.testing.recording import STALLED, ProgramLog, stalled_groups
 from antiphon.testing.simulation import Simulation
@@ -52,7 +52,11 @@ class _Log:
     """A log as far as some groups go."""
 
     def __init__(
-        self, log: ProgramLog, groups: Sequence[str], excused: Sequence[str], recovered: Collection[str | None]
+        self,
+        log: ProgramLog,
+        groups: Sequence[str],
+        excused: Sequence[str],
+        recovered: Mapping[str | None, Collection[str]],
     ) -> None:
         self.process = log.process
         self.incarnation = log.incarnation
@@ -62,7 +66,7 @@ class _Log:
             waits = any(row.kind == "start" and row.group in excused and row.group in groups for row in rows)
             rows[-1] = replace(last, label=STALLED if waits else QUIET)
         self._kept = [
-            _without_primary(row) if row.kind == "start" and row.group in recovered else row
+            _without(row, recovered[row.group]) if row.kind == "start" and row.group in recovered else row
             for row in rows
             if row.group is None or row.group in groups
         ]
@@ -72,10 +76,20 @@ class _Log:
             yield replace(row, index=index)
 
 
-def _without_primary(start: Row) -> Row:
-    """A start row that does not promise a chain of majorities: somebody has said that the group may go on without."""
+def _voided(group: str | None, logs: Sequence[ProgramLog]) -> tuple[str, ...]:
+    """What is not promised in a group that somebody had go on without a majority: a chain of majorities; and if others
+    had gone on as well, and there are two views of one id, what is said of views by their ids."""
+    members: dict[int | None, tuple[str, ...] | None] = {}
+    views = (row for log in logs for row in log.rows() if row.kind == "view" and row.group == group)
+    if any(members.setdefault(row.view, row.members) != row.members for row in views):
+        return PRIMARY, VIEW_AGREEMENT, VIEW_SYNCHRONY
+    return (PRIMARY,)
+
+
+def _without(start: Row, guarantees: Collection[str]) -> Row:
+    """A start row that does not promise these."""
     facts = json.loads(start.label or "{}")
-    facts["promises"] = [promise for promise in facts["promises"] if promise != PRIMARY]
+    facts["promises"] = [promise for promise in facts["promises"] if promise not in guarantees]
     return replace(start, label=json.dumps(facts, separators=(",", ":")))
 
 
@@ -87,7 +101,12 @@ def judge_simulation(simulation: Simulation, expected: Expectations) -> Judgemen
     apart = expected.apart or any(row.label == READS_APART for log in logs for row in log.rows() if row.kind == "note")
     parts = [[group] for group in groups] if apart and len(groups) > 1 else [groups]
     excused = _excused_groups(logs) if expected.may_stall else []
-    recovered = {row.group for log in logs for row in log.rows() if row.kind == "note" and row.label == RECOVERS}
+    recovered = {
+        row.group: _voided(row.group, logs)
+        for log in logs
+        for row in log.rows()
+        if row.kind == "note" and row.label == RECOVERS
+    }
     stalled = [] if expected.may_stall else _stalls(logs)
     found = [
         _judge_part(simulation, [_Log(log, part, excused, recovered) for log in logs], part, excused) for part in parts

@@ -385,8 +385,9 @@ class InterGroupOrder:
 
     def may_send(self, group: int, level: int, ticket: int, now_ns: int, private: bool = False) -> bool:
         """Rules 1 and 2. What is private may not be told on by its receiver where times do not travel freely, so there
-        it waits until it need not carry any."""
-        if self.busy_group:
+        it waits until it need not carry any. While a point-to-point message is on its way, further ones in its group
+        may follow it."""
+        if self.busy_group and not (private and self.busy_group == group):
             return False
         if self.is_alone():
             return True

@@ -3,7 +3,8 @@
 A private message goes to one member. It carries the vector time that a multicast would, and does not raise it: to
 everybody else it is an internal event. Its receiver holds it back like any causal message. Its sender starts nothing
 else, in any group of the domain, before the receiver has delivered it and said so, so that nothing that follows it can
-overtake it by another way, another group for one; further messages to the same member may follow at once.
+overtake it by another way, another group for one. Further messages in the same group, to the same member or to the
+sender itself, may follow at once, if the application has sent nothing to another group in between.
 
     PRIVATE      receiver u16 | serial u64 | message u64 | fragment u32 | fragments u32 | order bytes u16
                  | order section | slice

@@ -443,12 +443,11 @@ class ViewSession(Session):
 
     def _send_private(self, run: PendingRun, destination: ProcessId, effects: Effects, now_ns: int) -> bool:
         rank = self.view.rank(destination)
-        mine = self._private.to >= 0
         if rank == self._me and not self._delivery.takes_own_letter():
             return False
         if rank >= 0 and rank != self._me and not self._private.has_room(rank):
             return False
-        if not mine and not self._may_send(run, now_ns):
+        if not self._may_send(run, now_ns):
             return False
         number, payload = self.exchange.pending.take_message()
         effects.events.append(
