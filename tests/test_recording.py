@@ -90,8 +90,8 @@ def test_what_leaves_without_a_call_is_recorded_as_it_leaves() -> None:
 def test_a_private_delivery_says_so() -> None:
     log = MemoryLog(run="r", process="p", incarnation=2)
     recorder = ProcessRecorder(log)
-    recorder.deliver("g", 1, ProcessId("q", 1), 1, "causal", [b"x"], 1, True, 5)
-    recorder.deliver("g", 1, ProcessId("q", 1), 2, "causal", [b"y"], 1, False, 6)
+    recorder.deliver("g", 1, ProcessId("q", 1), 1, 1, "causal", [b"x"], 0, 1, True, 5)
+    recorder.deliver("g", 1, ProcessId("q", 1), 2, 1, "causal", [b"y"], 0, 1, False, 6)
     assert [row.destinations for row in log.rows()] == [("p/2",), None]
 
 

@@ -28,7 +28,15 @@ GROUP: Final = "antiphon"
 """mypyc puts the whole core into one library, `antiphon__mypyc`, beside the package."""
 
 COMPILED_PACKAGES: Final = ("kernel", "parts", "stacks", "simulator")
-COMPILED_MODULES: Final = ("engine.py", "faults.py", "runtime/events.py", "runtime/outbox.py", "runtime/stream.py")
+COMPILED_MODULES: Final = (
+    "engine.py",
+    "faults.py",
+    "history/rows.py",
+    "recording.py",
+    "runtime/events.py",
+    "runtime/outbox.py",
+    "runtime/stream.py",
+)
 PLAIN: Final = ("kernel/errors.py",)
 """Compiled exceptions could not also be built-in ones, as that of a time-out is."""
 

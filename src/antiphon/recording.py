@@ -185,13 +185,15 @@ class ProcessRecorder:
         view_id: int,
         sender: ProcessId,
         number: int,
+        count: int,
         level: str,
-        payloads: Sequence[bytes],
+        payloads: list[bytes],
+        first: int,
         size: int,
         private: bool,
         time_ns: int,
     ) -> None:
-        """The application is handed these messages, in this order."""
+        """The application is handed `count` messages, in this order: those of `payloads` from `first` on."""
         self._log.deliver(
             time_ns,
             group,
@@ -199,12 +201,12 @@ class ProcessRecorder:
             sender.name,
             sender.incarnation,
             number,
-            len(payloads),
+            count,
             level,
             size,
             None,
             self._own if private else None,
-            digest_of(payloads) if self._digests else None,
+            digest_of(payloads[first : first + count]) if self._digests else None,
         )
 
     def deliver_event(self, event: Delivered, time_ns: int) -> None:
@@ -215,8 +217,10 @@ class ProcessRecorder:
             event.view_id,
             event.sender,
             event.number,
+            len(event.payloads),
             level,
             event.payloads,
+            0,
             event.size,
             event.private,
             time_ns,

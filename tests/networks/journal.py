@@ -30,7 +30,6 @@ class Journal(Log):
 
     def _extend(self, *arguments: Any, **named: Any) -> None:
         super()._extend(*arguments, **named)
-        self._end_run()
         self._write()
 
     def _append(self, cells: Cells) -> None:
@@ -38,9 +37,10 @@ class Journal(Log):
         self._write()
 
     def _write(self) -> None:
-        for cells in self._cells:
+        rows = self._complete_rows()
+        for cells in rows:
             os.write(self._file, msgspec.json.encode(cells) + b"\n")
-        self._cells.clear()
+        rows.clear()
 
     def close(self) -> None:
         """A second call does nothing."""
@@ -65,5 +65,5 @@ def to_history(journals: Path, history: Path, run: str, killed: dict[tuple[str, 
         life = (process, int(incarnation))
         if life in killed and (not rows or rows[-1][1] not in KINDS_AT_THE_END):
             log.crash(max(killed[life], rows[-1][0] if rows else 0), "killed")
-            rows += log._cells
+            rows += log._complete_rows()
         pq.write_table(to_table(log, 0, rows), segment_file(history, *life, 0), compression="zstd")

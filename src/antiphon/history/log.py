@@ -3,43 +3,21 @@
 `Log` turns calls into rows and numbers them; where the rows go is the subclass's affair: `MemoryLog` keeps them,
 `antiphon.history.recorder.Recorder` writes them to Parquet. Both make the same rows from the same calls.
 
-Consecutive sends, or deliveries, of one sender, group, view and level whose numbers follow each other become one row
-(`merge`): count and size add up, the time is the first one's. A row never stands for more than MERGE_SPAN_NS of time,
-so that a latency computed from rows is off by no more than that. What has a label stays a row of its own.
-
-A send is recorded at the call, and may leave later. As long as nothing else was recorded since, the open run of sends
-has two parts: messages that have left, all in one view, and a tail that was called and has not left. When the run ends
-they become two rows, the second without a view; what leaves later than that gets a depart row. So a message that leaves
-at once costs no row of its own.
+Which calls become one row is told in rows.py. A call may come while another thread puts rows away: a lock keeps them
+apart.
 """
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import Final, final
+from threading import Lock
+from typing import final
 
 import pyarrow as pa
 
-from antiphon.history.schema import ALL_GROUPS, DIGEST_DIGITS, QUIET, SCHEMA, SCHEMA_VERSION, Row
+from antiphon.history.rows import MERGE_SPAN_NS, Cells, RowBuffer
+from antiphon.history.schema import ALL_GROUPS, QUIET, SCHEMA, SCHEMA_VERSION, Row
 
-MERGE_SPAN_NS: Final = 200_000
-
-Cells = tuple[
-    int,  # time_ns
-    str,  # kind
-    str | None,  # group
-    int | None,  # view
-    tuple[str, ...] | None,  # members
-    str | None,  # sender
-    int | None,  # sender_incarnation
-    int | None,  # number
-    int | None,  # count
-    str | None,  # level
-    str | None,  # label
-    tuple[str, ...] | None,  # destinations
-    int | None,  # size
-    str | None,  # digest
-]
-"""A row without the columns that its place in the log already gives: run, process, incarnation, index."""
+__all__ = ["MERGE_SPAN_NS", "Cells", "Log", "MemoryLog", "to_table"]
 
 
 class Log:
@@ -49,25 +27,9 @@ class Log:
         self.run = run
         self.process = process
         self.incarnation = incarnation
-        self._merge = merge
-        self._cells: list[Cells] = []
-        # The open run: the last send or deliver row, as long as the next call may still extend it.
-        self._kind = ""
-        self._time_ns = 0
-        self._group = ""
-        self._view: int | None = 0
-        self._sender = ""
-        self._sender_incarnation = 0
-        self._number = 0
-        self._count = 0
-        self._level: str | None = ""
-        self._label: str | None = None
-        self._destinations: tuple[str, ...] | None = None
-        self._size = 0
-        self._tail = 0
-        """How many messages of an open run of sends were called and have not left, behind those that have."""
-        self._tail_size = 0
-        self._digests: list[str] | None = None
+        self._rows = RowBuffer(merge)
+        self._rows_lock = Lock()
+        """Held while the rows in memory change."""
 
     def start(
         self,
@@ -136,27 +98,12 @@ class Log:
 
     def depart(self, time_ns: int, group: str, view: int, number: int, count: int, size: int) -> None:
         """Messages of earlier calls leave in `view`."""
-        if not self._leave_at_once(group, view, number, count, size):
+        with self._rows_lock:
+            left = self._rows.leave_at_once(group, view, number, count, size)
+        if not left:
             self._extend(
                 "depart", time_ns, group, view, self.process, self.incarnation, number, count, None, None, None, 0, None
             )
-
-    def _leave_at_once(self, group: str, view: int, number: int, count: int, size: int) -> bool:
-        """Whether these are the next messages of the open run of sends, which then have left."""
-        if (
-            self._kind == "send"
-            and group == self._group
-            and number == self._number + self._count
-            and count <= self._tail
-            and (self._count == 0 or view == self._view)
-        ):
-            self._view = view
-            self._count += count
-            self._size += size
-            self._tail -= count
-            self._tail_size -= size
-            return True
-        return False
 
     def receive(
         self,
@@ -244,100 +191,40 @@ class Log:
         digest: str | None,
     ) -> None:
         """Lengthen the open run, or end it and open another."""
-        if (
-            self._merge
-            and number == self._number + self._count + self._tail
-            and kind == self._kind
-            and sender == self._sender
-            and group == self._group
-            and level == self._level
-            and (view is None or (view == self._view and not self._tail))
-            and sender_incarnation == self._sender_incarnation
-            and destinations == self._destinations
-            and label is None
-            and self._label is None
-            and (digest is None) == (self._digests is None)
-            and time_ns - self._time_ns <= MERGE_SPAN_NS
-        ):
-            if self._digests is not None and digest is not None:
-                self._digests.append(digest)
-            if view is None:
-                self._tail += count
-                self._tail_size += size
-            else:
-                self._count += count
-                self._size += size
-            return
-        if self._kind:
-            self._end_run()
-        self._before_row(time_ns)
-        self._kind = kind
-        self._time_ns = time_ns
-        self._group = group
-        self._view = view
-        self._sender = sender
-        self._sender_incarnation = sender_incarnation
-        self._number = number
-        self._level = level
-        self._label = label
-        self._destinations = destinations
-        self._digests = None if digest is None else [digest]
-        if view is None:
-            self._count, self._size, self._tail, self._tail_size = 0, 0, count, size
-        else:
-            self._count, self._size, self._tail, self._tail_size = count, size, 0, 0
+        rows = self._rows
+        with self._rows_lock:
+            if not rows.add(
+                kind,
+                time_ns,
+                group,
+                view,
+                sender,
+                sender_incarnation,
+                number,
+                count,
+                level,
+                label,
+                destinations,
+                size,
+                digest,
+            ):
+                self._before_row(time_ns)
+                rows.begin(kind)
 
     def _append(self, cells: Cells) -> None:
-        if self._kind:
-            self._end_run()
-        self._before_row(cells[0])
-        self._cells.append(cells)
+        with self._rows_lock:
+            self._rows.end_run()
+            self._before_row(cells[0])
+            self._rows.cells.append(cells)
 
-    def _end_run(self) -> None:
-        """The open run becomes a row, or two: what has left, and what has not."""
-        digest = None if self._digests is None else "".join(self._digests)
-        if self._count:
-            self._cells.append(
-                (
-                    self._time_ns,
-                    self._kind,
-                    self._group,
-                    self._view,
-                    None,
-                    self._sender,
-                    self._sender_incarnation,
-                    self._number,
-                    self._count,
-                    self._level,
-                    self._label,
-                    self._destinations,
-                    None if self._kind == "depart" else self._size,
-                    None if digest is None else digest[: self._count * DIGEST_DIGITS],
-                )
-            )
-        if self._tail:
-            self._cells.append(
-                (
-                    self._time_ns,
-                    self._kind,
-                    self._group,
-                    None,
-                    None,
-                    self._sender,
-                    self._sender_incarnation,
-                    self._number + self._count,
-                    self._tail,
-                    self._level,
-                    self._label,
-                    self._destinations,
-                    self._tail_size,
-                    None if digest is None else digest[self._count * DIGEST_DIGITS :],
-                )
-            )
-        self._kind = ""
+    def _complete_rows(self) -> list[Cells]:
+        """All rows so far; the open run ends."""
+        with self._rows_lock:
+            self._rows.end_run()
+            return self._rows.cells
 
     def _before_row(self, time_ns: int) -> None:
-        """A new row comes after everything in `_cells`: the moment to put those away."""
+        """A new row comes after all that are complete: the moment to put those away."""
 
 
 @final
@@ -346,16 +233,12 @@ class MemoryLog(Log):
 
     def rows(self) -> Iterator[Row]:
         """All rows so far; more may be recorded after it."""
-        if self._kind:
-            self._end_run()
-        for index, cells in enumerate(self._cells):
+        for index, cells in enumerate(self._complete_rows()):
             yield Row(self.run, self.process, self.incarnation, index, *cells)
 
     def table(self) -> pa.Table:
         """All rows so far, as they would lie in a file."""
-        if self._kind:
-            self._end_run()
-        return to_table(self, 0, self._cells)
+        return to_table(self, 0, self._complete_rows())
 
 
 def to_table(log: Log, first_index: int, rows: list[Cells]) -> pa.Table:
@@ -369,7 +252,7 @@ def to_table(log: Log, first_index: int, rows: list[Cells]) -> pa.Table:
     ]
     columns = zip(*rows, strict=True) if rows else [()] * (len(SCHEMA) - len(arrays))
     for column, field in zip(columns, list(SCHEMA)[len(arrays) :], strict=True):
-        # Most columns of most segments hold nothing: to find that out is quicker than to convert it.
-        empty = column.count(None) == count
-        arrays.append(pa.nulls(count, field.type) if empty else pa.array(column, field.type))
+        # Most columns of most segments hold nothing, or one value: to find that out is quicker than to convert it.
+        same = count > 0 and column[0] == column[-1] and column.count(column[0]) == count
+        arrays.append(pa.repeat(pa.scalar(column[0], field.type), count) if same else pa.array(column, field.type))
     return pa.Table.from_arrays(arrays, schema=SCHEMA)

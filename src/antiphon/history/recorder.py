@@ -24,9 +24,9 @@ import fcntl
 import os
 from pathlib import Path
 from queue import Empty, Queue
-from threading import Event, Lock, Thread
+from threading import Event, Thread
 from types import TracebackType
-from typing import Any, Final, Self, final
+from typing import Final, Self, final
 
 import pyarrow.parquet as pq
 
@@ -71,8 +71,6 @@ class Recorder(Log):
         self._first_ns = 0
         self._closed = False
         self._failure: HistoryWriteError | None = None
-        self._rows_lock = Lock()
-        """Held while the rows in memory change: by a call, or by the thread when it flushes."""
         self._lock_descriptor = self._prepare_directory()
         self._queue: Queue[tuple[int, int, list[Cells]] | Event | None] = Queue(QUEUE_SEGMENTS)
         self._thread = Thread(target=self._write_all, name=f"history of {process}/{incarnation}", daemon=True)
@@ -116,18 +114,6 @@ class Recorder(Log):
     ) -> None:
         self.close()
 
-    def _leave_at_once(self, *arguments: Any) -> bool:
-        with self._rows_lock:
-            return super()._leave_at_once(*arguments)
-
-    def _extend(self, *arguments: Any) -> None:
-        with self._rows_lock:
-            super()._extend(*arguments)
-
-    def _append(self, cells: Cells) -> None:
-        with self._rows_lock:
-            super()._append(cells)
-
     def _prepare_directory(self) -> int:
         """Take the lock of this log; two logs must never mix, so a directory that already holds it is refused."""
         name = f"{self.process}/{self.incarnation}"
@@ -157,27 +143,27 @@ class Recorder(Log):
             raise UsageError(f"the recorder of {self.process}/{self.incarnation} is closed; it records nothing more")
         if self._failure is not None:
             raise self._failure
-        full = len(self._cells) >= self._segment_rows
-        if full or (self._cells and time_ns - self._first_ns > SEGMENT_SPAN_NS):
+        rows = len(self._rows.cells)
+        if rows >= self._segment_rows or (rows and time_ns - self._first_ns > SEGMENT_SPAN_NS):
             self._emit()
-        if not self._cells:
+            rows = 0
+        if not rows:
             self._first_ns = time_ns
 
     def _cut(self) -> None:
         """All rows so far go to the thread."""
-        if self._kind:
-            self._end_run()
+        self._rows.end_run()
         self._emit()
 
     def _emit(self) -> None:
-        if self._cells:
+        if self._rows.cells:
             self._queue.put(self._take())
 
     def _take(self) -> tuple[int, int, list[Cells]]:
-        taken = (self._segment, self._first_index, self._cells)
+        rows = self._rows.take()
+        taken = (self._segment, self._first_index, rows)
         self._segment += 1
-        self._first_index += len(self._cells)
-        self._cells = []
+        self._first_index += len(rows)
         return taken
 
     def _write_all(self) -> None:
@@ -200,9 +186,8 @@ class Recorder(Log):
         if self._failure is not None or not self._rows_lock.acquire(blocking=False):
             return
         try:
-            if self._kind:
-                self._end_run()
-            taken = self._take() if self._cells and self._queue.empty() else None
+            self._rows.end_run()
+            taken = self._take() if self._rows.cells and self._queue.empty() else None
         finally:
             self._rows_lock.release()
         if taken is not None:
@@ -217,4 +202,4 @@ class Recorder(Log):
             partial.rename(file)
         except Exception as error:  # whatever it was, the caller must hear of it, and the thread must go on emptying
             self._failure = HistoryWriteError(file, str(error) or type(error).__name__)
-            self._merge = False  # so that the very next call begins a row, and raises
+            self._rows.merge = False  # so that the very next call begins a row, and raises

@@ -23,12 +23,11 @@ class HistoryTap:
 
     def deliver(self, batch: Batch, number: int, count: int, size: int, time_ns: int) -> None:
         """`count` messages of `batch` from `number` on are handed to the application."""
-        payloads = batch.payloads
-        if count < len(payloads):
-            payloads = payloads[number - batch.number : number - batch.number + count]
+        first = number - batch.number
         self.recorder.deliver(
-            batch.group, batch.view_id, batch.sender, number, batch.order, payloads, size, batch.private, time_ns
-        )
+            batch.group, batch.view_id, batch.sender, number, count, batch.order, batch.payloads, first, size,
+            batch.private, time_ns,
+        )  # fmt: skip
 
     def barrier(self, barrier: Barrier, time_ns: int) -> None:
         """The application is told of a barrier."""

@@ -66,12 +66,9 @@ class ProgramLog(Log):
         if self._kept is not None:
             yield from self._kept
             return
-        if self._kind:
-            self._end_run()
-        for index, cells in enumerate(self._cells):
+        for index, cells in enumerate(self._complete_rows()):
             yield Row(self.run, self.process, self.incarnation, index, *cells)
 
     def _last_ns(self) -> int:
-        if self._kind:
-            self._end_run()
-        return self._cells[-1][0] if self._cells else 0
+        rows = self._complete_rows()
+        return rows[-1][0] if rows else 0
