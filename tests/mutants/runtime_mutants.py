@@ -174,9 +174,9 @@ def _offer_and_lose_one(self: Outbox, run: OutboxRun) -> None:
         run.lane.messages -= 1
 
 
-def _send_to_all(self: Group, order: Order, to: ProcessId | None) -> SendMode:
+def _send_to_all(self: Group, order: Order, to: ProcessId | None, label: str | None) -> SendMode:
     """A message to one member goes to all."""
-    return _way(self, order, None)
+    return _way(self, order, None, label)
 
 
 _way = Group._way

@@ -243,3 +243,21 @@ def test_those_who_wait_hear_of_the_end() -> None:
             await waiter
 
     run(test)
+
+
+def test_a_caller_that_would_wait_for_ever_is_refused_and_nobody_else() -> None:
+    async def test() -> None:
+        reader, other = object(), object()
+        outbox, lane = Outbox(Stepping(False)), OutboxLane(Sink(0).offer)
+        outbox.put(lane, [b""] * MESSAGES_MAX, CAUSAL, NOT_MEASURED)
+        waiters = [asyncio.create_task(outbox.send(lane, [b"1"], CAUSAL, 1, caller)) for caller in (reader, other)]
+        await asyncio.sleep(0)
+        outbox.refuse(lane, reader, ClosedError("for ever"))
+        with pytest.raises(ClosedError, match="for ever"):
+            await waiters[0]
+        assert not waiters[1].done()
+        outbox.close(lane, ClosedError("closed"))
+        with pytest.raises(ClosedError, match="closed"):
+            await waiters[1]
+
+    run(test)

@@ -8,6 +8,7 @@ from antiphon.runtime.errors import (
     ExcludedError,
     JoinError,
     NodeFailedError,
+    ReaderBlockedError,
     ReaderError,
 )
 from antiphon.runtime.events import Barrier, Batch, Excluded, Message, Stalled, ViewChange
@@ -32,6 +33,7 @@ __all__ = [
     "NodeFailedError",
     "Plan",
     "PlanError",
+    "ReaderBlockedError",
     "ReaderError",
     "Stalled",
     "ViewChange",

@@ -25,6 +25,19 @@ class ReaderError(UsageError):
         self.source = source
 
 
+class ReaderBlockedError(UsageError):
+    """Whoever reads a stream waits for room to send that only reading can make."""
+
+    def __init__(self, source: str, group: str) -> None:
+        super().__init__(
+            f"the events of {source} that wait to be read have reached their limit, so nothing leaves for group "
+            f"{group!r} until they are read, and it is their reader that waits to send: it would wait for ever; read "
+            "on first, send from another task or thread, or use `send_now` and keep what it does not take"
+        )
+        self.source = source
+        self.group = group
+
+
 class NodeFailedError(AntiphonError):
     """The node stopped because of something that is not the caller's mistake: the cause is chained."""
 

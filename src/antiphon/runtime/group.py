@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from antiphon.kernel.causality_domain import CausalityDomain
@@ -25,11 +24,11 @@ from antiphon.runtime.arguments import (
     check_seconds,
 )
 from antiphon.runtime.driver import Driver
-from antiphon.runtime.errors import DeclarationError, ExcludedError
+from antiphon.runtime.errors import DeclarationError, ExcludedError, ReaderBlockedError
 from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
 from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox, SendMode, measure
-from antiphon.runtime.readers import BatchReader, MessageReader
+from antiphon.runtime.readers import BatchReader, MessageReader, caller
 from antiphon.runtime.stream import Listener
 from antiphon.stacks.registry import check_level, offer
 
@@ -91,7 +90,7 @@ class Group:
         self._going.set()
         self._modes = {order: mode for order, mode in _TO_ALL.items() if order in self._offered.levels}
         self._outbox = outbox
-        self._lane = outbox.open(self._offer, self._called if streams.is_recorded else None)
+        self._lane = outbox.open(self._offer, self._called if streams.is_recorded else None, self._may_wait)
         self._streams = streams
         self._stream = streams.add(self)
 
@@ -113,6 +112,10 @@ class Group:
         Returns when the message is accepted: at once, unless the group cannot keep up; then it waits until there is
         room. It never waits for the network. What is sent to a member that is gone by then is lost.
 
+        While more is delivered here than is read, nothing leaves: own messages would be delivered here, too. So a task
+        that reads this group and sends to it must not wait for room that only its own reading can make: that raises
+        ReaderBlockedError. Up to outbox.MESSAGES_MAX messages or outbox.BYTES_MAX bytes fit before that.
+
         Messages of one process to the groups of one causality domain leave in the order of the calls. So while a group
         stands still for want of a majority, what was sent there before holds up what is sent to others of its domain
         and must come after; `leave` it, or `recover` it, if it is not to be waited for. What is sent there meanwhile
@@ -124,11 +127,8 @@ class Group:
             mode = self._modes.get(order) if to is None else None
         except TypeError:
             mode = None
-        if mode is None:
-            mode = self._way(order, to)
-        if label is not None:
-            check_label(label)
-            mode = replace(mode, label=label)
+        if mode is None or label is not None:
+            mode = self._way(order, to, label)
         lane = self._lane
         if type(payload) is not bytes or lane.error is not None or not self._going.is_set():
             await self._put((payload,), mode)
@@ -137,22 +137,25 @@ class Group:
         if size > self._message_bytes_max:
             raise MessageTooLargeError(size, self._message_bytes_max)
         if not self._outbox.put(lane, (payload,), mode, size):
-            await self._outbox.send(lane, (payload,), mode, size)
+            await self._outbox.send(lane, (payload,), mode, size, caller())
 
     @property
     def _is_held_up(self) -> bool:
         """Whether what is sent here waits at the call, so that it does not hold up other groups."""
         return not self._going.is_set() and self._outbox.lanes > 1
 
-    async def send_many(self, payloads: Sequence[bytes], *, order: Order = "causal") -> None:
-        """`send` for many, in this order; cheaper than one by one. Cancelled, it has sent some from the front."""
+    async def send_many(self, payloads: Sequence[bytes], *, order: Order = "causal", label: str | None = None) -> None:
+        """`send` for many, in this order, with one label for all; cheaper than one by one. Cancelled, it has sent some
+        from the front."""
         check_payloads(payloads)
-        await self._put(payloads, self._way(order, None))
+        await self._put(payloads, self._way(order, None, label))
 
-    def send_now(self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None) -> bool:
+    def send_now(
+        self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None, label: str | None = None
+    ) -> bool:
         """`send` for where nothing can wait, as in a listener; false, and nothing is sent, if there is no room."""
         size = self._measure((payload,))
-        way = self._way(order, to)
+        way = self._way(order, to, label)
         if self._is_held_up:
             return False
         return self._outbox.put(self._lane, (payload,), way, size) == 1
@@ -186,7 +189,7 @@ class Group:
         if self._is_held_up:
             await self._going.wait()
             self._check_open()
-        await self._outbox.send(self._lane, payloads, way, size)
+        await self._outbox.send(self._lane, payloads, way, size, caller())
 
     async def _drain(self) -> None:
         """Wait until the engine has taken all that was sent here. Raises if it never will."""
@@ -349,11 +352,12 @@ class Group:
         """Messages that were delivered here and that the application has not read."""
         return self._stream.count(self.name) + self._stream.unread
 
-    def _way(self, order: Order, to: ProcessId | None) -> SendMode:
+    def _way(self, order: Order, to: ProcessId | None, label: str | None) -> SendMode:
         check_order(order)
         check_level(self._offered, order)
+        check_label(label)
         if to is None:
-            return _TO_ALL[order]
+            return _TO_ALL[order] if label is None else SendMode(LEVELS[order], label=label)
         if not self._offered.private:
             raise UsageError(f"stack {self.stack!r} sends every message to all members; leave `to` out")
         if LEVELS[order] != CAUSAL:
@@ -361,7 +365,7 @@ class Group:
         check_destination(to)
         if self.view.rank(to) < 0:
             raise UsageError(f"{to} is not a member of group {self.name!r} now; the members are: {self.view}")
-        return SendMode(CAUSAL, to)
+        return SendMode(CAUSAL, to, label=label)
 
     def _measure(self, payloads: Sequence[bytes]) -> int:
         self._check_open()
@@ -401,7 +405,18 @@ class Group:
         to = () if way.destination is None else (way.destination,)
         self._driver.record_call(self.name, payloads, way.level, to, size, way.barrier, way.label)
 
-    # What the driver tells.
+    def _may_wait(self, caller: object) -> None:
+        """Refuse the reader of a full stream: room to send comes only when it reads on."""
+        if self._stream.is_full and caller is not None and self._stream.reading is caller:
+            raise ReaderBlockedError(self._stream.source, self.name)
+
+    # What the driver and the streams tell.
+
+    def _fill_up(self) -> None:
+        """The stream is full: what its reader waits to send here would never leave."""
+        if self._stream.reading is not None:
+            error = ReaderBlockedError(self._stream.source, self.name)
+            self._outbox.refuse(self._lane, self._stream.reading, error)
 
     def _send_queue(self) -> Outbox:
         return self._outbox

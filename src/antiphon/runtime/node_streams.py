@@ -39,6 +39,9 @@ class StreamedGroup(Protocol):
     def is_over(self) -> bool:
         """Whether nothing more will come."""
 
+    def _fill_up(self) -> None:
+        """The stream is full."""
+
 
 @final
 class NodeStreams:
@@ -67,7 +70,7 @@ class NodeStreams:
             source,
             messages_max=self._messages_max,
             bytes_max=self._bytes_max,
-            on_full=self._pause if group is None else lambda: driver.follow(Pause(group)),
+            on_full=self._pause if group is None else lambda: self._pause_group(group),
             on_room=self._resume if group is None else lambda: driver.step(Resume(group)),
             on_taken=driver.record_taken if self.is_recorded else None,
             on_view=driver.record_view,
@@ -179,6 +182,12 @@ class NodeStreams:
     def _pause(self) -> None:
         for member in self._members.values():
             self._driver.follow(Pause(member.name))
+            member._fill_up()
+
+    def _pause_group(self, group: str) -> None:
+        self._driver.follow(Pause(group))
+        if group in self._members:
+            self._members[group]._fill_up()
 
     def _resume(self) -> None:
         for member in self._members.values():

@@ -56,6 +56,8 @@ Offer = Callable[[list[bytes], SendMode], int]
 """Offers payloads to the engine, which accepts so many of them from the front."""
 Called = Callable[[Sequence[bytes], SendMode, int], None]
 """Told of messages as they are put in: payloads, mode, bytes together."""
+MayWait = Callable[[object], None]
+"""Asked whether a caller may wait for room; raises if it would wait for ever."""
 
 
 class Steps(Protocol):
@@ -72,11 +74,12 @@ class Steps(Protocol):
 class OutboxLane:
     """What the outbox knows of one group: how it offers messages to the engine, and how many wait."""
 
-    __slots__ = ("accepted", "blocked", "called", "drains", "error", "messages", "offer", "over")
+    __slots__ = ("accepted", "blocked", "called", "drains", "error", "may_wait", "messages", "offer", "over")
 
-    def __init__(self, offer: Offer, called: Called | None = None) -> None:
+    def __init__(self, offer: Offer, called: Called | None = None, may_wait: MayWait | None = None) -> None:
         self.offer = offer
         self.called = called
+        self.may_wait = may_wait
         self.messages = 0
         """Messages that wait in the outbox."""
         self.accepted = 0
@@ -113,10 +116,11 @@ class OutboxRun:
 class WaitingCall:
     """A call that waits for room; `turn` is done when there may be some."""
 
-    __slots__ = ("lane", "turn")
+    __slots__ = ("caller", "lane", "turn")
 
-    def __init__(self, lane: OutboxLane, turn: asyncio.Future[None]) -> None:
+    def __init__(self, lane: OutboxLane, caller: object, turn: asyncio.Future[None]) -> None:
         self.lane = lane
+        self.caller = caller
         self.turn = turn
 
 
@@ -136,22 +140,27 @@ class Outbox:
         self._scheduled = False
         self._flushing = False
 
-    def open(self, offer: Offer, called: Called | None = None) -> OutboxLane:
+    def open(self, offer: Offer, called: Called | None = None, may_wait: MayWait | None = None) -> OutboxLane:
         """A lane for one more group."""
         self.lanes += 1
-        return OutboxLane(offer, called)
+        return OutboxLane(offer, called, may_wait)
 
-    async def send(self, lane: OutboxLane, payloads: Sequence[bytes], mode: SendMode, size: int) -> None:
+    async def send(
+        self, lane: OutboxLane, payloads: Sequence[bytes], mode: SendMode, size: int, caller: object = None
+    ) -> None:
         """Put all of `payloads` in; `size` is their bytes together. Waits while the outbox is full. Raises the lane's
-        error. Cancelled, it has put in some from the front."""
+        error, or that this caller would wait for ever. If it raises, or is cancelled, it has put in some from the
+        front."""
         start = self.put(lane, payloads, mode, size)
         if start == len(payloads):
             return
-        call = WaitingCall(lane, self._loop.create_future())
+        call = WaitingCall(lane, caller, self._loop.create_future())
         self._waiting.append(call)
         try:
             while start < len(payloads):
                 lane.check()  # to send may have been the end
+                if lane.may_wait is not None:
+                    lane.may_wait(caller)
                 await call.turn
                 call.turn = self._loop.create_future()
                 lane.check()
@@ -226,6 +235,12 @@ class Outbox:
         """The engine has room for this group again."""
         lane.blocked = False
         self._schedule()
+
+    def refuse(self, lane: OutboxLane, caller: object, error: Exception) -> None:
+        """The calls of this caller that wait to send to this group get `error`: they would wait for ever."""
+        for call in self._waiting:
+            if call.lane is lane and call.caller is caller and not call.turn.done():
+                call.turn.set_exception(error)
 
     def close(self, lane: OutboxLane, error: Exception) -> None:
         """Whoever waits to send to this group, or for its messages to leave, gets `error`, and so does who comes later.

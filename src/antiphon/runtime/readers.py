@@ -4,10 +4,20 @@ These stay plain Python where the rest is compiled: `async for` is quickest with
 asks the stream to make it wait only when there is nothing to take.
 """
 
-from typing import Self
+import asyncio
+from contextvars import ContextVar
+from typing import Final, Self
 
 from antiphon.runtime.events import BatchEvent, StreamEvent
 from antiphon.runtime.stream import Stream
+
+CALLER: Final[ContextVar[object]] = ContextVar("antiphon_caller", default=None)
+"""Whoever has a task made for each of its calls, as a plain thread has; else the task itself is the caller."""
+
+
+def caller() -> object:
+    """Who is calling: tells whether the one that sends is the one that reads."""
+    return CALLER.get() or asyncio.current_task()
 
 
 class MessageReader:
@@ -27,6 +37,7 @@ class MessageReader:
         if self._prepared:
             return self._prepared.pop()
         stream = self._stream
+        stream.reading = caller()
         if not stream.is_ready(self):
             await stream.ready(self)
         return stream.take_message()
@@ -46,6 +57,7 @@ class BatchReader:
 
     async def __anext__(self) -> BatchEvent:
         stream = self._stream
+        stream.reading = caller()
         if not stream.is_ready(self):
             await stream.ready(self)
         return stream.take_batch()

@@ -68,6 +68,8 @@ class Stream:
         self.prepared: list[Message] = []
         """Messages made for the reader of single ones, the next one last."""
         self._reader: object = None
+        self.reading: object = None
+        """Whose call has read last."""
         self._listener: Listener | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._finished = False
@@ -129,6 +131,7 @@ class Stream:
             raise ReaderError(self.source)
         self._put_back()
         self._reader = reader
+        self.reading = None
 
     def listen(self, listener: Listener | None) -> None:
         """Have `listener` called with what comes, as it comes, and by `tell` with all that waits; None: leave it to
@@ -137,6 +140,7 @@ class Stream:
             raise ReaderError(self.source)
         self._put_back()
         self._reader = None
+        self.reading = None
         self._listener = listener
 
     @property

@@ -25,7 +25,7 @@ from antiphon.runtime import group as asynchronous_group
 from antiphon.runtime import node as asynchronous_node
 from antiphon.runtime.discovery import Discovery
 from antiphon.runtime.events import StreamEvent
-from antiphon.runtime.readers import MessageReader
+from antiphon.runtime.readers import CALLER, MessageReader
 from antiphon.runtime.settings import NodeSettings
 from antiphon.stacks.registry import DEFAULT, StackName
 
@@ -165,7 +165,7 @@ class Node:
             if not self._running or self._closing:
                 work.close()
                 raise self._closed_error()
-            future = asyncio.run_coroutine_threadsafe(_within(work, timeout_s), self._loop)
+            future = asyncio.run_coroutine_threadsafe(_within(work, timeout_s, current_thread()), self._loop)
         try:
             return future.result()
         except CancelledError:
@@ -216,10 +216,16 @@ class Group:
         return self._group.view
 
     def send(
-        self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None, timeout_s: float | None = None
+        self,
+        payload: bytes,
+        *,
+        order: Order = "causal",
+        to: ProcessId | None = None,
+        label: str | None = None,
+        timeout_s: float | None = None,
     ) -> None:
         """See `antiphon.Group.send`."""
-        self._node.call(self._group.send(payload, order=order, to=to), timeout_s)
+        self._node.call(self._group.send(payload, order=order, to=to, label=label), timeout_s)
 
     def barrier(self, payload: bytes, *, timeout_s: float | None = None) -> None:
         """See `antiphon.Group.barrier`."""
@@ -229,9 +235,9 @@ class Group:
         """See `antiphon.Group.flush`."""
         self._node.call(self._group.flush(k=k), timeout_s)
 
-    def send_many(self, payloads: Sequence[bytes], *, order: Order = "causal") -> None:
+    def send_many(self, payloads: Sequence[bytes], *, order: Order = "causal", label: str | None = None) -> None:
         """See `antiphon.Group.send_many`."""
-        self._node.call(self._group.send_many(payloads, order=order))
+        self._node.call(self._group.send_many(payloads, order=order, label=label))
 
     def recv(self, *, timeout_s: float | None = None) -> StreamEvent:
         """The next event; ClosedError when there will be no more."""
@@ -262,7 +268,8 @@ class Group:
         return self._node.call(self._group.close())
 
 
-async def _within(work: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
+async def _within(work: Coroutine[Any, Any, T], timeout_s: float | None, thread: Thread) -> T:
+    CALLER.set(thread)
     # The timeout runs in the loop's own thread, where nothing can happen between its end and the cancelling.
     async with asyncio.timeout(timeout_s):
         return await work
