@@ -4,9 +4,10 @@ Slow on purpose: it shares no idea with `antiphon.pipeline.graph` but the words 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import Row
 from antiphon.pipeline.explain import MessageName
 from antiphon.pipeline.reference_world import KnownLog, known_log, messages_of
@@ -39,6 +40,7 @@ def make_twin(rows: Iterable[Row]) -> Twin:
     for log in logs.values():
         for row in log.rows:
             if row.kind == "send":
+                _check_numbers(messages_of(row), twin.sent)
                 twin.sent.update(dict.fromkeys(messages_of(row), row))
     _find_pasts(twin, logs)
     twin.circular = any(message in past for message, past in twin.past.items())
@@ -47,6 +49,13 @@ def make_twin(rows: Iterable[Row]) -> Twin:
         _find_waves(twin)
         _find_stability(twin, logs)
     return twin
+
+
+def _check_numbers(messages: Sequence[MessageName], sent: Container[MessageName]) -> None:
+    """A log whose sends are not numbered 1, 2, 3… is unusable."""
+    first = messages[0]
+    if first in sent or (first.number > 1 and first._replace(number=first.number - 1) not in sent):
+        raise UnusableHistoryError(None, f"the log of {first.sender} sends message {first.number} out of turn")
 
 
 def _find_pasts(twin: Twin, logs: dict[str, KnownLog]) -> None:
@@ -66,8 +75,6 @@ def _find_pasts(twin: Twin, logs: dict[str, KnownLog]) -> None:
         twin.past.update(_off_record(log.process, known, logs))
     for process in {message.sender for past in twin.past.values() for message in past} - logs.keys():
         twin.past.update(_off_record(process, set(), logs))
-    for message in {message for past in twin.past.values() for message in past}:
-        twin.past.setdefault(message, set())  # a spoiled log names it and holds no row of it
     growing = True
     while growing:
         growing = False

@@ -64,19 +64,6 @@ def check_step(spark: SparkSession, directory: Path) -> tuple[Audit, Reuse]:
     return found, reuse
 
 
-def describe_own_views(rows: list[Row]) -> bool:
-    """Whether each log describes the views that its messages left in: else a part of the history may be unusable
-    though the whole is not."""
-    views: set[tuple[object, ...]] = set()
-    for row in rows:
-        place = (row.run, row.process, row.incarnation, row.group, row.view)
-        if row.kind == "view":
-            views.add(place)
-        elif row.kind in ("send", "depart") and row.view is not None and place not in views:
-            return False
-    return True
-
-
 def test_each_step_of_a_growing_history_is_audited_as_if_it_were_all(spark: SparkSession, tmp_path: Path) -> None:
     rows: list[Row] = []
     for seed in (*range(12), 16, 19, 23, 25, 34, 35, 37, 38, 50, 71, 77, 160):  # the later ones break what others keep
@@ -84,8 +71,6 @@ def test_each_step_of_a_growing_history_is_audited_as_if_it_were_all(spark: Spar
         try:
             reference.audit(own)
         except UnusableHistoryError:
-            continue
-        if not describe_own_views(own):
             continue
         rows += [replace(row, run=f"{seed} {row.run}") for row in own]
     growing = Growing(tmp_path, rows, Random(1))

@@ -35,9 +35,9 @@ from antiphon.pipeline.audit.reduce import findings, latencies, placements
 from antiphon.pipeline.audit.rows import MESSAGE_COLUMNS
 from antiphon.pipeline.audit.second_look import LOOK, Look, Sights, Wishes, look, sights_of
 from antiphon.pipeline.audit.total import Positions, Tangle
-from antiphon.pipeline.explain import early_text, open_log_text
+from antiphon.pipeline.explain import early_text, open_log_text, undescribed_text
 from antiphon.pipeline.first_pass import Logs, over_tasks, read_logs
-from antiphon.pipeline.guarantees import CHECKED, SETTLED
+from antiphon.pipeline.guarantees import CHECKED, OF_OWED, SETTLED
 from antiphon.pipeline.increment import TASK, Increment, Reuse, opened
 from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
@@ -236,6 +236,9 @@ def _add_open_logs(tallies: Mapping[str, Tally], run: RunFacts, promises: Promis
                 tally.open_logs.append(open_log_text(log.process, log.rows, told_run, log.behind, log.cause))
             elif guarantee == SETTLED and log.early:
                 tally.open_logs.append(early_text(log.process, log.ending, told_run))
+        if guarantee in OF_OWED:
+            for group, sender, view in run.order.undescribed():
+                tally.open_logs.append(undescribed_text(sender, group, view, told_run))
 
 
 def _observations(judged: pa.Table, runs: Mapping[str, RunFacts]) -> list[MemberObservation]:

@@ -204,6 +204,12 @@ def open_log_text(process: str, rows: int, run: str | None, behind: int, cause: 
     return f"the log of {process}{of_run} is {extent}{f' ({why})' if why else ''}"
 
 
+def undescribed_text(process: str, group: str, view: int, run: str | None) -> str:
+    """Of a view in which a process sent and that no view row describes, so that nobody knows who was owed it."""
+    of_run = "" if run is None else f" in run {run}"
+    return f"no view row describes view {view} of {group}{of_run}, in which {process} sent"
+
+
 def early_text(process: str, ending: str, run: str | None) -> str:
     """Of a process that stopped before the run went quiet."""
     of_run = "" if run is None else f" in run {run}"

@@ -107,4 +107,6 @@ TABLE: Final = (
 BY_ID: Final = {guarantee.id: guarantee for guarantee in TABLE}
 MEANINGS: Final = {guarantee.id: guarantee.meaning for guarantee in TABLE}
 GUARANTEES: Final = tuple(BY_ID)
+OF_OWED: Final = (FIFO, CAUSAL, SETTLED)
+"""Those that ask for whom a message was."""
 CHECKED: Final = tuple(guarantee.id for guarantee in TABLE if guarantee.nothing)

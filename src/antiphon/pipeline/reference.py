@@ -13,6 +13,9 @@ lies in a message's past. The rules of both auditors, where the definitions leav
 * A process is owed the messages on record that were sent to a group in a view of which it is a member (by the view rows
   of the run), if it has a view row for that group; where a send names destinations, only these are owed it, and a
   delivery to anybody else breaks creation.
+* Where a message left in a view that no view row of the run describes, nobody knows who was owed it. Of those who were
+  in the group and are not left out by its destinations, fifo, causal and settled count as unknown what they would
+  violate if it was owed to them.
 * A process has *left* a group where its log notes "left" for it and no view row of that group follows. From there on it
   is owed nothing in that group; settled and safe do not hold it there.
 * A process *completed* a view that it was in if its log has a later view row of the group, notes that it left the group
@@ -98,8 +101,9 @@ from antiphon.pipeline.explain import (
     fifo_text,
     open_log_text,
     settled_text,
+    undescribed_text,
 )
-from antiphon.pipeline.guarantees import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, SETTLED
+from antiphon.pipeline.guarantees import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, OF_OWED, SETTLED
 from antiphon.pipeline.observe import observe
 from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.reference_content import ContentJudge
@@ -245,7 +249,8 @@ class _Judge:
         if (tally := self._tally(FIFO, message.group)) is None:
             return
         tally.checked += 1
-        missing = self._world.before(message) & self._world.owed_at(log, row.index) & ~done_bits
+        lacking = self._world.before(message) & ~done_bits
+        missing = lacking & self._world.owed_at(log, row.index)
         if missing:
             tally.violations += 1
             tally.causes.add(self._world.first_message(missing))
@@ -256,11 +261,10 @@ class _Judge:
                 tally.example = self._example(text, message.group, [self._world.send_row[wanted], row, later])
             return
         sent = self._world.sent[message.group, message.sender]
-        off_record = message.number - 1 - sent
-        if off_record > 0:
-            key = (message.group, message.sender)
-            seen = sum(1 for m in done if (m.group, m.sender) == key and sent < m.number < message.number)
-            tally.unknown += seen < off_record
+        off_record = max(message.number - 1 - sent, 0)
+        key = (message.group, message.sender)
+        seen = sum(1 for m in done if (m.group, m.sender) == key and sent < m.number < message.number)
+        tally.unknown += seen < off_record or bool(lacking & self._world.perhaps_owed_at(log, row.index))
 
     def _judge_causal(self, log: KnownLog, row: Row, message: MessageName, done_bits: int) -> None:
         if (tally := self._tally(CAUSAL, message.group)) is None:
@@ -270,16 +274,16 @@ class _Judge:
         past = self._past.of(message)
         itself = past & world.bit[message]
         expected = past & ~world.lost | self._strong.of(message) & world.lost
-        owed = world.owed_at(log, row.index)
+        lacking = expected & ~done_bits
         if row.index >= log.apart:
-            owed &= world.in_group(message.group)
-        missing = itself or expected & owed & ~done_bits
+            lacking &= world.in_group(message.group)
+        missing = itself or lacking & world.owed_at(log, row.index)
         if missing:
             tally.violations += 1
             tally.causes.add(self._world.first_message(missing))
             if tally.example is None:
                 tally.example = self._causal_example(log, row, message, missing)
-        elif (past | world.bit[message]) & ~world.on_record:
+        elif (past | world.bit[message]) & ~world.on_record or lacking & world.perhaps_owed_at(log, row.index):
             tally.unknown += 1
 
     def _causal_example(self, log: KnownLog, row: Row, message: MessageName, missing: int) -> Example:
@@ -314,6 +318,9 @@ class _Judge:
                         if log.is_survivor(message.group) and message.group in log.last_view:
                             tally.unknown += message not in delivered[log.process]
                 continue
+            for log in world.logs.values():
+                if world.is_perhaps_owed(log, message) and not log.is_gone(message.group):
+                    tally.unknown += message not in delivered[log.process]
             owed = [log for log in world.logs.values() if world.owed[log.process] & bit]
             owed = [log for log in owed if not log.is_gone(message.group)]
             sender = world.logs[message.sender]
@@ -345,6 +352,9 @@ class _Judge:
                     tally.open_logs.append(_open_text(log, self._told_run))
                 elif guarantee == SETTLED and log.early:
                     tally.open_logs.append(early_text(log.process, log.ending, self._told_run))
+            if guarantee in OF_OWED:
+                for group, sender, view in sorted(self._world.undescribed):
+                    tally.open_logs.append(undescribed_text(sender, group, view, self._told_run))
 
     def _example(self, text: str, group: str, rows: Sequence[Row | None]) -> Example:
         events = tuple((f"{row.process}/{row.incarnation}", row.index) for row in rows if row is not None)

@@ -117,6 +117,9 @@ class ReferenceWorld:
         self.unsaid: set[MessageName] = set()
         """Messages without a send row of which nobody says for whom they were."""
         self.owed: dict[str, int] = defaultdict(int)
+        self._perhaps_owed: dict[str, int] = defaultdict(int)
+        self.undescribed: set[tuple[str, str, int]] = set()
+        """Group, sender and view of what left in a view that no view row describes."""
         self.members: dict[tuple[str, int], set[str]] = defaultdict(set)
         """(group, view id) → everybody whom a view row with this id names."""
         self.sent_at: dict[MessageName, int] = {}
@@ -259,12 +262,13 @@ class ReferenceWorld:
             if message not in self.left_in:
                 continue  # it is owed to nobody
             view = (message.group, self.left_in[message])
-            if view not in self.members:
-                problem = f"{message.sender} sent to {message.group} in view {view[1]}, which no view row describes"
-                raise UnusableHistoryError(None, problem)
-            for process in self.members[view]:
+            owed, members = self.owed, self.members.get(view)
+            if members is None:
+                owed, members = self._perhaps_owed, set(self.logs)
+                self.undescribed.add((message.group, message.sender, view[1]))
+            for process in members:
                 if self.is_meant_for(message, process) and self.is_held(process, message.group):
-                    self.owed[process] |= self.bit[message]
+                    owed[process] |= self.bit[message]
 
     def is_held(self, process: str, group: str) -> bool:
         """Whether a process that a view names has been in the group, as far as is known."""
@@ -280,7 +284,16 @@ class ReferenceWorld:
 
     def owed_at(self, log: KnownLog, index: int) -> int:
         """What the process of a log is owed at a row: nothing in the groups that it has left by then."""
-        owed = self.owed[log.process]
+        return self._without_left(self.owed[log.process], log, index)
+
+    def perhaps_owed_at(self, log: KnownLog, index: int) -> int:
+        """What it may be owed beside that: nobody knows, since no view row describes the view in which it left."""
+        return self._without_left(self._perhaps_owed[log.process], log, index)
+
+    def is_perhaps_owed(self, log: KnownLog, message: MessageName) -> bool:
+        return bool(self._perhaps_owed[log.process] & self.bit[message])
+
+    def _without_left(self, owed: int, log: KnownLog, index: int) -> int:
         for group, left_at in log.left.items():
             if left_at < index:
                 owed &= ~self._in_group[group]

@@ -2,7 +2,8 @@
 
 The past of a message is one number per source (`antiphon.pipeline.audit.past`). For each key, the lowest message that
 the process is still owed behind a delivery must not be among so many of its source. A message that is in its own past
-is violated by every delivery. What is not violated is unknown if something in the past is off record. Of what is lost,
+is violated by every delivery. What is not violated is unknown if something in the past is off record, or lacking and
+perhaps owed to the process. Of what is lost,
 only what is in the strong past counts (`antiphon.pipeline.audit.lost`); that, and witnesses, go by numbers of keys.
 A process that reads each group apart is held to the order within each group only.
 """
@@ -25,7 +26,8 @@ def count(case: Case) -> RowCounts:
     circular = _circular_end(case, segments) - segments.start
     messages = segments.end - segments.start
     violations = np.where(late, messages, circular)
-    unknown = np.where(case.order.off_record()[segments.run], messages - violations, 0)
+    in_doubt = case.order.off_record()[segments.run] | _perhaps_late(case, segments)
+    unknown = np.where(in_doubt, messages - violations, 0)
     return RowCounts(*(case.per_row(segments, counts) for counts in (violations, unknown, messages)))
 
 
@@ -93,6 +95,19 @@ def _late(case: Case, segments: Segments) -> Mask:
     for place, wanted, needed in _demands(case, segments, order.lost):
         if needed.any():
             late |= case.cover(place, wanted).position(needed) > at
+    return late
+
+
+def _perhaps_late(case: Case, segments: Segments) -> Mask:
+    """Which segments were delivered before something in their past that the process may have been owed."""
+    order, at = case.order, case.rows.index[segments.row]
+    late = np.zeros(len(at), bool)
+    for place in range(len(order.keys)):
+        perhaps = order.perhaps_owed(case.process, place)
+        if perhaps.size():
+            coverage = case.cover(place, perhaps)
+            for _, _, needed in _demands(case, segments, [place]):
+                late |= coverage.position(needed) > at
     return late
 
 

@@ -1,7 +1,7 @@
 """fifo: a sender's messages to a group are delivered in sending order, without gaps within what the process is owed.
 
 A row delivers consecutive numbers in order, so it is right or wrong as a whole: everything owed below its first number
-must have been delivered before it.
+must have been delivered before it. What it may have been owed and lacks makes it unknown.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,12 @@ def count(case: Case) -> RowCounts:
         at = rows.index[own]
         violated[own] = (behind < rows.start[own]) & ~case.left_by(place, at)
         if case.order.open_keys[place]:
-            unknown[own] = ~violated[own] & (case.off_record(place).position(rows.start[own] - 1) > at)
+            unknown[own] = case.off_record(place).position(rows.start[own] - 1) > at
+        perhaps = case.order.perhaps_owed(case.process, place)
+        if perhaps.size():
+            late = case.cover(place, perhaps).position(rows.start[own] - 1) > at
+            unknown[own] |= late & ~case.left_by(place, at)
+        unknown[own] &= ~violated[own]
     messages = np.where(held, case.end - rows.start, 0)
     return RowCounts(np.where(violated, messages, 0), np.where(unknown, messages, 0), messages)
 

@@ -160,6 +160,11 @@ class Fingerprints:
             for place, highest in reached.items()
         )
         _add_spans(digest, dict(owed))
+        perhaps = (
+            (self._order.keys[place], intersection(self._order.perhaps_owed(process, place), span(1, highest + 1)))
+            for place, highest in reached.items()
+        )
+        _add_spans(digest, {key: spans for key, spans in perhaps if spans.size()})
 
 
 def _add_spans(digest: Digest, by_key: Mapping[tuple[str, ...], Spans]) -> None:

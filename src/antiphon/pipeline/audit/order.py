@@ -13,7 +13,6 @@ from typing import Final
 
 import numpy as np
 
-from antiphon.history.errors import UnusableHistoryError
 from antiphon.pipeline.audit.contents import SentContents, contents_of
 from antiphon.pipeline.audit.departures import NOT_LEFT
 from antiphon.pipeline.audit.logs import ENDLESS, MISSING, LogFacts
@@ -59,6 +58,8 @@ class Order:
     """A place in `audiences`, or -1 for what is off record."""
     narrow: Ints
     """A place in `destinations`, or -1 where none are named."""
+    uncertain: Mask
+    """What left in a view that no view row describes, so that nobody knows who was owed it."""
     past: Past
     """The full past of each send run, once the order is closed."""
     audiences: list[frozenset[str]]
@@ -77,6 +78,7 @@ class Order:
     places: dict[Key, int] = field(init=False)
     """Each key's place in `keys`."""
     _owed: dict[tuple[str, int], Spans] = field(init=False, default_factory=dict)
+    _perhaps: dict[tuple[str, int], Spans] = field(init=False, default_factory=dict)
     _off_record: Mask | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
@@ -95,15 +97,39 @@ class Order:
             self._owed[process, place] = self._find_owed(process, place)
         return self._owed[process, place]
 
+    def perhaps_owed(self, process: str, place: int) -> Spans:
+        """The numbers of a key that a process may have been owed, beside those that it is."""
+        if (process, place) not in self._perhaps:
+            self._perhaps[process, place] = self._find_perhaps(process, place)
+        return self._perhaps[process, place]
+
+    def _find_perhaps(self, process: str, place: int) -> Spans:
+        runs = slice(self.first_run[place], self.first_run[place + 1])
+        if not self.uncertain[runs].any() or not self._is_held(process, place):
+            return EMPTY
+        included = np.array([*(process in meant for meant in self.destinations), True])  # the last: none named
+        chosen = self.uncertain[runs] & included[self.narrow[runs]]
+        return union((self.start[runs][chosen], self.end[runs][chosen]))
+
+    def _is_held(self, process: str, place: int) -> bool:
+        """Whether the process has been in the group of a key, as far as is known."""
+        return (self.keys[place][0], process) in self.joined or process in self.missing
+
+    def undescribed(self) -> list[tuple[str, str, int]]:
+        """Group, sender and view of what left in a view that no view row describes."""
+        found = {(*self.keys[self.key[run]], int(self.view[run])) for run in np.flatnonzero(self.uncertain).tolist()}
+        return sorted(found)
+
     def settle(self, processes: Iterable[str]) -> None:
         """Find all that may be asked of it, so that nobody it is sent to has to."""
         self.off_record()
         for process in processes:
             for place in range(len(self.keys)):
                 self.owed(process, place)
+                self.perhaps_owed(process, place)
 
     def _find_owed(self, process: str, place: int) -> Spans:
-        if (self.keys[place][0], process) not in self.joined and process not in self.missing:
+        if not self._is_held(process, place):
             return EMPTY
         if all(process in audience for audience in self.audiences):
             return span(1, int(self.sent[place]) + 1)
@@ -160,6 +186,7 @@ def make_order(run: str, logs: Mapping[str, LogFacts], domains: Mapping[str, str
         view=view,
         audience=audience,
         narrow=narrow,
+        uncertain=_uncertain(keys, key, view, audiences),
         past=direct_past(logs, keys, sources, "reach"),
         audiences=audiences.members.sets,
         destinations=audiences.destinations.sets,
@@ -172,6 +199,16 @@ def make_order(run: str, logs: Mapping[str, LogFacts], domains: Mapping[str, str
 def close(order: Order) -> None:
     """Raise the direct past to the full one."""
     raise_to_full(order.past, order.time_ns)
+
+
+def _uncertain(keys: list[Key], key: Ints, view: Ints, audiences: "_Audiences") -> Mask:
+    """Which send runs left in a view that no view row describes; what is off record has no view."""
+    described = [audiences.described(group) for group, _ in keys]
+    result: Mask = view != NOT_LEFT
+    for place, views in enumerate(described):
+        own = key == place
+        result[own] &= ~np.isin(view[own], views)
+    return result
 
 
 def _domains_of_keys(keys: list[Key], domains: Mapping[str, str]) -> Ints:
@@ -243,15 +280,15 @@ class _Audiences:
         self.destinations = _Sets()
         self._views = {view: frozenset(members) for view, members in views.items()}
 
-    def places(self, sender: str, group: str, view: int, destinations: list[str] | None) -> tuple[int, int]:
+    def described(self, group: str) -> list[int]:
+        """The ids of the views of a group that view rows describe."""
+        return [view for of, view in self._views if of == group]
+
+    def places(self, group: str, view: int, destinations: list[str] | None) -> tuple[int, int]:
         """The place among the audiences, and among the destinations, or -1."""
         meant = None if destinations is None else frozenset(destinations)
         narrow = -1 if meant is None else self.destinations.place(meant)
-        if view == NOT_LEFT:
-            return self.members.place(frozenset()), narrow
-        if (group, view) not in self._views:
-            raise UnusableHistoryError(None, f"{sender} sent to {group} in view {view}, which no view row describes")
-        members = self._views[group, view]
+        members = self._views.get((group, view), frozenset())  # not left, or in a view that no view row describes
         return self.members.place(members if meant is None else members & meant), narrow
 
 
@@ -263,7 +300,7 @@ def _runs_of(log: LogFacts, places: Mapping[Key, int], audiences: _Audiences) ->
     columns: list[_Columns] = [(np.empty(0, np.int64),) * 9]
     for piece in log.pieces:
         key = np.array([places[group, log.process] for group in piece["send_groups"]], np.int64)[piece["send_group"]]
-        audience, narrow = _meant(piece, log.process, audiences)
+        audience, narrow = _meant(piece, audiences)
         number, end = piece["send_number"], piece["send_number"] + piece["send_count"]
         index, time_ns, view = piece["send_index"], piece["send_time_ns"], piece["send_view"]
         columns.append((key, number, end, index, time_ns, view, audience, narrow, piece["send_order"]))
@@ -275,7 +312,7 @@ def _runs_of(log: LogFacts, places: Mapping[Key, int], audiences: _Audiences) ->
     return key, start, end, index, time_ns, view, audience, narrow, place
 
 
-def _meant(piece: Summary, process: str, audiences: _Audiences) -> tuple[Ints, Ints]:
+def _meant(piece: Summary, audiences: _Audiences) -> tuple[Ints, Ints]:
     """For whom each send run of a piece was: places among the audiences, and among the destinations, or -1.
 
     There are few views and few sets of destinations: each combination is looked at once, as it first occurs.
@@ -288,9 +325,7 @@ def _meant(piece: Summary, process: str, audiences: _Audiences) -> tuple[Ints, I
     for place in np.argsort(first).tolist():
         group, rest = divmod(int(found[place]), len(views) * len(sets))
         view_place, destinations = divmod(rest, len(sets))
-        meant[place] = audiences.places(
-            process, piece["send_groups"][group], int(views[view_place]), sets[destinations]
-        )
+        meant[place] = audiences.places(piece["send_groups"][group], int(views[view_place]), sets[destinations])
     audience, narrow = meant[which].T
     return audience, narrow
 

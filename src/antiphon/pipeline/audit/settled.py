@@ -63,6 +63,10 @@ def _settle(
         found.missed.add(process, sender, surely)
         if surely.size() and found.witness is None:
             found.witness = (process, MessageName(group, sender, int(surely.starts[0])))
+    for process, log in logs.items():
+        if not log.is_gone(group):
+            perhaps = order.perhaps_owed(process, place)
+            found.unknown += difference(perhaps, delivered[process].get(key, EMPTY)).size()
     off_record = intersection(had, span(int(order.sent[place]) + 1, ENDLESS)) if logs[sender].open else EMPTY
     for process in survivors:
         if (group, process) in order.joined:
