@@ -53,7 +53,7 @@ from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import CallOutcome
 from antiphon.parts.member import Member, StabilityMark
 from antiphon.parts.membership.phases import JOINING
-from antiphon.stacks.registry import DEFAULT, check_level, has_number, kind
+from antiphon.stacks.registry import DEFAULT, check_level, check_options, has_number, kind
 from antiphon.stacks.stack import Stack
 
 _LINGERING_MAX: Final = 64
@@ -105,6 +105,7 @@ class Engine:
     )
 
     def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
+        check_options(options)
         self.process = process
         self._random = random
         self._options = options

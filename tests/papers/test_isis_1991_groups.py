@@ -247,7 +247,7 @@ def test_6_3_the_view_of_another_group_travels_once_all_the_same() -> None:
 
 # ---- 6.4 -----------------------------------------------------------------------------------------------------------
 
-SHORT_LIFE = Options(time_life_ns=1_000 * MILLISECOND_NS)
+SHORT_LIFE = Options(of_stacks={"vector.time_life_ns": 1_000 * MILLISECOND_NS})
 
 
 def test_6_4_a_group_whose_time_may_be_kept_elsewhere_is_flushed_from_time_to_time() -> None:

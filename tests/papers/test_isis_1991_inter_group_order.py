@@ -114,15 +114,14 @@ def test_6_5_k_1_survives_one_failure() -> None:
 
 def test_6_5_while_a_message_waits_its_sender_delivers_nothing_elsewhere_for_a_short_time() -> None:
     """Else its past would grow as fast as it becomes stable. The hold ends, so that nobody waits for ever."""
-    options = Options()
-    table = scenario(0, options=options)
+    table = scenario(0, options=Options(of_stacks={"vector.hold_ns": 10 * MILLISECOND_NS}))
     table.send(P1, b"m1", group="a")
     table.pass_on(P1, P2)
     table.send(P2, b"m2", group="b")
     table.send(Q, b"m3", group="a")
     table.pass_on(Q, P2)
     assert table.log[P2] == ["a:p1#1"]
-    table.wait(options.hold_ns)
+    table.wait(10 * MILLISECOND_NS)
     assert table.log[P2] == ["a:p1#1", "a:p3#1"]
     table.settle()
     assert "b:p2#1" in table.log[Q2]

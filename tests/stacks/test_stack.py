@@ -73,3 +73,15 @@ def test_names_and_numbers_of_stacks_differ() -> None:
         with pytest.raises(UsageError):
             register(offers, kind(DEFAULT).make)
     assert "other" not in OFFERS
+
+
+@pytest.mark.parametrize("key", ["vector.hold", "hold_ns", "nowhere.hold_ns"])
+def test_an_option_that_no_stack_has_is_refused(key: str) -> None:
+    with pytest.raises(UsageError, match=r"there are: vector\.hold_ns, vector\.time_life_ns"):
+        Engine(ME, Random(1), Options(of_stacks={key: 1}))
+
+
+def test_an_option_of_a_stack_is_what_was_asked_for_or_its_default() -> None:
+    asked = kind("vector").make(ME, Random(1), Options(of_stacks={"vector.hold_ns": 5}))
+    assert asked.option("hold_ns") == 5
+    assert asked.option("time_life_ns") == offer("vector").options["time_life_ns"]

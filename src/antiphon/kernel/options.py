@@ -3,7 +3,7 @@
 Every queue in the core is bounded by one of these; beside each stands what happens at the limit.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 MILLISECOND_NS: Final = 1_000_000
@@ -44,13 +44,6 @@ class Options:
     heartbeat_interval_ns: int = 200 * MILLISECOND_NS
     """…up to this, which is also the heartbeat of an idle member."""
 
-    hold_ns: int = 20 * MILLISECOND_NS
-    """While a message to one group waits for what came before it in others to become stable, deliveries there are held
-    back for this long at a time."""
-    time_life_ns: int = 60_000 * MILLISECOND_NS
-    """A group that shares members with others is flushed, if it was active, twice within this time, so that processes
-    elsewhere need not keep its old times."""
-
     silence_ns_min: int = 1000 * MILLISECOND_NS
     """A member silent for less than this is never doubted…"""
     silence_ns_max: int = 10_000 * MILLISECOND_NS
@@ -67,6 +60,10 @@ class Options:
 
     record_digests: bool = False
     """Record a digest of each payload, as it is sent and as it is handed over, so that the audit can compare them."""
+
+    of_stacks: dict[str, int] = field(default_factory=dict, hash=False)
+    """Options that one stack alone reads, by its name and theirs: `{"stack.option": 5}`. What each means, and what it
+    is by default, stands in the stack's `offers.py`. One that no stack has is refused."""
 
     def numbers_max(self) -> int:
         """How far the numbers of a sender may be ahead of what all have consumed: its window, and some packets more for

@@ -89,3 +89,12 @@ def check_level(offers: Capabilities, level: str) -> None:
     if level not in offers.levels:
         others = tuple(other.name for other in OFFERS.values() if level in other.levels)
         raise LevelNotOfferedError(level, offers.name, offers.levels, others)
+
+
+def check_options(options: Options) -> None:
+    """Raise UsageError if an option is named that no stack has."""
+    for key in options.of_stacks:
+        name, _, option = key.partition(".")
+        if name not in OFFERS or option not in OFFERS[name].options:
+            known = [f"{stack.name}.{one}" for stack in OFFERS.values() for one in stack.options]
+            raise UsageError(f"no stack has the option {key!r}; there are: {', '.join(known)}")

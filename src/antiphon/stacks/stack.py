@@ -79,6 +79,7 @@ class Capabilities:
         "levels",
         "name",
         "number",
+        "options",
         "packet_kinds",
         "policies",
         "private",
@@ -99,6 +100,7 @@ class Capabilities:
         labels: bool = False,
         crosses_groups: bool = False,
         situations: tuple[str, ...] = (),
+        options: dict[str, int] | None = None,
     ) -> None:
         self.name = name
         self.number = number
@@ -116,6 +118,8 @@ class Capabilities:
         """Whether groups of one causality domain are kept in causal order with each other."""
         self.situations = situations
         """What can happen on it beside what packet kinds and phases tell, by name (`Stack.situations`)."""
+        self.options = options or {}
+        """The options that only this stack reads, and what they are by default (`Options.of_stacks`)."""
         self.level_bits = 0
         """A bit for each level that is offered."""
         for level in levels:
@@ -166,6 +170,10 @@ class Stack:
         self._tokens = 0
         self.touched: list[Member] = []
         """The members that this step has done something to; one list for all stacks of a process."""
+
+    def option(self, name: str) -> int:
+        """The value of an option that only this stack reads."""
+        return self._options.of_stacks.get(f"{self.offers.name}.{name}", self.offers.options[name])
 
     # ---- groups ----------------------------------------------------------------------------------------------------
 

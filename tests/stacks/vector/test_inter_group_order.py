@@ -8,7 +8,7 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.inputs import Join
 from antiphon.kernel.levels import CAUSAL, FIFO
-from antiphon.kernel.options import Options
+from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.parts.exchange import Exchange
 from antiphon.parts.pending import PendingQueue
 from antiphon.stacks.vector.agreed import AgreedOrder
@@ -20,6 +20,7 @@ from tests.table import Table
 OPTIONS = Options(window_packets=16)
 A, B, C = 11, 12, 13
 MEMBERS = 3
+HOLD_NS = 20 * MILLISECOND_NS
 
 
 def time_of(view_id: int, delivered: list[int], epoch: int = 0) -> GroupTime:
@@ -34,7 +35,7 @@ def time_of(view_id: int, delivered: list[int], epoch: int = 0) -> GroupTime:
 def crossing_of(
     domain: CausalityDomain | None = None, **groups: GroupTime
 ) -> tuple[InterGroupOrder, dict[str, PendingQueue]]:
-    crossing = InterGroupOrder(domain or CausalityDomain(), Random(0), OPTIONS)
+    crossing = InterGroupOrder(domain or CausalityDomain(), Random(0), OPTIONS, HOLD_NS)
     queues = {name: PendingQueue(OPTIONS, 0, crossing.tickets) for name in groups}
     for name, time in groups.items():
         crossing.enter({"a": A, "b": B, "c": C}[name], time, queues[name])
@@ -105,11 +106,11 @@ def test_what_is_not_stable_elsewhere_holds_causal_messages_up_and_no_others() -
     assert not busy.hold
     assert not crossing.may_send(B, CAUSAL, crossing.tickets.last + 1, 0)
     assert busy.hold
-    assert crossing.deadline_ns() == OPTIONS.hold_ns
-    crossing.tick(OPTIONS.hold_ns)
+    assert crossing.deadline_ns() == HOLD_NS
+    crossing.tick(HOLD_NS)
     assert not busy.hold
-    assert OPTIONS.hold_ns <= crossing.deadline_ns() <= 2 * OPTIONS.hold_ns
-    crossing.tick(2 * OPTIONS.hold_ns)
+    assert HOLD_NS <= crossing.deadline_ns() <= 2 * HOLD_NS
+    crossing.tick(2 * HOLD_NS)
     assert busy.hold
 
 

@@ -18,7 +18,7 @@ from antiphon.stacks.vector.private import WINDOW, Arrived, Letter, PrivateLane
 OPTIONS = Options(packet_bytes_max=400, message_bytes_max=200_000)
 OTHER = ProcessId("b")
 EMPTY = b"\x00"
-ORDER = InterGroupOrder(CausalityDomain(), Random(0), OPTIONS)
+ORDER = InterGroupOrder(CausalityDomain(), Random(0), OPTIONS, 0)
 
 
 def lane(me: int) -> PrivateLane:

@@ -136,9 +136,13 @@ class _Told:
 class InterGroupOrder:
     """The causal order of one process over the groups of one domain."""
 
-    def __init__(self, domain: CausalityDomain, random: Random, options: Options, stack: Stack | None = None) -> None:
-        """`stack`: told when groups begin to depend on each other."""
+    def __init__(
+        self, domain: CausalityDomain, random: Random, options: Options, hold_ns: int, stack: Stack | None = None
+    ) -> None:
+        """`hold_ns`: how long deliveries are held back at a time; `stack`: told when groups begin to depend on each
+        other."""
         self.domain = domain
+        self._hold_ns = hold_ns
         self._stack = stack
         self._random = random
         self._options = options
@@ -513,7 +517,7 @@ class InterGroupOrder:
         self._start_hold(now_ns)
 
     def _start_hold(self, now_ns: int) -> None:
-        self._hold_until_ns = now_ns + self._options.hold_ns
+        self._hold_until_ns = now_ns + self._hold_ns
         self._rest_until_ns = NEVER
         for group, time in self._times.items():
             if group != self._waiting:
@@ -549,7 +553,7 @@ class InterGroupOrder:
         """Hold and rest by turns."""
         if now_ns >= self._hold_until_ns:
             self._hold_until_ns = NEVER
-            self._rest_until_ns = now_ns + int(self._random.random() * self._options.hold_ns)
+            self._rest_until_ns = now_ns + int(self._random.random() * self._hold_ns)
             self._release()
         elif now_ns >= self._rest_until_ns:
             self._start_hold(now_ns)

@@ -32,7 +32,7 @@ from antiphon.stacks.vector.view_end import epoch_of
 class VectorMember(GroupMember):
     """One member of one group."""
 
-    __slots__ = ("_domain_members", "_letters_seen", "_random", "_view_session", "order")
+    __slots__ = ("_domain_members", "_letters_seen", "_random", "_time_life_ns", "_view_session", "order")
 
     def __init__(
         self,
@@ -43,12 +43,15 @@ class VectorMember(GroupMember):
         domain_members: "dict[int, VectorMember]",
         random: Random,
         options: Options,
+        time_life_ns: int,
     ) -> None:
-        """`domain_members`: this process in all groups of the domain."""
+        """`domain_members`: this process in all groups of the domain; `time_life_ns`: within this time a group that
+        shares members with others is flushed twice, if it is active."""
         super().__init__(NUMBER, join, process, last_number, options, order.tickets)
         self.order = order
         self._domain_members = domain_members
         self._random = random
+        self._time_life_ns = time_life_ns
         self._letters_seen: dict[ProcessId, int] = {}
         self._view_session: ViewSession | None = None
         """The session, by its own name."""
@@ -81,7 +84,7 @@ class VectorMember(GroupMember):
             return
         for gone in [process for process in self._letters_seen if session.view.rank(process) < 0]:
             del self._letters_seen[gone]
-        session.flush_at_ns = now_ns + self._options.time_life_ns // 2
+        session.flush_at_ns = now_ns + self._time_life_ns // 2
         self.order.enter(self.group_id, session.time, self._pending, joined)
         if old is not None:
             assert isinstance(old, ViewSession)
@@ -131,7 +134,7 @@ class VectorMember(GroupMember):
 
     def _flush_in_time(self, session: ViewSession, now_ns: int) -> None:
         """Flush the group if it was active: the next view makes void what others keep of this view's time (6.4)."""
-        session.flush_at_ns = now_ns + self._options.time_life_ns // 2
+        session.flush_at_ns = now_ns + self._time_life_ns // 2
         if self._membership is not None and not self.order.is_alone() and any(session.known()):
             self._membership.request_flush(now_ns)
 

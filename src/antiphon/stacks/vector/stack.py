@@ -19,7 +19,7 @@ from antiphon.parts.member import Member
 from antiphon.stacks.stack import Stack
 from antiphon.stacks.vector.inter_group_order import InterGroupOrder
 from antiphon.stacks.vector.member import VectorMember
-from antiphon.stacks.vector.offers import OFFERS
+from antiphon.stacks.vector.offers import HOLD_NS, OFFERS, TIME_LIFE_NS
 
 _DOMAINS_LEFT_MAX: Final = 1000
 """Domains without a group that are kept for what this process did in them; beyond that the oldest are forgotten."""
@@ -78,9 +78,18 @@ class VectorStack(Stack):
     def make_member(self, join: Join, last_number: int) -> Member:
         domain = self._domains.get(join.domain.name)
         if domain is None:
-            domain = DomainMembers(InterGroupOrder(join.domain, self._random, self._options, self))
+            domain = DomainMembers(
+                InterGroupOrder(join.domain, self._random, self._options, self.option(HOLD_NS), self)
+            )
         member = VectorMember(
-            join, self._process, last_number, domain.order, domain.members, self._random, self._options
+            join,
+            self._process,
+            last_number,
+            domain.order,
+            domain.members,
+            self._random,
+            self._options,
+            self.option(TIME_LIFE_NS),
         )
         self._domains[join.domain.name] = domain
         self._empty.pop(join.domain.name, None)
