@@ -1,30 +1,57 @@
-"""Conversations in virtual time, over a network with all faults, of processes that pause, crash and come back.
+"""Conversations in the simulated world, over a network with all faults, of processes that pause, crash and come back.
 
-One seed decides everything. Packets are lost, doubled, and held up, some for seconds, so that they come after their
-sender's death. The network is cut in two for a while; processes stop for a while; processes crash, lose what they had
-not written down, and come back from a checkpoint or from the beginning, with the help of their storage or without. One
-process always runs. One is taken to have failed, rightly or wrongly, and is removed; when it learns that, it comes back
-in a new life and is added again. Then all heals, and everybody must come to the same end.
+One seed decides everything. Packets are lost, doubled, damaged and held up, some for seconds, so that they come after
+their sender's death. The network is cut in two for a while, in one direction or both; processes stop for a while;
+processes crash, or their machines lose power and with it what was not synced, and come back from a checkpoint or from
+the beginning, with the help of their storage or without. One process always runs. One is taken to have failed, rightly
+or wrongly, and is removed; when it learns that, it comes back in a new life and is added again. Then all heals, and
+everybody must come to the same end.
 
-What is checked, without asking the protocol: `context` and `order` below, and the end (talks.py).
+What is checked, without asking the protocol: `context` and `order` below, and the end (free_conversations.py). Beside
+that the history of each run is audited.
 """
 
-import heapq
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from antiphon.kernel.effects import NEVER, Transmit
+from antiphon.faults import BurstLoss, Corruption, Delay, Duplication, Fault, Loss, Partition, Reordering
+from antiphon.history.log import MemoryLog
+from antiphon.kernel.causality_domain import CausalityDomain
+from antiphon.kernel.effects import Event
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.policies import STATIC
 from antiphon.parts.message_graph import GraphNode, Mid
+from antiphon.simulator.actions import CRASH_IF_SAFE, PAUSE, POWER_LOSS, START, Action
+from antiphon.simulator.fault_schedule import Until
+from antiphon.simulator.script import Script
+from antiphon.simulator.script_run import LogMaker
+from antiphon.simulator.workloads.role_hooks import RoleHooks
+from antiphon.simulator.world import World
 from antiphon.stacks.conversation.free.conversation import ConversationCore
-from antiphon.stacks.conversation.free.host import ConversationHost
+from antiphon.stacks.conversation.free.requests import (
+    AcceptConversation,
+    AddParticipant,
+    OpenConversation,
+    ParticipantSettings,
+    RemoveParticipant,
+    RestartConversation,
+    SendMessage,
+    TakeMessage,
+    TakeRestarted,
+    take_part,
+)
 from antiphon.stacks.conversation.free.wire import SAID, form_of, life_of
 from tests.simulation.conversation_app import App
-from tests.stacks.conversation.packets import give
 
 SECOND_NS = 1000 * MILLISECOND_NS
 LATE_NS_MAX = 3 * SECOND_NS
+LOOK_NS = 50 * MILLISECOND_NS
+"""How often to look whether everybody has come to the end."""
+OPENING_NS = SECOND_NS
+"""Before anything goes wrong but on the network."""
+SETTLING_NS = 200 * SECOND_NS
+REMOVE = "remove"
+SAVE = "save"
 
 
 @dataclass(frozen=True)
@@ -37,10 +64,10 @@ class Plan:
     doubling: float
     late: float
     """How many packets are held up for long."""
+    damage: float
     appetite: int
     keep: bool
     storage: bool
-    broadcast: bool
     crashes: int
     partitions: int
     pauses: int
@@ -60,10 +87,10 @@ def draw_plan(seed: int) -> Plan:
         loss=random.choice([0, 0.02, 0.1, 0.3]),
         doubling=random.choice([0, 0.05, 0.3]),
         late=random.choice([0, 0.01, 0.1]),
+        damage=random.choice([0, 0, 0.02]),
         appetite=256 // participants,
         keep=keep,
         storage=random.random() < 0.5,
-        broadcast=random.random() < 0.5,
         crashes=random.choice([0, 1, 2, 4]) if keep else 0,
         partitions=random.choice([0, 1, 3]),
         pauses=random.choice([0, 1, 3]),
@@ -72,48 +99,90 @@ def draw_plan(seed: int) -> Plan:
     )
 
 
+def draw_script(plan: Plan, random: Random) -> Script:
+    """What happens to the network and to processes."""
+    names = [f"p{rank}" for rank in range(plan.participants)]
+    heal_ns = OPENING_NS + plan.trouble_ns + SECOND_NS
+    faulty: list[Fault] = [
+        Loss(plan.loss),
+        Duplication(plan.doubling, 20 * MILLISECOND_NS),
+        Reordering(plan.late, LATE_NS_MAX),
+        Corruption(plan.damage),
+    ]
+    if random.random() < 0.3:
+        faulty.append(BurstLoss(0.01, 50 * MILLISECOND_NS))
+    for _ in range(plan.partitions):
+        side = frozenset(name for name in names if random.random() < 0.5)
+        other = frozenset(names) - side
+        from_ns = OPENING_NS + random.randrange(plan.trouble_ns)
+        until_ns = min(heal_ns, from_ns + random.randrange(2 * SECOND_NS))
+        faulty.append(Partition(side, other, from_ns, until_ns))
+        if random.random() < 0.8:
+            faulty.append(Partition(other, side, from_ns, until_ns))
+    script = Script(
+        run=f"conversation-{plan.seed}",
+        seed=plan.seed,
+        policy=STATIC,
+        processes=names,
+        groups=[],
+        layers=[
+            Delay(MILLISECOND_NS // 5, 4 * MILLISECOND_NS),
+            *[Until(layer, heal_ns) for layer in faulty],
+        ],
+        options=Options(),
+        domain=CausalityDomain(),
+        heal_ns=heal_ns,
+        stack="conversation",
+    )
+    for _ in range(plan.pauses):
+        from_ns = OPENING_NS + random.randrange(plan.trouble_ns)
+        until_ns = from_ns + random.randrange(SECOND_NS)
+        script.add(Action(PAUSE, from_ns, random.choice(names), until_ns=until_ns))
+    for _ in range(plan.crashes):
+        at_ns = OPENING_NS + random.randrange(plan.trouble_ns)
+        name = random.choice(names)
+        script.add(Action(random.choice([CRASH_IF_SAFE, POWER_LOSS]), at_ns, name))
+        script.add(Action(START, at_ns + random.randrange(1, SECOND_NS), name))
+    return script
+
+
 @dataclass
 class Saved:
-    """What a process has written down: it survives a crash."""
+    """A checkpoint, which survives a crash."""
 
     leaves: list[Mid] = field(default_factory=list)
     app: App | None = None
     """None: it was never saved; begin again."""
     received: list[int] = field(default_factory=list)
     unstable: list[bytes] = field(default_factory=list)
-    sections: list[bytes] = field(default_factory=list)
 
 
 @dataclass
 class Process:
-    """One participant and its life."""
+    """One participant, over all its lives."""
 
     rank: int
     name: str
-    host: ConversationHost
     app: App
-    life: int = 1
+    life: int = 0
     conversation: ConversationCore | None = None
     saved: Saved = field(default_factory=Saved)
-    up: bool = True
-    paused_until_ns: int = 0
     received: list[int] = field(default_factory=list)
     """How many messages of each participant were sent or received here: what the next is sent in the context of."""
     acknowledged: bool = True
     """Whether something was said since something was last received."""
-    arrived: list[bytes] = field(default_factory=list)
-    """While it pauses."""
-    timer_ns: int = NEVER
+    returned: set[int] = field(default_factory=set)
+    """Ranks of those that have said, in this life, to be back."""
+    todo: list[tuple[int, str]] = field(default_factory=list)
+    """What its program does at set times: save, or remove another."""
 
 
-class World:
+class ConversationRun:
     """One run."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.random = Random(plan.seed ^ 0x5EED)
-        self.options = Options()
-        self.now_ns = 0
         self.problems: list[str] = []
         self.processes = [self._make_process(rank) for rank in range(plan.participants)]
         self.context: dict[tuple[Mid, int], list[int]] = {}
@@ -122,243 +191,186 @@ class World:
         """The messages in the order in which the first participant that came so far committed them."""
         self.states: dict[tuple[int, int], bytes] = {}
         """By rank and number of messages committed: the state there, in whichever life came there first."""
-        self.restarts = 0
-        self.removed = 0
-        self.cut: set[int] = set()
-        """One side of a partition."""
-        self.healed = False
-        self._events: list[tuple[int, int, str, int, bytes]] = []
-        self._sequence = 0
+        self.situations: dict[str, int] = {}
         self.cid = 0
+        self.script = draw_script(plan, self.random)
+        maker = LogMaker(self.script.run)
+        self.logs: list[MemoryLog] = maker.logs
+        hooks = RoleHooks(started=self._started, react=self._react, act=self._act, may_lose=self._may_lose)
+        self.world = World(self.script, maker.make, hooks)
 
     def _make_process(self, rank: int) -> Process:
-        plan = self.plan
-        name = f"p{rank}"
-        host = ConversationHost(name, self.options, recording=plan.storage)
-        process = Process(rank, name, host, App(rank, plan.appetite, plan.keep))
-        process.app.begin(plan.participants)
-        process.received = [0] * plan.participants
+        process = Process(rank, f"p{rank}", App(rank, self.plan.appetite, self.plan.keep))
+        process.app.begin(self.plan.participants)
+        process.received = [0] * self.plan.participants
         return process
+
+    def count(self, situation: str, times: int = 1) -> None:
+        if times:
+            self.situations[situation] = self.situations.get(situation, 0) + times
 
     # ---- the run ---------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
         """All of it."""
-        others = {process.name: process.name for process in self.processes[1:]}
-        opener = self.processes[0]
-        opener.conversation = opener.host.active_open(others, opener.name, keep=self.plan.keep)
-        self.cid = opener.conversation.cid
-        self.work(opener)
-        self.go_on(SECOND_NS, lambda: all(process.conversation is not None for process in self.processes))
-        self._draw_trouble()
-        self.go_on(self.plan.trouble_ns + SECOND_NS)
-        self.heal()
-        self.go_on(200 * SECOND_NS, self.is_settled)
-
-    def go_on(self, duration_ns: int, until: Callable[[], bool] | None = None) -> None:
-        """Let time pass, until a condition holds or it is over."""
-        end_ns = self.now_ns + duration_ns
-        looked_ns = self.now_ns
-        while self._events and self._events[0][0] <= end_ns and not self.problems:
-            if until is not None and self.now_ns - looked_ns > 50 * MILLISECOND_NS:
-                looked_ns = self.now_ns
-                if until():
-                    return
-            self.now_ns, _, kind, rank, data = heapq.heappop(self._events)
-            getattr(self, f"_on_{kind}")(self.processes[rank], data)
-        if until is None or not until():
-            self.now_ns = end_ns
-
-    def _schedule(self, delay_ns: int, kind: str, rank: int, data: bytes = b"") -> None:
-        self._sequence += 1
-        heapq.heappush(self._events, (self.now_ns + delay_ns, self._sequence, kind, rank, data))
-
-    def _draw_trouble(self) -> None:
-        random, plan = self.random, self.plan
-        for kind, count in (
-            ("crash", plan.crashes),
-            ("partition", plan.partitions),
-            ("pause", plan.pauses),
-            ("remove", plan.removals),
-        ):
-            for _ in range(count):
-                self._schedule(random.randrange(plan.trouble_ns), kind, random.randrange(plan.participants))
-        for _ in range(6):
-            self._schedule(random.randrange(plan.trouble_ns), "save", random.randrange(plan.participants))
-
-    def heal(self) -> None:
-        """No more trouble: everybody is up, and packets come."""
-        self.healed = True
-        self.cut = set()
+        world, heal_ns = self.world, self.script.heal_ns
+        world.begin()
+        self._draw_deeds()
+        while world.now_ns < heal_ns and not self.problems:
+            world.run_through(min(heal_ns, world.now_ns + SECOND_NS))
+        while world.now_ns < heal_ns + SETTLING_NS and not self.problems and not self.is_settled():
+            world.run_through(world.now_ns + LOOK_NS)
         for process in self.processes:
-            process.paused_until_ns = 0
-            self._on_resume(process, b"")
+            self._count_life(process)
+        world.end()
 
-    # ---- the network -----------------------------------------------------------------------------------------------
+    def _draw_deeds(self) -> None:
+        for kind, count in ((REMOVE, self.plan.removals), (SAVE, 6)):
+            for _ in range(count):
+                at_ns = OPENING_NS + self.random.randrange(self.plan.trouble_ns)
+                process = self.random.choice(self.processes)
+                process.todo.append((at_ns, kind))
+                self.world.schedule(at_ns, process.rank)
+        for process in self.processes:
+            process.todo.sort()
 
-    def post(self, process: Process, outgoing: list[Transmit]) -> None:
-        for each in outgoing:
-            for address in each.route.addresses:
-                for packet in each.packets:
-                    self._post_one(process.rank, int(address[1:]), packet)
-
-    def _post_one(self, source: int, destination: int, packet: bytes) -> None:
-        random, plan = self.random, self.plan
-        if (source in self.cut) != (destination in self.cut):
-            return
-        for _ in range(2 if random.random() < plan.doubling and not self.healed else 1):
-            if self.healed or random.random() >= plan.loss:
-                delay_ns = random.randrange(MILLISECOND_NS // 5, 4 * MILLISECOND_NS)
-                if random.random() < plan.late and not self.healed:
-                    delay_ns = random.randrange(LATE_NS_MAX)
-                self._schedule(delay_ns, "packet", destination, packet)
-
-    def _on_packet(self, process: Process, data: bytes) -> None:
-        if not process.up:
-            return
-        if process.paused_until_ns > self.now_ns:
-            process.arrived.append(data)
-            return
-        give(process.host, data, self.now_ns)
-        self.work(process)
-
-    def _on_timer(self, process: Process, data: bytes) -> None:
-        if process.timer_ns > self.now_ns:
-            return
-        process.timer_ns = NEVER
-        if not process.up or process.paused_until_ns > self.now_ns:
-            return
-        process.host.tick(self.now_ns)
-        self.work(process)
-
-    # ---- trouble ---------------------------------------------------------------------------------------------------
-
-    def _on_partition(self, process: Process, data: bytes) -> None:
-        ranks = range(self.plan.participants)
-        self.cut = {rank for rank in ranks if self.random.random() < 0.5}
-        self._schedule(self.random.randrange(2 * SECOND_NS), "join", 0)
-
-    def _on_join(self, process: Process, data: bytes) -> None:
-        self.cut = set()
-
-    def _on_pause(self, process: Process, data: bytes) -> None:
-        if process.up and not self.healed:
-            pause_ns = self.random.randrange(SECOND_NS)
-            process.paused_until_ns = self.now_ns + pause_ns
-            self._schedule(pause_ns, "resume", process.rank)
-
-    def _on_resume(self, process: Process, data: bytes) -> None:
-        if process.paused_until_ns > self.now_ns or not process.up:
-            return
-        arrived, process.arrived = process.arrived, []
-        for packet in arrived:
-            give(process.host, packet, self.now_ns)
-        process.host.tick(self.now_ns)
-        self.work(process)
-
-    def _on_save(self, process: Process, data: bytes) -> None:
-        """A checkpoint of the program and its place in the conversation."""
-        conversation = process.conversation
-        if not process.up or conversation is None or conversation.is_recovering() or conversation.is_replaying():
-            return
-        process.saved.leaves = conversation.checkpoint_leaves()
-        process.saved.unstable = conversation.checkpoint_sections()
-        process.saved.app = process.app.copy()
-        process.saved.received = list(process.received)
-
-    def _on_crash(self, process: Process, data: bytes) -> None:
-        running = [one for one in self.processes if one.up and one.conversation and not is_busy(one.conversation)]
-        if not process.up or self.healed or [one for one in running if one is not process] == []:
-            return
-        if process.conversation is None:
-            return  # it has not accepted the conversation yet: there is nothing to come back to
-        self._write_down(process)
-        process.up = False
-        process.arrived = []
-        process.conversation = None
-        self._schedule(self.random.randrange(SECOND_NS), "restart", process.rank)
-
-    def _on_remove(self, process: Process, data: bytes) -> None:
-        """A process takes another to have failed, rightly or wrongly, and has it removed."""
-        others = [one for one in self.processes if one is not process]
-        if process.up and process.conversation is not None and not is_busy(process.conversation):
-            process.conversation.remove(self.random.choice(others).rank)
+    def _started(self, host: int) -> None:
+        """A life begins: the first in a conversation to come, a later one in that which it was in."""
+        process, plan = self.processes[host], self.plan
+        process.life += 1
+        self.world.request(host, take_part(ParticipantSettings(storage=plan.storage)))
+        if process.life > 1:
+            self._restart(process)
+        elif host == 0:
+            request = OpenConversation({one.name: one.name for one in self.processes[1:]}, process.name, plan.keep)
+            self.world.request(host, request)
+            assert request.conversation is not None
+            self.cid = request.conversation.cid
+            process.conversation = request.conversation
             self.work(process)
 
-    def _reconcile(self, process: Process, conversation: ConversationCore) -> bool:
-        """Let those in again that were removed and are back; whether this process is one that was removed."""
-        for rank in list(conversation.restarted):
-            life = conversation.image.ears.lives[rank]
-            if conversation.removal.removed.get(rank, life) < life:
-                conversation.restarted.remove(rank)
-                conversation.add(rank)
-        if not conversation.removal.is_out and not conversation.image.conflict:
-            return False
-        process.up = False
-        process.conversation = None
-        process.saved = Saved()
-        self.removed += 1
-        self._schedule(self.random.randrange(SECOND_NS), "restart", process.rank)
-        return True
-
-    def _write_down(self, process: Process) -> None:
-        """Some of what was handed out to be written has been; the last may be cut short."""
-        conversation = process.conversation
-        if conversation is None or conversation.records is None:
-            return
-        records, conversation.records = conversation.records, []
-        if not process.up or self.random.random() < 0.5:
-            records = records[: self.random.randrange(len(records) + 1)]
-        process.saved.sections += records
-
-    def _on_restart(self, process: Process, data: bytes) -> None:
+    def _restart(self, process: Process) -> None:
         plan, saved = self.plan, process.saved
-        process.life += 1
-        self.restarts += 1
-        process.host = ConversationHost(process.name, self.options, life=process.life, recording=plan.storage)
         app = saved.app
         if app is None or self.random.random() < 0.5:
             app, leaves = App(process.rank, plan.appetite, plan.keep), []
             app.begin(plan.participants)
             process.received = [0] * plan.participants
+            self.count("restart: from the beginning")
         else:
             app, leaves = app.copy(), saved.leaves
             process.received = list(saved.received)
+            self.count("restart: from a checkpoint")
         process.app = app
-        process.up = True
         process.acknowledged = False
         participants = {one.name: one.name for one in self.processes}
-        process.conversation = process.host.restart(self.cid, participants, leaves, saved.sections + saved.unstable)
+        request = RestartConversation(self.cid, participants, leaves, list(saved.unstable))
+        self.world.request(process.rank, request)
+        process.conversation = request.conversation
         self.work(process)
+
+    def _react(self, host: int, told: list[Event]) -> None:
+        """Something has happened to the conversations of a process."""
+        process = self.processes[host]
+        if process.conversation is None:
+            request = AcceptConversation()
+            self.world.request(host, request)
+            process.conversation = request.conversation
+        self.work(process)
+
+    def _act(self, host: int) -> None:
+        """It is time for something that the program of a process does."""
+        process = self.processes[host]
+        while process.todo and process.todo[0][0] <= self.world.now_ns:
+            _, kind = process.todo.pop(0)
+            conversation = process.conversation
+            if conversation is None or is_busy(conversation):
+                continue
+            if kind == SAVE:
+                self._save(process, conversation)
+            else:
+                others = [one.rank for one in self.processes if one is not process]
+                self.world.request(host, RemoveParticipant(self.cid, self.random.choice(others)))
+                self.work(process)
+
+    def _save(self, process: Process, conversation: ConversationCore) -> None:
+        """A checkpoint of the program and its place in the conversation."""
+        process.saved = Saved(
+            conversation.checkpoint_leaves(),
+            process.app.copy(),
+            list(process.received),
+            conversation.checkpoint_sections(),
+        )
+        self.count("checkpoint")
+
+    def _may_lose(self, host: int) -> bool:
+        """Whether somebody else has all of the conversation; who has not accepted it has nothing to come back to."""
+        running = [one for one in self.processes if one.conversation and not is_busy(one.conversation)]
+        process = self.processes[host]
+        if process.conversation is None or [one for one in running if one is not process] == []:
+            return False
+        self.count("crash: while recovering" if is_busy(process.conversation) else "crash")
+        self._end_life(process)
+        return True
+
+    def _end_life(self, process: Process) -> None:
+        self._count_life(process)
+        process.conversation = None
+        process.returned = set()
+
+    def _count_life(self, process: Process) -> None:
+        """Count what has happened to a participant in a life that is over."""
+        conversation = process.conversation
+        if conversation is None:
+            return
+        for name, times in conversation.image.counts.items():
+            self.count(f"image: {name}", times)
+        recovery = conversation.recovery
+        if recovery is not None:
+            done = "done" if recovery.done else "not done"
+            self.count(f"recovery: {done}, {'complete' if recovery.complete else 'incomplete'}")
 
     # ---- the program -----------------------------------------------------------------------------------------------
 
     def work(self, process: Process) -> None:
-        """Let the program of a process do what it can, and send what there is to send."""
-        if process.conversation is None and (opened := process.host.passive_open()) is not None:
-            process.conversation = opened
+        """Let the program of a process do what it can."""
         conversation = process.conversation
-        if conversation is None:
+        if conversation is None or self.world.running[process.rank] is None:
             return
         if self._reconcile(process, conversation):
             return
         process.app.scan(conversation)
-        while (got := conversation.receive()) is not None:
-            self._received(process, *got)
+        while conversation.has_outstanding():
+            request = TakeMessage(self.cid)
+            self.world.request(process.rank, request)
+            if request.taken is not None:
+                self._received(process, *request.taken)
         if not conversation.is_recovering():
             self._committed(process, conversation)
             self._speak(process, conversation)
             process.app.scan(conversation)
-        self.post(process, process.host.flush(conversation, self.now_ns))
-        if conversation.records is not None and len(conversation.records) > 20:
-            self._write_down(process)
-        self._arm(process)
 
-    def _arm(self, process: Process) -> None:
-        at_ns = max(process.host.deadline_ns(), self.now_ns)
-        if at_ns < process.timer_ns:
-            process.timer_ns = at_ns
-            self._schedule(at_ns - self.now_ns, "timer", process.rank)
+    def _reconcile(self, process: Process, conversation: ConversationCore) -> bool:
+        """Let those in again that were removed and are back; whether this process is one that was removed."""
+        if conversation.restarted:
+            request = TakeRestarted(self.cid)
+            self.world.request(process.rank, request)
+            process.returned |= set(request.ranks)
+        for rank in sorted(process.returned):
+            life = conversation.image.ears.lives[rank]
+            if conversation.removal.removed.get(rank, life) < life:
+                process.returned.discard(rank)
+                self.count("participant added again")
+                self.world.request(process.rank, AddParticipant(self.cid, rank))
+        if not conversation.has_lost_touch():
+            return False
+        self.count("removed" if conversation.removal.is_out else "diverged")
+        process.saved = Saved()
+        self._end_life(process)
+        self.world.crash(process.rank)
+        at_ns = self.world.now_ns + self.random.randrange(1, SECOND_NS)
+        self.world.plan(Action(START, at_ns, process.name))
+        return True
 
     def _received(self, process: Process, node: GraphNode, payload: bytes) -> None:
         """Everything that its sender had sent or received before must have been received here, or sent."""
@@ -393,17 +405,19 @@ class World:
     def _speak(self, process: Process, conversation: ConversationCore) -> None:
         app = process.app
         while app.to_say and conversation.may_send():
-            before = conversation.image.graph.last[process.rank]
-            self._sent(process, conversation, conversation.send(app.to_say.popleft()), before)
+            self._send(process, conversation, SendMessage(self.cid, app.to_say.popleft()))
         if not process.acknowledged and conversation.may_note():
-            before = conversation.image.graph.last[process.rank]
-            self._sent(process, conversation, conversation.note(b""), before)
+            self._send(process, conversation, SendMessage(self.cid, b"", note=True))
 
-    def _sent(self, process: Process, conversation: ConversationCore, node: GraphNode, before: int) -> None:
-        if node.number <= before:
-            return  # said again
+    def _send(self, process: Process, conversation: ConversationCore, request: SendMessage) -> None:
+        before = conversation.image.graph.last[process.rank]
+        self.world.request(process.rank, request)
+        assert request.node is not None
+        if request.node.number <= before:
+            self.count("said again in silence")
+            return
         process.acknowledged = True
-        for number in range(before + 1, node.number + 1):  # the first may have been sent for the other's sake
+        for number in range(before + 1, request.node.number + 1):  # the first may have been sent for the other's sake
             context = list(process.received)
             context[process.rank] = number - 1
             self.context[(process.rank, number), process.life] = context
@@ -412,11 +426,10 @@ class World:
 
     def is_settled(self) -> bool:
         """Whether everybody has said all it has to say, and has everything, in its place."""
-        conversations = [process.conversation for process in self.processes]
-        if not all(conversations):
+        conversations = [one.conversation for one in self.processes if one.conversation is not None]
+        if len(conversations) < len(self.processes) or any(map(is_busy, conversations)):
             return False
-        last = [one.image.graph.last for one in conversations if one is not None]
-        if any(one != last[0] for one in last):
+        if any(one.image.graph.last != conversations[0].image.graph.last for one in conversations):
             return False
         return all(not process.app.to_say and not process.app.waits() for process in self.processes)
 

@@ -1,22 +1,24 @@
-"""Many seeds of conversations with all faults (talk_world.py), each held to what conversations promise.
+"""Many seeds of conversations with all faults (conversation_world.py), each held to what conversations promise.
 
     python -m tests.simulation.free_conversations --seeds 0:500 --jobs 2
 
 Checked are: the causal order of all receipts; one order of waves at all participants, in all lives; after healing,
 everybody has the same graph and has taken all of it; a program that comes back, from a checkpoint or from the
 beginning, passes through the states that it was in before, and those that anybody reaches by the same messages are the
-same.
+same; and the recorded history of the run is audited.
 """
 
 import argparse
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 
-from tests.simulation.conversation_world import World, draw_plan
+from antiphon.pipeline.reference import audit
+from tests.simulation.conversation_world import ConversationRun, draw_plan
 
 
 @dataclass(frozen=True)
@@ -29,22 +31,36 @@ class Outcome:
     committed: int
     restarts: int
     removed: int
+    situations: dict[str, int]
 
 
 def run_seed(seed: int) -> Outcome:
     """One conversation."""
-    world = World(draw_plan(seed))
+    run = ConversationRun(draw_plan(seed))
     try:
-        world.run()
+        run.run()
     except Exception as error:
-        world.problems.append(f"{type(error).__name__}: {error}")
-    problems = world.problems or end_problems(world)
-    graphs = [process.conversation.image.graph for process in world.processes if process.conversation is not None]
+        run.problems.append(f"{type(error).__name__}: {error}")
+    problems = run.problems or end_problems(run) or history_problems(run)
+    graphs = [process.conversation.image.graph for process in run.processes if process.conversation is not None]
     messages = max([sum(graph.last) for graph in graphs], default=0)
-    return Outcome(seed, tuple(problems[:3]), messages, len(world.order), world.restarts, world.removed)
+    restarts = sum(process.life - 1 for process in run.processes)
+    removed = run.situations.get("removed", 0) + run.situations.get("diverged", 0)
+    situations = run.situations | run.world.coverage.counts
+    return Outcome(seed, tuple(problems[:3]), messages, len(run.order), restarts, removed, situations)
 
 
-def end_problems(world: World) -> list[str]:
+def history_problems(run: ConversationRun) -> list[str]:
+    """Promises that the audit of the run's history does not find kept."""
+    findings = audit(run.logs).findings
+    return [
+        f"the audit says {finding.guarantee} {finding.verdict}: {finding.example or finding.reason}"
+        for finding in findings
+        if finding.verdict != "kept"
+    ]
+
+
+def end_problems(world: ConversationRun) -> list[str]:
     """What is wrong after everything has healed."""
     if not world.is_settled():
         return [f"not settled: {'; '.join(describe(world, rank) for rank in range(len(world.processes)))}"]
@@ -64,7 +80,7 @@ def end_problems(world: World) -> list[str]:
     return problems
 
 
-def describe(world: World, rank: int) -> str:
+def describe(world: ConversationRun, rank: int) -> str:
     process = world.processes[rank]
     conversation = process.conversation
     if conversation is None:
@@ -91,20 +107,26 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0:500", help="from:to, the last one excluded")
     parser.add_argument("--jobs", type=int, default=2, help="processes that share the work")
+    parser.add_argument("--situations", action="store_true", help="also tell how often what has happened")
     arguments = parser.parse_args()
     first, last = (int(part) for part in arguments.seeds.split(":"))
     started_s = time.perf_counter()
     totals = dict.fromkeys(("seeds", "failed", "messages", "committed", "restarts", "removed"), 0)
+    situations: Counter[str] = Counter()
     for outcome in run_seeds(range(first, last), arguments.jobs):
         totals["seeds"] += 1
         totals["failed"] += bool(outcome.problems)
         for name in ("messages", "committed", "restarts", "removed"):
             totals[name] += getattr(outcome, name)
+        situations.update(outcome.situations)
         if outcome.problems:
             print(f"seed {outcome.seed}: {'; '.join(outcome.problems)}", flush=True)
         if totals["seeds"] % 100 == 0:
             print(f"{totals['seeds']} seeds, {totals['failed']} failed", file=sys.stderr)
     elapsed_s = time.perf_counter() - started_s
+    if arguments.situations:
+        for name, times in sorted(situations.items()):
+            print(f"{times:>9} {name}")
     print(json.dumps(totals | {"seeds_per_minute": round(60 * totals["seeds"] / elapsed_s)}))
     return 1 if totals["failed"] else 0
 

@@ -4,7 +4,7 @@ from typing import Final, final
 
 from antiphon.engine import Engine
 from antiphon.history.log import Log
-from antiphon.kernel.effects import NEVER
+from antiphon.kernel.effects import NEVER, Event
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Send
 from antiphon.recording import ProcessRecorder
@@ -27,10 +27,12 @@ class Incarnation:
         "log",
         "phases",
         "process",
+        "reacting",
         "recorder",
         "tick_at_ns",
         "ticked_ns",
         "ticks_now",
+        "told",
         "views",
     )
 
@@ -48,6 +50,10 @@ class Incarnation:
         """What its application has sent and the engine has not accepted yet; offered again after each step."""
         self.application_pauses: dict[str, int] = {}
         """How many pauses of its application are on, by group."""
+        self.told: list[Event] = []
+        """What its engine has told of what is no group, and the workload does not know yet."""
+        self.reacting = False
+        """Whether the workload is being told."""
         self.ended = False
         self.deadline_ns = NEVER
         self.tick_at_ns = NEVER

@@ -15,6 +15,9 @@ the rest to let it join. It ends
 Engines also call disks and links (devices.py) and ask their application questions, which the workload answers. A disk
 belongs to the host: what is written survives crashes and, once it is synced, a power loss.
 
+A script need not have groups: what processes do beside them, as roles on a stack, is the workload's. It is told when an
+incarnation begins, and after each step what that told of roles, and puts inputs in by `request`.
+
 After a crash trigger or an exclusion the next incarnation starts soon. Packets for an incarnation that has ended are
 lost, and so is what its last step had yet to transmit.
 
@@ -122,6 +125,16 @@ class Workload:
     def sent(self, world: "World", host: int, payloads: list[bytes], level: int) -> None:
         """The application of this host has sent these; they may wait for the engine to accept them."""
 
+    def started(self, world: "World", host: int) -> None:
+        """A new incarnation of this host runs."""
+
+    def react(self, world: "World", host: int, told: list[Event]) -> None:
+        """The last step of this host has told this of what is no group."""
+
+    def may_lose(self, world: "World", host: int) -> bool:
+        """Whether the run goes on without the incarnation of this host, if it crashes now."""
+        return True
+
 
 @final
 class World:
@@ -165,7 +178,7 @@ class World:
     def begin(self) -> None:
         """Start the founders, and plan all that the script and the workload want."""
         for host, name in enumerate(self.names):
-            if any(name in plan.founders for plan in self.plans):
+            if not self.plans or any(name in plan.founders for plan in self.plans):
                 self._start(host)
         for action in self._script.actions:
             self.plan(action)
@@ -205,6 +218,18 @@ class World:
         if incarnation is not None:
             self._workload.sent(self, host, payloads, level)
             incarnation.backlog.append(Send(group=self.plans[0].name, payloads=payloads, level=level))
+
+    def request(self, host: int, input: Input) -> None:
+        """Have the application of this host put something in, if it runs."""
+        incarnation = self.running[host]
+        if incarnation is not None:
+            self._step(incarnation, input)
+
+    def crash(self, host: int) -> None:
+        """End the incarnation of this host, if one runs."""
+        incarnation = self.running[host]
+        if incarnation is not None:
+            self._crash(incarnation)
 
     def _push_planned(self, at_ns: int, host: int, kind: int, number: int = 0) -> None:
         self.planned += 1
@@ -263,6 +288,8 @@ class World:
     def _planned_event(self, host: int, incarnation: Incarnation | None, kind: int, number: int) -> None:
         if kind == _POWER_LOSS:
             if incarnation is not None:
+                if not self._workload.may_lose(self, host):
+                    return
                 self._crash(incarnation)
             self.devices.lose_power(host)
         elif incarnation is None:
@@ -275,8 +302,11 @@ class World:
             self._act(incarnation, self._actions[number])
         elif kind == _RESUME_APPLICATION:
             self._resume_application(incarnation, self._actions[number].group)
-        elif kind == _CRASH or (kind == _CRASH_IF_SAFE and self.progress.may_lose(incarnation)):
+        elif kind == _CRASH or (kind == _CRASH_IF_SAFE and self._may_lose(incarnation)):
             self._crash(incarnation)
+
+    def _may_lose(self, incarnation: Incarnation) -> bool:
+        return self.progress.may_lose(incarnation) and self._workload.may_lose(self, incarnation.host)
 
     def _tick(self, incarnation: Incarnation) -> None:
         incarnation.tick_at_ns = NEVER
@@ -351,6 +381,7 @@ class World:
         for plan in plans:
             if not incarnation.ended:
                 self._join(incarnation, plan)
+        self._workload.started(self, host)
 
     def _join(self, incarnation: Incarnation, plan: ScriptedGroup) -> None:
         name = incarnation.process.name
@@ -394,6 +425,11 @@ class World:
         self._carry_out(incarnation, effects)
         if incarnation.backlog:
             self._offer(incarnation)
+        while incarnation.told and not incarnation.reacting and not incarnation.ended:
+            told, incarnation.told = incarnation.told, []
+            incarnation.reacting = True
+            self._workload.react(self, incarnation.host, told)
+            incarnation.reacting = False
 
     def _offer(self, incarnation: Incarnation) -> None:
         """Offer the backlog to the engine, until it is empty or the engine is full."""
@@ -467,7 +503,7 @@ class World:
                     self._heap.push(self.now_ns + delay_ns, target, _ARRIVE, 0, data)
                 if self._crash_triggers:
                     trigger = fired(self._crash_triggers, packet, self.now_ns)
-                    if trigger is not None and self.progress.may_lose(incarnation):
+                    if trigger is not None and self._may_lose(incarnation):
                         self._crash(incarnation)
                         self.coverage.count(situations.CRASHED_IN_STEP)
                         self._push_planned(self.now_ns + _RESTART_DELAY_NS, incarnation.host, _START)
@@ -510,6 +546,8 @@ class World:
             if answer is not None:
                 outcome = ApplicationAnswer(event.token, answer)
                 self._push_outcome(self.now_ns + _ANSWER_DELAY_NS, incarnation.process, outcome)
+        if event.group not in incarnation.views:
+            incarnation.told.append(event)
 
     def _end_membership(self, incarnation: Incarnation, event: Ended) -> None:
         del incarnation.views[event.group]
