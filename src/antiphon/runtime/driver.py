@@ -21,6 +21,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, cast
 
 from antiphon.engine import Engine
@@ -134,24 +135,16 @@ class Driver:
     def receive(self, datagrams: list[bytes]) -> None:
         self.step(Receive(datagrams))
 
-    def join(
-        self,
-        input: Join,
-        member: GroupHandler,
-        contacts: Sequence[SocketAddress] = (),
-    ) -> None:
-        """Join a group; `contacts` are those to ask. What the engine refuses
-        here is the caller's mistake, and changes nothing."""
+    def join(self, input: Join, member: GroupHandler, contacts: Sequence[SocketAddress] = ()) -> None:
+        """Join a group; `contacts` are those to ask. What the engine refuses here is the caller's mistake, and changes
+        nothing."""
         now_ns = self.clock.now_ns()
         effects = self.engine.step(input, now_ns)
         self._left.discard(input.group)  # if it was here before
         self._members[input.group] = member
         self._joins[input.group] = input
         self._addresses.join(input.group, contacts)
-        try:
-            self._carry_out(effects, now_ns)
-        except Exception as error:
-            raise self.fail(error) from error
+        self.guard(partial(self._carry_out, effects, now_ns))
 
     def meet(self, group: str, contacts: Sequence[SocketAddress]) -> None:
         """These may know the group too."""
@@ -222,13 +215,10 @@ class Driver:
         now_ns = self.clock.now_ns()
         effects = self.engine.step(input, now_ns)
         self._asked += 1
-        try:
-            self._carry_out(effects, now_ns)
-        except Exception as error:
-            raise self.fail(error) from error
+        self.guard(partial(self._carry_out, effects, now_ns))
 
     def guard(self, call: Callable[[], None]) -> None:
-        """Call something of the application's; what it raises fails the node."""
+        """Call something; what it raises fails the node."""
         try:
             call()
         except Exception as error:
@@ -285,19 +275,13 @@ class Driver:
     def record_barrier(self, barrier: Barrier) -> None:
         """The application is being told of a barrier."""
         if self.tap is not None and not self._log_ended:
-            try:
-                self.tap.barrier(barrier, self.clock.now_ns())
-            except Exception as error:
-                raise self.fail(error) from error
+            self.guard(partial(self.tap.barrier, barrier, self.clock.now_ns()))
 
     def record_reading_apart(self) -> None:
         """The application reads each group by itself."""
         self._reads_apart = True
         if self.tap is not None and not self._stopped:
-            try:
-                self.tap.recorder.reads_apart(self.clock.now_ns())
-            except Exception as error:
-                raise self.fail(error) from error
+            self.guard(partial(self.tap.recorder.reads_apart, self.clock.now_ns()))
 
     def abandon(self, group: str) -> None:
         """Stop being a member of `group` without a word to the others: to them, this process has failed there."""
@@ -309,10 +293,7 @@ class Driver:
     def recover(self, group: str) -> None:
         """Go on in `group` with those that can be reached, though they are no majority."""
         if self.tap is not None and not self._stopped:
-            try:
-                self.tap.recorder.recovers(group, self.clock.now_ns())
-            except Exception as error:
-                raise self.fail(error) from error
+            self.guard(partial(self.tap.recorder.recovers, group, self.clock.now_ns()))
         self.step(Recover(group))
 
     def _forget(self, group: str) -> None:

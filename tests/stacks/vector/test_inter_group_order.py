@@ -13,7 +13,8 @@ from antiphon.parts.exchange import Exchange
 from antiphon.parts.pending import PendingQueue
 from antiphon.stacks.vector.agreed import AgreedOrder
 from antiphon.stacks.vector.causal import CausalOrder
-from antiphon.stacks.vector.inter_group_order import TIMES_MAX, GroupTime, InterGroupOrder
+from antiphon.stacks.vector.group_time import GroupTime
+from antiphon.stacks.vector.inter_group_order import TIMES_MAX, InterGroupOrder
 from antiphon.stacks.vector.timestamp import ForeignTime
 from tests.table import Table
 

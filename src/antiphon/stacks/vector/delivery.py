@@ -28,7 +28,8 @@ from antiphon.parts.packet import LENGTH_SIZE, DataPacket
 from antiphon.parts.pending import PacketLoad
 from antiphon.stacks.vector.agreed import AgreedOrder, OrderPlace
 from antiphon.stacks.vector.causal import CausalOrder
-from antiphon.stacks.vector.inter_group_order import GroupTime, InterGroupOrder
+from antiphon.stacks.vector.group_time import GroupTime
+from antiphon.stacks.vector.inter_group_order import InterGroupOrder
 from antiphon.stacks.vector.private import Arrived, PrivateLane
 from antiphon.stacks.vector.timestamp import ForeignTime
 

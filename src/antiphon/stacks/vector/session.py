@@ -30,11 +30,13 @@ from antiphon.stacks.vector import timestamp
 from antiphon.stacks.vector.agreed import RUNS_MAX, AgreedOrder
 from antiphon.stacks.vector.causal import CausalOrder
 from antiphon.stacks.vector.delivery import DeliveryQueue
-from antiphon.stacks.vector.inter_group_order import GroupTime, InterGroupOrder
+from antiphon.stacks.vector.group_time import GroupTime
+from antiphon.stacks.vector.inter_group_order import InterGroupOrder
 from antiphon.stacks.vector.offers import NUMBER
+from antiphon.stacks.vector.order_check import check_order, read_order
 from antiphon.stacks.vector.private import Letter, PrivateLane
 from antiphon.stacks.vector.situations import ORDER_BITS, order_counts
-from antiphon.stacks.vector.timestamp import ForeignTime, OrderSection, Placement
+from antiphon.stacks.vector.timestamp import ForeignTime, OrderSection
 from antiphon.stacks.vector.view_end import EpochViewEnd
 
 
@@ -186,11 +188,10 @@ class ViewSession(Session):
         packet = self.exchange.open_data(data, sender, flags, level)
         if packet is None:
             return
-        section = self._read_order(packet) if packet.order_size else None
-        if section is not None:
-            self._check_stamp(packet)
-            if section.token is not None:
-                self._check_placement(section.token)
+        section: OrderSection | None = None
+        if packet.order_size:
+            section = read_order(packet, len(self.view.members), self._crossing)
+            check_order(packet, section, self.exchange, self._causal)
         speaks_of_order = packet.ordered or (section is not None and section.token is not None)
         if speaks_of_order and not self._agreed.has_room(sender):
             raise MalformedError("token")
@@ -209,15 +210,6 @@ class ViewSession(Session):
         if read or self._delivery.count:
             self._delivery.drain(effects, now_ns)
 
-    def _read_order(self, packet: DataPacket) -> OrderSection | None:
-        if not packet.order:
-            return None
-        section = OrderSection(packet.order, len(self.view.members))
-        if section.foreign and not self._crossing.has_room(section.foreign):
-            raise MalformedError("domain")
-        packet.stamp = section.vector
-        return section
-
     def _take_in(self, packet: DataPacket, section: OrderSection | None, effects: Effects, now_ns: int) -> None:
         """From here on the packet counts as received."""
         placement = None if section is None else section.token
@@ -228,18 +220,6 @@ class ViewSession(Session):
             self._foreign[packet.sender, packet.number] = section.foreign
         if self._options.record_receives:
             self._report_receive(packet, effects)
-
-    def _check_stamp(self, packet: DataPacket) -> None:
-        """A stamp counts packets that exist: none that I have not sent, none beyond a sender's window."""
-        for rank, count in packet.stamp:
-            if not self.exchange.exists(rank, count) or (rank == packet.sender and count != 0):
-                raise MalformedError("timestamp")
-
-    def _check_placement(self, placement: Placement) -> None:
-        """Places are given to packets that exist and have none yet."""
-        for rank, first, count in placement.runs:
-            if not self.exchange.exists(rank, first + count - 1) or first <= self._causal.delivered[rank]:
-                raise MalformedError("token")
 
     def _receive_private(self, data: bytes, sender: int, effects: Effects, now_ns: int) -> None:
         letter = self._private.take(data, sender, self._delivery.letters(sender), self._crossing)
@@ -556,7 +536,8 @@ class ViewSession(Session):
         not, since the others wait for it; then the barriers. False while other groups have to come first."""
         self._delivery.closing = True
         for packet in self.cut.take_fetched():
-            self._take_in(packet, self._read_order(packet), effects, now_ns)
+            section = read_order(packet, len(self.view.members), self._crossing) if packet.order_size else None
+            self._take_in(packet, section, effects, now_ns)
         for rank, stream in enumerate(self.exchange.incoming):
             self._agreed.read(rank, stream.received)
         self._agreed.close()
