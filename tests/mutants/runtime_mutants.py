@@ -8,6 +8,7 @@ from typing import Any
 from antiphon import Order
 from antiphon.kernel.effects import Delivered, Effects
 from antiphon.kernel.identity import ProcessId
+from antiphon.recording import ProcessRecorder
 from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import AddressBook
 from antiphon.runtime.driver import Driver
@@ -267,8 +268,8 @@ def _record_one_of_many(self: HistoryTap, batch: Batch, number: int, count: int,
     _tap_deliver(self, batch, number, 1, *rest)
 
 
-def _record_no_sends(self: HistoryTap, *_: Any) -> None:
-    """Sends are not on record."""
+def _record_no_sends(self: ProcessRecorder, *_: Any) -> None:
+    """What the application calls for, and what leaves, is not on record."""
 
 
 def _runtime(
@@ -307,5 +308,10 @@ RUNTIME_MUTANTS = (
     _runtime("views are not told", ONE, (Group, "_install", _install_and_tell_nobody)),
     _runtime("a delivery recorded twice", ONE, (HistoryTap, "deliver", _record_twice)),
     _runtime("a batch recorded as one message", BATCHES, (HistoryTap, "deliver", _record_one_of_many)),
-    _runtime("sends are not recorded", ONE, (HistoryTap, "send", _record_no_sends)),
+    _runtime(
+        "sends are not recorded",
+        ONE,
+        (ProcessRecorder, "call", _record_no_sends),
+        (ProcessRecorder, "depart", _record_no_sends),
+    ),
 )

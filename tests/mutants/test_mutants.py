@@ -10,7 +10,7 @@ import pytest
 
 from tests.mutants.conversation_mutants import STAGED
 from tests.mutants.hunt import ALL_MUTANTS, symptoms, talk_symptoms
-from tests.mutants.mutants import MUTANTS
+from tests.mutants.mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,6 +35,12 @@ def catches() -> dict[str, dict[str, object]]:
 @pytest.mark.parametrize("name", [mutant.name for mutant in ALL_MUTANTS])
 def test_the_mutant_is_caught(name: str, catches: dict[str, dict[str, object]]) -> None:
     assert catches[name]["caught"], f"{name} survived {catches[name]['seeds']} seeds"
+
+
+@pytest.mark.parametrize("mutant", ALL_MUTANTS, ids=lambda mutant: mutant.name)
+def test_what_a_mutant_breaks_is_there(mutant: Mutant) -> None:
+    """A name that no longer exists would end the hunt for all of them."""
+    assert [name for place, name, _ in mutant.patches if not hasattr(place, name)] == []
 
 
 @pytest.mark.parametrize("seed", range(30))

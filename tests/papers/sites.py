@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from time import monotonic_ns
 
-from antiphon import Batch, CausalityDomain, Group, Node, Order
+from antiphon import Batch, CausalityDomain, Group, Node, Options, Order
 from antiphon.faults import Fault, Partition
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.toolkit import ClientMessage, Gateway, Service
@@ -20,10 +20,10 @@ Faults = Mapping[str, tuple[Fault, ...]]
 class Process:
     """A node, and all that it delivers in whatever group, in order, each as "group:payload"."""
 
-    def __init__(self, name: str, faults: tuple[Fault, ...] = ()) -> None:
+    def __init__(self, name: str, faults: tuple[Fault, ...] = (), options: Options = HASTY) -> None:
         self._link = Partition(frozenset(), frozenset(), 0, 0)
         faults = (*faults, self._link)
-        self.node = Node(name, address=LOOPBACK, incarnation=1, options=HASTY, linger_s=0.5, faults=faults, seed=1)
+        self.node = Node(name, address=LOOPBACK, incarnation=1, options=options, linger_s=0.5, faults=faults, seed=1)
         self.log: list[str] = []
 
     def cut(self, other: "Process") -> None:
@@ -51,8 +51,8 @@ class Process:
 class Site(Process):
     """A member of groups. A listener is called at the moment of delivery, so the log has the order between groups."""
 
-    def __init__(self, name: str, faults: tuple[Fault, ...] = ()) -> None:
-        super().__init__(name, faults)
+    def __init__(self, name: str, faults: tuple[Fault, ...] = (), options: Options = HASTY) -> None:
+        super().__init__(name, faults, options)
         self.groups: dict[str, Group] = {}
 
     async def enter(self, group: Group) -> None:
@@ -124,10 +124,11 @@ async def sites(
     groups: Mapping[str, str],
     domains: Mapping[str, CausalityDomain] | CausalityDomain | None = None,
     faults: Faults | None = None,
+    options: Options = HASTY,
 ) -> AsyncIterator[dict[str, Site]]:
     """One process for each letter in `groups`, which names the members of each group."""
     names = sorted(set("".join(groups.values())))
-    made = {name: Site(name, (faults or {}).get(name, ())) for name in names}
+    made = {name: Site(name, (faults or {}).get(name, ()), options) for name in names}
     try:
         await _join(made, groups, domains)
         yield made

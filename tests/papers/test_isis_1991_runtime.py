@@ -5,6 +5,7 @@ gets a message later than the others do.
 """
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -12,14 +13,24 @@ from antiphon import CausalityDomain, Order, ProcessId
 from antiphon.faults import Delay, Loss
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.toolkit import Client, ClientDomain, ClientReply
-from tests.papers.sites import servers, sites
+from tests.papers.sites import Site, servers, sites
 from tests.runtime.cluster import run, until
+from tests.runtime.places import HASTY
 from tests.toolkit.test_hierarchy import leaves
 
+LIFE_NS = 400 * MILLISECOND_NS
 LOSSY = (Loss(0.2), Delay(0, 20 * MILLISECOND_NS))
 RING = (("a", "b"), ("b", "c"), ("c", "a"))
 CARRY, ONE = CausalityDomain(), CausalityDomain(resilience=1)
 CONSERVATIVE, EPOCHS = CausalityDomain(rule="conservative"), CausalityDomain(rule="epochs")
+
+
+def times_carried(site: Site) -> int:
+    """How many packets of this process have carried times of other groups."""
+    driver = site.node._driver
+    assert driver is not None
+    situations = driver.engine.situations()
+    return sum(count for name, count in situations.items() if name.endswith("times of other groups"))
 
 
 @pytest.mark.parametrize("domain", [CARRY, ONE, CONSERVATIVE, EPOCHS], ids=["carry", "k = 1", "conservative", "epochs"])
@@ -70,6 +81,78 @@ def test_6_2_runtime_abcasts_are_in_one_order_within_each_group() -> None:
             for group, members in (("a", "pqr"), ("b", "qrs")):
                 orders = [[text for text in site[name].log if text[0] == group] for name in members]
                 assert orders[0] == orders[1] == orders[2]
+
+    run(test)
+
+
+def test_6_3_runtime_only_the_first_of_a_series_carries_the_time_of_another_group() -> None:
+    """r misses p's m1 in g1 at first. q, having it, sends a series in g2: one packet tells of g1, and r delivers m1
+    before all of them. When m1 is at all members, g1 is inactive, and a further series tells of nothing."""
+
+    async def test() -> None:
+        async with sites({"g1": "pqr", "g2": "qrs"}, ONE) as site:
+            before = times_carried(site["q"])
+            site["p"].cut(site["r"])
+            site["q"].cut(site["r"])
+            await site["p"].send("g1", "m1")
+            await site["q"].delivered("g1:m1")
+            for number in range(10):
+                await site["q"].send("g2", str(number))
+                await site["s"].delivered(f"g2:{number}")  # so that each has a packet of its own
+            assert site["r"].log == []
+            assert times_carried(site["q"]) == before + 1
+            await site["r"].delivered_count(11)
+            assert site["r"].log == ["g1:m1", *(f"g2:{number}" for number in range(10))]
+            await site["q"].groups["g1"].flush()
+            for number in range(10, 20):
+                await site["q"].send("g2", str(number))
+            await site["r"].delivered_count(21)
+            assert times_carried(site["q"]) == before + 1
+
+    run(test)
+
+
+def test_6_4_runtime_an_active_group_is_flushed_from_time_to_time_and_an_idle_one_is_not() -> None:
+    """The next view of g1 makes void what s, who is not in g1, keeps of the time of the first; the application is told
+    of no change of members. Nothing more is sent, and no further view follows."""
+
+    async def test() -> None:
+        options = replace(HASTY, time_life_ns=LIFE_NS)
+        async with sites({"g1": "pqr", "g2": "qrs"}, options=options) as site:
+            await site["p"].send("g1", "m1")
+            await site["q"].delivered("g1:m1")
+            await site["q"].send("g2", "m2")
+            await site["s"].delivered("g2:m2")
+            await until(lambda: all(site[name].groups["g1"].view.id == 2 for name in "pqr"))
+            assert [member.name for member in site["p"].groups["g1"].view.members] == ["p", "q", "r"]
+            await asyncio.sleep(2 * LIFE_NS / 1e9)
+            assert [site[name].groups["g1"].view.id for name in "pqr"] == [2, 2, 2]
+            await site["p"].send("g1", "m3")
+            await site["r"].delivered("g1:m3")
+            await site["r"].send("g2", "m4")
+            await site["q"].delivered("g2:m4")
+            assert site["q"].log == ["g1:m1", "g2:m2", "g1:m3", "g2:m4"]
+
+    run(test)
+
+
+def test_6_4_runtime_a_time_is_kept_for_as_long_as_its_group_is_not_flushed() -> None:
+    """t misses m1 in a for longer than times live, so that a cannot be flushed. s, who is not in a, keeps the time that
+    it has heard with m2, and what it sends in c waits at t for m1."""
+
+    async def test() -> None:
+        options = replace(HASTY, time_life_ns=LIFE_NS // 8)
+        async with sites({"a": "pqt", "b": "qs", "c": "st"}, ONE, options=options) as site:
+            site["p"].cut(site["t"])
+            site["q"].cut(site["t"])
+            await site["p"].send("a", "m1")
+            await site["q"].delivered("a:m1")
+            await site["q"].send("b", "m2")
+            await site["s"].delivered("b:m2")
+            await asyncio.sleep(LIFE_NS / 4 / 1e9)
+            await site["s"].send("c", "m3")
+            await site["t"].delivered_count(2)
+            assert site["t"].log == ["a:m1", "c:m3"]
 
     run(test)
 
