@@ -117,7 +117,7 @@ def test_6_4_runtime_an_active_group_is_flushed_from_time_to_time_and_an_idle_on
     of no change of members. Nothing more is sent, and no further view follows."""
 
     async def test() -> None:
-        options = replace(HASTY, time_life_ns=LIFE_NS)
+        options = replace(HASTY, of_stacks={"vector.time_life_ns": LIFE_NS})
         async with sites({"g1": "pqr", "g2": "qrs"}, options=options) as site:
             await site["p"].send("g1", "m1")
             await site["q"].delivered("g1:m1")
@@ -141,7 +141,7 @@ def test_6_4_runtime_a_time_is_kept_for_as_long_as_its_group_is_not_flushed() ->
     it has heard with m2, and what it sends in c waits at t for m1."""
 
     async def test() -> None:
-        options = replace(HASTY, time_life_ns=LIFE_NS // 8)
+        options = replace(HASTY, of_stacks={"vector.time_life_ns": LIFE_NS // 8})
         async with sites({"a": "pqt", "b": "qs", "c": "st"}, ONE, options=options) as site:
             site["p"].cut(site["t"])
             site["q"].cut(site["t"])
