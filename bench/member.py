@@ -120,7 +120,12 @@ class Member:
 
     async def do_bind(self, job: Object) -> Object:
         node = Node(
-            job["name"], address="127.0.0.1:0", multicast=job["multicast"], linger_s=1.0, history=job["history"]
+            job["name"],
+            address="127.0.0.1:0",
+            incarnation=1,
+            multicast=job["multicast"],
+            linger_s=1.0,
+            history=job["history"],
         )
         await node.start()
         self._node = node

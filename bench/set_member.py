@@ -122,7 +122,7 @@ class SetMember:
         return {"pid": os.getpid()}
 
     async def do_bind(self, job: Object) -> Object:
-        self._node = Node(job["name"], address="127.0.0.1:0")
+        self._node = Node(job["name"], address="127.0.0.1:0", incarnation=1)
         await self._node.__aenter__()
         return {"address": self._node.address}
 

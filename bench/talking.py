@@ -224,7 +224,7 @@ class Talking:
     async def do_bind(self, job: Object) -> Object:
         """A place on each wire."""
         loop = asyncio.get_running_loop()
-        self._node = antiphon.Node(job["name"], address=f"{HOST}:0", linger_s=0.1)
+        self._node = antiphon.Node(job["name"], address=f"{HOST}:0", incarnation=1, linger_s=0.1)
         await self._node.start()
         server = await loop.create_server(lambda: Circuit(self._circuits, None), HOST, 0)
         places: Object = {"talk": self._node.address, "tcp": server.sockets[0].getsockname()[1]}

@@ -53,7 +53,7 @@ class Walk:
 
 async def follow() -> Walk:
     """The walk of one message of 64 bytes at level causal, in a group of two."""
-    nodes = [Node(name, address="127.0.0.1:0") for name in ("from", "to")]
+    nodes = [Node(name, address="127.0.0.1:0", incarnation=1) for name in ("from", "to")]
     for node in nodes:
         await node.start()
     members = {node.process.name: node.address for node in nodes}

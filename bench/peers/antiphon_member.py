@@ -74,7 +74,7 @@ async def work(seat: Seat) -> None:
     addresses = {f"p{rank}": f"127.0.0.1:{port}" for rank, port in enumerate(seat.ports)}
     name = f"p{seat.rank}"
     multicast = f"239.255.74.1:{seat.ports[0]}" if "multicast" in seat.extra else None
-    async with Node(name, address=addresses[name], multicast=multicast, linger_s=0.0) as node:
+    async with Node(name, address=addresses[name], incarnation=1, multicast=multicast, linger_s=0.0) as node:
         group = await node.join(GROUP, members=addresses, policy="static")
         await aside(wait_for_go)
         warmup = await phase(group, seat, seat.warmup)

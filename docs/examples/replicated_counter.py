@@ -9,7 +9,6 @@ Type a number to add it, or an empty line to see the count. The end of the input
 import asyncio
 import contextlib
 import sys
-import time
 from collections.abc import AsyncIterator
 
 import antiphon
@@ -38,8 +37,8 @@ async def read_input(group: antiphon.Group, service: Service, counter: Counter) 
 
 async def main(name: str, address: str, *contacts: str) -> None:
     counter = Counter()
-    async with antiphon.Node(name, address=address, incarnation=time.time_ns() // 1_000_000) as node:
-        members = None if contacts else {repr(node.process): address}
+    async with antiphon.Node(name, address=address) as node:
+        members = None if contacts else {name: address}
         group = await node.join("counter", contacts=contacts, members=members)
         async with Service(group, snapshot=counter.snapshot, restore=counter.restore) as service:
             typing = asyncio.create_task(read_input(group, service, counter))

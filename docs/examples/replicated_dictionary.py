@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 
 import antiphon
@@ -40,8 +39,8 @@ async def read_input(group: antiphon.Group, service: Service) -> None:
 
 
 async def main(name: str, address: str, *contacts: str) -> None:
-    async with antiphon.Node(name, address=address, incarnation=time.time_ns() // 1_000_000) as node:
-        members = None if contacts else {repr(node.process): address}
+    async with antiphon.Node(name, address=address) as node:
+        members = None if contacts else {name: address}
         group = await node.join("dictionary", contacts=contacts, members=members)
         async with Service(group, snapshot=snapshot, restore=restore) as service:
             typing = asyncio.create_task(read_input(group, service))

@@ -78,7 +78,7 @@ class ProcessRecorder:
         self._log.start(time_ns, group, stack, policy, offers.levels, promises, scope, named)
 
     def view(self, group: str, view: View, time_ns: int) -> None:
-        self._log.view(time_ns, group, view.id, [repr(member) for member in view.members])
+        self._log.view(time_ns, group, view.id, [member.full for member in view.members])
 
     def role(self, event: Event, time_ns: int) -> None:
         """Record what the engine tells of a role of this process, as the application is told of it."""
@@ -94,7 +94,7 @@ class ProcessRecorder:
             self.left(event.group, time_ns)
 
     def suspect(self, event: Suspected, time_ns: int) -> None:
-        self._log.suspect(time_ns, event.group, event.view_id, repr(event.process))
+        self._log.suspect(time_ns, event.group, event.view_id, event.process.full)
 
     def leaves(self, group: str, time_ns: int) -> None:
         """The process announces that it leaves; the audit counts it among those that agree to the next view."""
@@ -141,7 +141,7 @@ class ProcessRecorder:
             len(payloads),
             LEVEL_NAMES[level],
             size,
-            tuple(repr(process) for process in destinations) or None,
+            tuple(process.full for process in destinations) or None,
             self._barrier if barrier else label,
             digest_of(payloads) if self._digests else None,
         )
@@ -161,7 +161,7 @@ class ProcessRecorder:
             event.count,
             LEVEL_NAMES[event.level],
             event.size,
-            tuple(repr(process) for process in event.destinations) or None,
+            tuple(process.full for process in event.destinations) or None,
             self._barrier if event.barrier else None,
             digest_of(event.payloads) if event.payloads is not None and self._digests else None,
         )

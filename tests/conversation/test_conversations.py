@@ -30,7 +30,7 @@ from tests.runtime.cluster import bad_network, run, until
 @asynccontextmanager
 async def people(names: Sequence[str] = ("a", "b", "c"), **settings: Any) -> AsyncIterator[list[Node]]:
     """Nodes on free ports."""
-    nodes = [Node(name, address="127.0.0.1:0", seed=seed, **settings) for seed, name in enumerate(names)]
+    nodes = [Node(name, address="127.0.0.1:0", incarnation=1, seed=seed, **settings) for seed, name in enumerate(names)]
     for node in nodes:
         await node.start()
     try:

@@ -21,7 +21,8 @@ async def nodes(count: int) -> AsyncIterator[tuple[list[antiphon.Node], dict[str
     addresses = {f"p{rank}": f"127.0.0.1:{port}" for rank, port in enumerate(free_ports(count))}
     async with AsyncExitStack() as stack, asyncio.timeout(LIMIT_S):
         made = [
-            await stack.enter_async_context(antiphon.Node(name, address=address)) for name, address in addresses.items()
+            await stack.enter_async_context(antiphon.Node(name, address=address, incarnation=1))
+            for name, address in addresses.items()
         ]
         yield made, {name: address for name, address in addresses.items() if name != "p0"}
 

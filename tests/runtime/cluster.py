@@ -35,7 +35,7 @@ async def cluster(
     names: Sequence[str] = ("a", "b", "c"), **settings: Any
 ) -> AsyncIterator[tuple[list[Node], list[Group]]]:
     """Nodes on free ports, all in group "g"; closed together at the end, and at once if the test has failed."""
-    nodes = [Node(name, address="127.0.0.1:0", seed=seed, **settings) for seed, name in enumerate(names)]
+    nodes = [Node(name, address="127.0.0.1:0", incarnation=1, seed=seed, **settings) for seed, name in enumerate(names)]
     for node in nodes:
         await node.start()
     members = {node.process.name: node.address for node in nodes}

@@ -91,7 +91,7 @@ async def enter(
 async def founded(names: Sequence[str] = "abc", stack: str = "vector", **settings: Any) -> AsyncIterator[list[Place]]:
     """The founders, all of which have read of the first view. The list is theirs who are to be closed at the end."""
     settings = {"options": HASTY, "linger_s": 0.5, **settings}
-    nodes = [Node(name, address=LOOPBACK, **settings) for name in names]
+    nodes = [Node(name, address=LOOPBACK, incarnation=1, **settings) for name in names]
     for node in nodes:
         await node.start()
     members = {node.process.name: node.address for node in nodes}

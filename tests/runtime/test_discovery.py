@@ -28,7 +28,9 @@ Ways = Callable[[list[Node]], Sequence[Sequence[str] | Discovery]]
 
 
 async def started(count: int) -> list[Node]:
-    nodes = [Node(f"n{number}", address=LOOPBACK, options=HASTY, linger_s=1.0) for number in range(count)]
+    nodes = [
+        Node(f"n{number}", address=LOOPBACK, incarnation=1, options=HASTY, linger_s=1.0) for number in range(count)
+    ]
     for node in nodes:
         await node.start()
     return nodes
@@ -85,7 +87,7 @@ def test_a_cold_start_by_beacon() -> None:
 def test_the_first_contact_joins_a_group_that_is_there() -> None:
     async def test() -> None:
         async with founded("ab") as places:
-            first = Node("c", address=LOOPBACK, options=HASTY, linger_s=1.0)
+            first = Node("c", address=LOOPBACK, incarnation=1, options=HASTY, linger_s=1.0)
             await first.start()
             contacts = [first.address, *(place.node.address for place in places)]
             places.append(Place(first, await first.join("g", contacts=contacts)))

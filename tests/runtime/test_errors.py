@@ -29,18 +29,18 @@ LOOPBACK = "127.0.0.1:0"
 )
 def test_an_address_that_cannot_be_read(address: Any, why: str) -> None:
     with pytest.raises(AddressError, match=why):
-        Node("a", address=address)
+        Node("a", address=address, incarnation=1)
 
 
 def test_an_address_that_cannot_be_resolved_or_bound() -> None:
     async def test() -> None:
         with pytest.raises(AddressError, match="not known here"):
-            await Node("a", address="no such host:7400").start()
+            await Node("a", address="no such host:7400", incarnation=1).start()
         with pytest.raises(AddressError, match="cannot be used"):
-            await Node("a", address="192.0.2.1:7400").start()
-        async with Node("a", address=LOOPBACK) as node:
+            await Node("a", address="192.0.2.1:7400", incarnation=1).start()
+        async with Node("a", address=LOOPBACK, incarnation=1) as node:
             with pytest.raises(AddressError, match="another program uses this port"):
-                await Node("b", address=node.address).start()
+                await Node("b", address=node.address, incarnation=1).start()
 
     run(test)
 
@@ -48,7 +48,7 @@ def test_an_address_that_cannot_be_resolved_or_bound() -> None:
 def test_ipv6_works_where_there_is_any() -> None:
     async def test() -> None:
         try:
-            node = Node("a", address="[::1]:0")
+            node = Node("a", address="[::1]:0", incarnation=1)
             await node.start()
         except AddressError as error:
             pytest.skip(str(error))
@@ -63,7 +63,7 @@ def test_ipv6_works_where_there_is_any() -> None:
 @pytest.mark.parametrize("name", ["", "a/b", "a\nb", "n" * 201, 7])
 def test_names_that_cannot_be(name: Any) -> None:
     with pytest.raises(UsageError, match="name of a process"):
-        Node(name, address=LOOPBACK)
+        Node(name, address=LOOPBACK, incarnation=1)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_numbers_that_cannot_be(settings: dict[str, Any]) -> None:
 )
 def test_memberships_that_cannot_be(group: str, members: dict[str, str], why: str) -> None:
     async def test() -> None:
-        async with Node("a", address=LOOPBACK) as node:
+        async with Node("a", address=LOOPBACK, incarnation=1) as node:
             with pytest.raises(UsageError, match=why):
                 await node.join(group, members=members, policy="static")
             stack: Any = "gossip"
@@ -126,7 +126,7 @@ def test_messages_that_cannot_be_sent(payload: Any, order: Any, error: type[Usag
 
 def test_before_the_start_and_after_the_end() -> None:
     async def test() -> None:
-        node = Node("a", address=LOOPBACK)
+        node = Node("a", address=LOOPBACK, incarnation=1)
         with pytest.raises(UsageError, match="has not been started"):
             await node.join("g", members={"a": LOOPBACK}, policy="static")
         with pytest.raises(UsageError, match="has not been started"):
@@ -242,7 +242,7 @@ def test_settings_that_cannot_be(settings: dict[str, Any], why: str) -> None:
 )
 def test_joins_that_cannot_be(arguments: dict[str, Any], why: str) -> None:
     async def test() -> None:
-        async with Node("a", address=LOOPBACK) as node:
+        async with Node("a", address=LOOPBACK, incarnation=1) as node:
             with pytest.raises(UsageError, match=why):
                 await node.join("g", **arguments)
 
@@ -251,7 +251,7 @@ def test_joins_that_cannot_be(arguments: dict[str, Any], why: str) -> None:
 
 def test_calls_that_cannot_be() -> None:
     async def test() -> None:
-        async with Node("a", address=LOOPBACK) as node:
+        async with Node("a", address=LOOPBACK, incarnation=1) as node:
             group: Any = await node.join("g", members={"a": node.address})
             for why, call in (
                 ("there is no order", lambda: group.send(b"x", order=[])),
@@ -275,7 +275,7 @@ def test_calls_that_cannot_be() -> None:
 
 def test_a_node_that_cannot_start_leaves_no_socket_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     async def test() -> None:
-        node = Node("a", address=LOOPBACK)
+        node = Node("a", address=LOOPBACK, incarnation=1)
 
         def fail(*_: object, **__: object) -> None:
             raise ValueError("no transport")
@@ -284,7 +284,7 @@ def test_a_node_that_cannot_start_leaves_no_socket_behind(monkeypatch: pytest.Mo
             patch.setattr(node, "_make_transport", fail)
             with pytest.raises(ValueError, match="no transport"):
                 await node.start()
-        async with Node("b", address=node.address):  # the port is free again
+        async with Node("b", address=node.address, incarnation=1):  # the port is free again
             pass
 
     run(test)

@@ -14,7 +14,7 @@ ROUNDS = 30
 @pytest.mark.parametrize("order", ["causal", "agreed", "safe"])
 def test_what_follows_a_flush_in_another_domain_is_delivered_after_it(order: Order) -> None:
     async def test() -> None:
-        nodes = [Node(name, address="127.0.0.1:0", faults=bad_network(), seed=7) for name in "pqr"]
+        nodes = [Node(name, address="127.0.0.1:0", incarnation=1, faults=bad_network(), seed=7) for name in "pqr"]
         for node in nodes:
             await node.start()
         members = {node.process.name: node.address for node in nodes}

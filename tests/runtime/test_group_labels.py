@@ -32,7 +32,7 @@ def test_each_way_of_sending_takes_a_label(tmp_path: Path) -> None:
 
 
 def test_threads_may_label_what_they_send(tmp_path: Path) -> None:
-    with sync.Node("a", address="127.0.0.1:0", history=tmp_path) as node:
+    with sync.Node("a", address="127.0.0.1:0", incarnation=1, history=tmp_path) as node:
         group = node.join("g", members={"a": node.address}, policy="static")
         group.send(b"1", label="one")
         group.send_many([b"2", b"3"], label="many")

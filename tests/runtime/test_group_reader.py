@@ -21,7 +21,7 @@ async def alone(node: Node) -> Group:
 
 
 def node() -> Node:
-    return Node("a", address="127.0.0.1:0", options=SMALL, queue_messages_max=QUEUE, linger_s=0.1)
+    return Node("a", address="127.0.0.1:0", incarnation=1, options=SMALL, queue_messages_max=QUEUE, linger_s=0.1)
 
 
 async def answer_twice(group: Group, events: AsyncIterable[object]) -> int:
@@ -110,7 +110,9 @@ def send_on_from_a_thread(group: sync.Group) -> None:
 
 
 def test_a_thread_that_would_wait_for_itself_is_told() -> None:
-    with sync.Node("a", address="127.0.0.1:0", options=SMALL, queue_messages_max=QUEUE, linger_s=0.1) as here:
+    with sync.Node(
+        "a", address="127.0.0.1:0", incarnation=1, options=SMALL, queue_messages_max=QUEUE, linger_s=0.1
+    ) as here:
         group = here.join("g", members={"a": here.address}, policy="static")
         group.recv(timeout_s=10.0)
         with pytest.raises(ReaderBlockedError):

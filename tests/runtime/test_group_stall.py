@@ -144,7 +144,7 @@ def test_a_leaver_whose_next_life_is_at_the_door_has_left_and_not_failed() -> No
 
 def test_what_is_kept_does_not_grow_with_groups_that_were_left() -> None:
     async def test() -> None:
-        async with Node("a", address=LOOPBACK, options=HASTY) as node:
+        async with Node("a", address=LOOPBACK, incarnation=1, options=HASTY) as node:
             for number in range(30):
                 group = await node.join(f"group {number}", members={"a": node.address})
                 await group.send(b"x")

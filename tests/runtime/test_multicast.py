@@ -122,7 +122,7 @@ def test_who_goes_deaf_gets_unicast_again() -> None:
 def test_a_group_over_multicast() -> None:
     async def scene() -> None:
         where = free_multicast()
-        nodes = [Node(name, address=f"{LOOPBACK}:0", multicast=where) for name in "abcd"]
+        nodes = [Node(name, address=f"{LOOPBACK}:0", incarnation=1, multicast=where) for name in "abcd"]
         try:
             for node in nodes:
                 await node.start()
@@ -152,7 +152,7 @@ def test_a_group_over_multicast() -> None:
 @pytest.mark.parametrize("address", ["127.0.0.1:7401", "239.255.74.1:0", "nonsense", "[ff02::1]:7401", "239.255.74.1"])
 def test_an_address_that_is_no_multicast_address_is_refused(address: str) -> None:
     with pytest.raises(AddressError, match=r'as in "239\.255\.74\.1:7401"'):
-        Node("a", address="127.0.0.1:0", multicast=address)
+        Node("a", address="127.0.0.1:0", incarnation=1, multicast=address)
 
 
 ONE, TWO = pack_address(("10.0.0.1", 7400)), pack_address(("10.0.0.2", 65535))

@@ -50,8 +50,8 @@ async def types(node: Node, group: Group) -> None:
     group.send_now(b"x", order="")  # type: ignore[arg-type]
     await node.join("g", members={}, policy="dynamic")  # type: ignore[arg-type]
     await node.join("g", members={}, stack="gossip")  # type: ignore[arg-type]
-    antiphon.sync.Node("a", address="127.0.0.1:0", incarnations=2)  # type: ignore[call-arg]
-    antiphon.sync.Node("a", address=7400)  # type: ignore[arg-type]
-    antiphon.sync.Node("a", address="127.0.0.1:0").join("g", policy="dynamic")  # type: ignore[arg-type]
+    antiphon.sync.Node("a", address="127.0.0.1:0", incarnation=1, incarnations=2)  # type: ignore[call-arg]
+    antiphon.sync.Node("a", address=7400, incarnation=1)  # type: ignore[arg-type]
+    antiphon.sync.Node("a", address="127.0.0.1:0", incarnation=1).join("g", policy="dynamic")  # type: ignore[arg-type]
     await group.send(b"x", order="agreed")
     await node.join("g", members={}, policy="static", stack="conversation")

@@ -73,7 +73,7 @@ def test_what_has_not_left_goes_out_in_the_next_life_and_what_may_be_lost_is_cou
 def test_exclusion_from_one_group_is_a_new_life_in_all() -> None:
     async def test() -> None:
         walls = Walls()
-        c = Node("c", address=LOOPBACK, options=HASTY, linger_s=0.5)
+        c = Node("c", address=LOOPBACK, incarnation=1, options=HASTY, linger_s=0.5)
         async with founded("ab", faults=walls.faults, rejoin=True) as places, c:
             a, b = places
             there = Place(c, await c.join("h", members={"c": c.address}, policy="primary"))

@@ -18,7 +18,7 @@ NAMES = ("p", "q", "r")
 
 async def start(apart: bool = False, **settings: Any) -> tuple[list[Node], list[list[Group]]]:
     """Three nodes, each in the groups "a" and "b", of one causality domain or (`apart`) two."""
-    nodes = [Node(name, address="127.0.0.1:0", **settings) for name in NAMES]
+    nodes = [Node(name, address="127.0.0.1:0", incarnation=1, **settings) for name in NAMES]
     for node in nodes:
         await node.start()
     members = {node.process.name: node.address for node in nodes}

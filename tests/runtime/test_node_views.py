@@ -63,7 +63,7 @@ def test_a_fourth_is_let_in_and_hears_what_is_said_from_then_on() -> None:
 
 def test_one_contact_that_answers_is_enough_and_names_are_looked_up() -> None:
     async def test() -> None:
-        async with founded("a") as places, Node("x", address=LOOPBACK) as deaf:
+        async with founded("a") as places, Node("x", address=LOOPBACK, incarnation=1) as deaf:
             _, _, port = places[0].node.address.rpartition(":")
             places.append(await enter("b", [deaf.address, f"localhost:{port}"]))
             await everyone(places, "a/1", "b/1")
@@ -75,7 +75,7 @@ def test_one_contact_that_answers_is_enough_and_names_are_looked_up() -> None:
 def test_a_member_that_listens_everywhere_is_reached_where_it_asked_from() -> None:
     async def test() -> None:
         async with founded("a") as places:
-            node = Node("b", address="0.0.0.0:0", options=HASTY, linger_s=0.5)
+            node = Node("b", address="0.0.0.0:0", incarnation=1, options=HASTY, linger_s=0.5)
             await node.start()
             places.append(Place(node, await node.join("g", contacts=[places[0].node.address])))
             change = (await everyone(places, "a/1", "b/1"))[0]
@@ -120,13 +120,13 @@ def test_whoever_leaves_has_said_all_it_had_to_say() -> None:
 
 def test_a_group_over_ipv6_where_there_is_any() -> None:
     async def test() -> None:
-        first = Node("a", address="[::1]:0", options=HASTY, linger_s=0.5)
+        first = Node("a", address="[::1]:0", incarnation=1, options=HASTY, linger_s=0.5)
         try:
             await first.start()
         except AddressError as error:
             pytest.skip(str(error))
         places = [Place(first, await first.join("g", members={"a": first.address}, policy="primary"))]
-        second = Node("b", address="[::]:0", options=HASTY, linger_s=0.5)
+        second = Node("b", address="[::]:0", incarnation=1, options=HASTY, linger_s=0.5)
         await second.start()
         places.append(Place(second, await second.join("g", contacts=[first.address])))
         await everyone(places, "a/1", "b/1")
@@ -222,7 +222,10 @@ def changes(place: Place) -> list[ViewChange]:
 
 def test_nobody_answers() -> None:
     async def test() -> None:
-        async with Node("a", address=LOOPBACK) as node, Node("b", address=LOOPBACK) as deaf:
+        async with (
+            Node("a", address=LOOPBACK, incarnation=1) as node,
+            Node("b", address=LOOPBACK, incarnation=1) as deaf,
+        ):
             with pytest.raises(JoinError, match=rf"a/1 was not let into group 'g' .* asking {deaf.address}"):
                 await node.join("g", contacts=[deaf.address], timeout_s=0.1)
             with pytest.raises(TimeoutError, match="try again"):
@@ -234,7 +237,10 @@ def test_nobody_answers() -> None:
 
 def test_a_node_that_closes_while_it_asks_to_be_let_in() -> None:
     async def test() -> None:
-        async with Node("a", address=LOOPBACK) as node, Node("b", address=LOOPBACK) as deaf:
+        async with (
+            Node("a", address=LOOPBACK, incarnation=1) as node,
+            Node("b", address=LOOPBACK, incarnation=1) as deaf,
+        ):
             joining = asyncio.create_task(node.join("g", contacts=[deaf.address]))
             await asyncio.sleep(0)
             await node.close()
@@ -301,7 +307,7 @@ def test_a_stranger_whose_address_is_no_text_is_not_let_in() -> None:
 )
 def test_ways_in_that_cannot_be(way: dict[str, Any], why: str) -> None:
     async def test() -> None:
-        async with Node("a", address=LOOPBACK) as node:
+        async with Node("a", address=LOOPBACK, incarnation=1) as node:
             with pytest.raises(UsageError, match=why):
                 await node.join("g", **way)
             group = await node.join("g", members={"a": node.address}, policy="static")  # nothing of it is left behind
@@ -313,7 +319,7 @@ def test_ways_in_that_cannot_be(way: dict[str, Any], why: str) -> None:
 
 def test_the_view_changes_unless_it_is_asked_to_stay() -> None:
     async def test() -> None:
-        nodes = [Node(name, address=LOOPBACK, options=HASTY) for name in "abc"]
+        nodes = [Node(name, address=LOOPBACK, incarnation=1, options=HASTY) for name in "abc"]
         for node in nodes:
             await node.start()
         members = {node.process.name: node.address for node in nodes}

@@ -19,7 +19,7 @@ async def two_groups(
     domains: tuple[CausalityDomain, CausalityDomain], stack: StackName = "vector", **settings: Any
 ) -> AsyncIterator[tuple[list[Group], list[Group], list[Node]]]:
     """Two nodes that are both in the groups "a" and "b": the two groups at the first, the two at the second."""
-    nodes = [Node(name, address="127.0.0.1:0", **settings) for name in ("p", "q")]
+    nodes = [Node(name, address="127.0.0.1:0", incarnation=1, **settings) for name in ("p", "q")]
     for node in nodes:
         await node.start()
     members = {node.process.name: node.address for node in nodes}

@@ -17,7 +17,10 @@ LIMIT_S = 20.0
 
 
 def test_threads_talk() -> None:
-    with Node("a", address="127.0.0.1:0") as alice, Node("b", address="127.0.0.1:0") as bob:
+    with (
+        Node("a", address="127.0.0.1:0", incarnation=1) as alice,
+        Node("b", address="127.0.0.1:0", incarnation=1) as bob,
+    ):
         members = {"a": alice.address, "b": bob.address}
         groups = [alice.join("g", members=members, policy="static"), bob.join("g", members=members, policy="static")]
 
@@ -36,7 +39,10 @@ def test_threads_talk() -> None:
 
 
 def test_threads_join_and_leave() -> None:
-    with Node("a", address="127.0.0.1:0") as alice, Node("b", address="127.0.0.1:0") as bob:
+    with (
+        Node("a", address="127.0.0.1:0", incarnation=1) as alice,
+        Node("b", address="127.0.0.1:0", incarnation=1) as bob,
+    ):
         first = alice.join("g", members={"a": alice.address}, policy="primary")
         second = bob.join("g", contacts=[alice.address], timeout_s=LIMIT_S)
         events = [first.recv(timeout_s=LIMIT_S) for _ in range(2)]
@@ -49,7 +55,10 @@ def test_threads_join_and_leave() -> None:
 
 
 def test_threads_send_to_one_flush_and_set_barriers() -> None:
-    with Node("a", address="127.0.0.1:0") as alice, Node("b", address="127.0.0.1:0") as bob:
+    with (
+        Node("a", address="127.0.0.1:0", incarnation=1) as alice,
+        Node("b", address="127.0.0.1:0", incarnation=1) as bob,
+    ):
         first = alice.join("g", members={"a": alice.address}, policy="primary", domain=CausalityDomain(name="d"))
         second = bob.join("g", contacts=[alice.address], domain=CausalityDomain(name="d"), timeout_s=LIMIT_S)
         while not isinstance(event := first.recv(timeout_s=LIMIT_S), ViewChange) or len(event.view.members) < 2:
@@ -65,7 +74,7 @@ def test_threads_send_to_one_flush_and_set_barriers() -> None:
 
 
 def test_a_timeout_takes_nothing() -> None:
-    with Node("a", address="127.0.0.1:0") as node:
+    with Node("a", address="127.0.0.1:0", incarnation=1) as node:
         group = node.join("g", members={"a": node.address}, policy="static")
         group.recv(timeout_s=LIMIT_S)
         with pytest.raises(TimeoutError):
@@ -77,7 +86,7 @@ def test_a_timeout_takes_nothing() -> None:
 
 
 def test_iteration_ends_with_the_node() -> None:
-    with ThreadPoolExecutor() as threads, Node("a", address="127.0.0.1:0") as node:
+    with ThreadPoolExecutor() as threads, Node("a", address="127.0.0.1:0", incarnation=1) as node:
         group = node.join("g", members={"a": node.address}, policy="static")
         group.send(b"x")
         reading = threads.submit(list, group)
@@ -94,16 +103,16 @@ def test_iteration_ends_with_the_node() -> None:
 
 
 def test_errors_come_through() -> None:
-    with Node("a", address="127.0.0.1:0") as node:
+    with Node("a", address="127.0.0.1:0", incarnation=1) as node:
         with pytest.raises(UsageError, match="do not include"):
             node.join("g", members={"b": "127.0.0.1:1"}, policy="static")
-        with pytest.raises(UsageError, match="another program"), Node("b", address=node.address):
+        with pytest.raises(UsageError, match="another program"), Node("b", address=node.address, incarnation=1):
             pass
 
 
 def test_to_close_beside_other_threads_ends_them_all() -> None:
     for turn in range(20):
-        node = Node("a", address="127.0.0.1:0", linger_s=0.1)
+        node = Node("a", address="127.0.0.1:0", incarnation=1, linger_s=0.1)
         node.start()
         group = node.join("g", members={"a": node.address}, policy="static")
 
@@ -126,7 +135,7 @@ def test_to_close_beside_other_threads_ends_them_all() -> None:
 
 
 def test_all_groups_are_read_as_one() -> None:
-    with Node("a", address="127.0.0.1:0") as node:
+    with Node("a", address="127.0.0.1:0", incarnation=1) as node:
         groups = [node.join(name, members={"a": node.address}, policy="static") for name in "gh"]
         for number in range(6):
             groups[number % 2].send(b"%d" % number)
@@ -138,7 +147,7 @@ def test_all_groups_are_read_as_one() -> None:
 
 
 def test_a_call_from_the_nodes_own_thread_is_refused() -> None:
-    with Node("a", address="127.0.0.1:0") as node:
+    with Node("a", address="127.0.0.1:0", incarnation=1) as node:
         group = node.join("g", members={"a": node.address}, policy="static")
 
         async def call() -> None:

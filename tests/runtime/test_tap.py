@@ -98,9 +98,9 @@ def test_receives_are_recorded_on_demand(tmp_path: Path) -> None:
 
 def test_a_directory_with_this_log_in_it_is_refused(tmp_path: Path) -> None:
     async def test() -> None:
-        async with Node("a", address="127.0.0.1:0", history=tmp_path) as node:
+        async with Node("a", address="127.0.0.1:0", incarnation=1, history=tmp_path) as node:
             await node.join("g", members={"a": node.address}, policy="static")
-        again = Node("a", address="127.0.0.1:0", history=tmp_path)
+        again = Node("a", address="127.0.0.1:0", incarnation=1, history=tmp_path)
         with pytest.raises(UsageError, match="already holds a log of a/1"):
             await again.start()
         async with Node("a", address=node.address, incarnation=2, history=tmp_path):
@@ -130,7 +130,7 @@ def test_a_history_that_cannot_be_written_fails_the_node(tmp_path: Path, monkeyp
 def test_a_directory_that_vanishes_is_told_at_the_close(tmp_path: Path) -> None:
     async def test() -> None:
         directory = tmp_path / "history"
-        node = Node("a", address="127.0.0.1:0", history=directory)
+        node = Node("a", address="127.0.0.1:0", incarnation=1, history=directory)
         await node.start()
         group = await node.join("g", members={"a": node.address}, policy="static")
         await group.send(b"x")

@@ -45,7 +45,7 @@ async def main(settings: dict[str, Any]) -> None:
     loop = asyncio.get_running_loop()
     enough = asyncio.Event()
     with open(settings["seen"], "w") as seen:
-        async with Node(name, address=settings["members"][name]) as node:
+        async with Node(name, address=settings["members"][name], incarnation=1) as node:
             group = await node.join("quotes", members=settings["members"], policy="primary")
             reading = asyncio.create_task(read(group, seen))
             await loop.run_in_executor(None, sys.stdin.readline)

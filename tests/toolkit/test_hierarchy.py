@@ -64,7 +64,7 @@ async def leaves(*names: str) -> AsyncIterator[list[list[Place]]]:
 
 
 async def enter(name: str, leaf: str, others: list[Place], elsewhere: list[Place]) -> Place:
-    node = Node(name, address=LOOPBACK, options=HASTY, linger_s=0.5)
+    node = Node(name, address=LOOPBACK, incarnation=1, options=HASTY, linger_s=0.5)
     await node.start()
     if others:
         group = await node.join(leaf, contacts=[place.node.address for place in others])
@@ -134,7 +134,7 @@ async def chatter(place: Place, count: int) -> None:
 
 def test_a_full_leaf_takes_no_more() -> None:
     async def test() -> None:
-        async with Node("a", address=LOOPBACK, options=HASTY, linger_s=0.1) as node:
+        async with Node("a", address=LOOPBACK, incarnation=1, options=HASTY, linger_s=0.1) as node:
             group = await node.join("leaf", members={"a": node.address}, policy="primary")
             with pytest.raises(UsageError, match="join another"):
                 async with Hierarchy(node, group, leaders="leaders", size_max=0):

@@ -47,7 +47,8 @@ async def banks(count: int) -> AsyncIterator[list[Bank]]:
     addresses = {f"p{rank}": f"127.0.0.1:{port}" for rank, port in enumerate(ports)}
     async with AsyncExitStack() as stack:
         nodes = [
-            await stack.enter_async_context(antiphon.Node(name, address=address)) for name, address in addresses.items()
+            await stack.enter_async_context(antiphon.Node(name, address=address, incarnation=1))
+            for name, address in addresses.items()
         ]
         others = {name: address for name, address in addresses.items() if name != "p0"}
         accepting = [asyncio.create_task(accept_conversation(node, timeout_s=LIMIT_S)) for node in nodes[1:]]

@@ -14,7 +14,9 @@ def test_whoever_was_excluded_comes_back_with_the_state() -> None:
         places: list[Place] = []
         rooms: list[Room] = []
         for name in "abc":
-            node = Node(name, address=LOOPBACK, options=HASTY, linger_s=0.5, rejoin=True, faults=walls.faults)
+            node = Node(
+                name, address=LOOPBACK, incarnation=1, options=HASTY, linger_s=0.5, rejoin=True, faults=walls.faults
+            )
             await node.start()
             members = None if places else {name: node.address}
             contacts = [place.node.address for place in places]

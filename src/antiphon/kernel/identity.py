@@ -16,6 +16,19 @@ NUMBER_MAX: Final = (1 << 62) - 1
 fast below 2^62."""
 
 
+_FROM_CLOCK: Final = 36**7
+"""Incarnations from here on are times in milliseconds, and have eight digits to base 36 for the next 60 years."""
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+def _short(number: int) -> str:
+    digits: list[str] = []
+    while number:
+        number, digit = divmod(number, 36)
+        digits.append(_DIGITS[digit])
+    return "".join(reversed(digits))
+
+
 @final
 class ProcessId:
     """One life of one process. Immutable, ordered by (name, incarnation), usable as a key."""
@@ -35,8 +48,16 @@ class ProcessId:
     def __lt__(self, other: "ProcessId") -> bool:
         return (self.name, self.incarnation) < (other.name, other.incarnation)
 
-    def __repr__(self) -> str:
+    @property
+    def full(self) -> str:
+        """Name and incarnation in figures, as histories have them."""
         return f"{self.name}/{self.incarnation}"
+
+    def __repr__(self) -> str:
+        """Name and incarnation; one that came from the clock in fewer digits, to base 36."""
+        if self.incarnation < _FROM_CLOCK:
+            return f"{self.name}/{self.incarnation}"
+        return f"{self.name}~{_short(self.incarnation)}"
 
 
 def is_name(text: str) -> bool:

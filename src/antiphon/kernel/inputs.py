@@ -15,13 +15,27 @@ class Join:
     """Become a member of `group` on `stack`, or, where none is named, on the default one.
 
     With `view`: as one of the founders, which all start in this view. With `contacts`: by asking the members, or
-    whoever knows them, at these addresses; `address` is where they can reach this process. `policy` is `static` (the
-    view never changes) or `primary`. `domain`: the groups with which it is kept in causal order. `stream`: by which its
-    events are read together with those of other groups; "" for a stream of its own. `last_view`: if this process, in
-    this life, was a member before and left in good order, the view that it left from; else 0.
+    whoever knows them, at these addresses; `address` is where they can reach this process. With `founders`, names and
+    addresses, this process among them: as one of the founders, who learn each other's incarnations first; the one that
+    is listed first waits `found_after_ns` for all of them, and then founds the group with a majority. `policy` is
+    `static` (the view never changes) or `primary`. `domain`: the groups with which it is kept in causal order.
+    `stream`: by which its events are read together with those of other groups; "" for a stream of its own. `last_view`:
+    if this process, in this life, was a member before and left in good order, the view that it left from; else 0.
     """
 
-    __slots__ = ("address", "contacts", "domain", "group", "last_view", "policy", "stack", "stream", "view")
+    __slots__ = (
+        "address",
+        "contacts",
+        "domain",
+        "found_after_ns",
+        "founders",
+        "group",
+        "last_view",
+        "policy",
+        "stack",
+        "stream",
+        "view",
+    )
 
     def __init__(
         self,
@@ -32,6 +46,8 @@ class Join:
         policy: str = "static",
         address: str = "",
         contacts: tuple[str, ...] = (),
+        founders: tuple[tuple[str, str], ...] = (),
+        found_after_ns: int = 0,
         domain: CausalityDomain = MAIN,
         stream: str = "",
         last_view: int = 0,
@@ -39,6 +55,8 @@ class Join:
         self.group = group
         self.stream = stream
         self.view = view
+        self.founders = founders
+        self.found_after_ns = found_after_ns
         self.stack = stack
         self.policy = policy
         self.address = address

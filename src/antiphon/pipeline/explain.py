@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from antiphon.history.names import shown_process
+
 
 class MessageName(NamedTuple):
     """The name of a message within a run; `sender` is "name/incarnation"."""
@@ -28,8 +30,8 @@ class Step(NamedTuple):
 
 
 def process_name(process: str) -> str:
-    """The first incarnation goes by its name alone."""
-    return process.removesuffix("/1")
+    """The first incarnation goes by its name alone, one from the clock by its short form."""
+    return shown_process(process).removesuffix("/1")
 
 
 def message_name(message: MessageName, with_group: bool) -> str:

@@ -69,6 +69,7 @@ async def work(parent: Parent) -> None:
     node = Node(
         settings["name"],
         address="127.0.0.1:0",
+        incarnation=1,
         history=settings["history"],
         run=settings["run"],
         faults=network(settings),

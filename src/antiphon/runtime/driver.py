@@ -471,7 +471,7 @@ class Driver:
     def _join_again(self, group: str) -> None:
         """By asking those who were members when this process last heard of the group, and its former contacts."""
         join, member = self._joins[group], self._members[group]
-        join.view = None
+        join.view, join.founders = None, ()
         join.contacts = (contacts_of(group),)
         self._silenced.discard(group)
         self.join(join, member, self._addresses.others(group, self.process) + self._addresses.contacts(group))

@@ -79,6 +79,21 @@ class JoinError(AntiphonError, TimeoutError):
         self.timeout_s = timeout_s
 
 
+class FoundingError(JoinError):
+    """The founders of a group have not met in time."""
+
+    def __init__(self, group: str, process: ProcessId, first: str, founders: Sequence[str], timeout_s: float) -> None:
+        AntiphonError.__init__(
+            self,
+            f"{process} was not let into group {group!r} within {timeout_s:g} s: its founders are "
+            f"{', '.join(founders)}, and {first!r}, the first of them, founds it when it has heard all, or a majority "
+            "for a while; start the others, or try again",
+        )
+        self.group = group
+        self.contacts = tuple(founders)
+        self.timeout_s = timeout_s
+
+
 class DeclarationError(JoinError):
     """This process has declared a group differently from other members, and so takes no part in it."""
 

@@ -1,7 +1,13 @@
 """Names as people write them: what may be a name, and "name/incarnation" for one life of a process."""
 
+import re
+from typing import Final
+
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import NAME_BYTES_MAX, ProcessId
+
+_SHORT: Final = re.compile("(.+)~([0-9a-z]{8})")
+"""How a process is shown whose incarnation came from the clock."""
 
 
 def check_name(what: str, name: object) -> None:
@@ -14,7 +20,11 @@ def check_name(what: str, name: object) -> None:
 
 
 def parse_process(text: str) -> ProcessId:
-    """ "alice" is the first incarnation of alice, "alice/2" the second."""
+    """ "alice" is the first incarnation of alice, "alice/2" the second, "alice~mi3k9q1x" one from the clock."""
+    short = _SHORT.fullmatch(text)
+    if short is not None:
+        check_name("process", short[1])
+        return ProcessId(short[1], int(short[2], 36))
     name, slash, incarnation = text.partition("/")
     check_name("process", name)
     if not slash:

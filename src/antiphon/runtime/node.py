@@ -28,12 +28,11 @@ from antiphon.engine import Engine
 from antiphon.faults import Fault
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import ClosedError, UsageError
-from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import MAIN, Join
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.inputs import MAIN
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.kernel.policies import PRIMARY, STATIC, Policy
-from antiphon.runtime.address import SocketAddress, is_loopback, join_address, resolve, split_address
-from antiphon.runtime.address_book import contacts_of
+from antiphon.runtime.address import is_loopback, join_address, resolve, split_address
 from antiphon.runtime.arguments import (
     check_contacts,
     check_count,
@@ -46,16 +45,15 @@ from antiphon.runtime.arguments import (
 )
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.devices import NodeDevices
-from antiphon.runtime.discovery import LOOK_S, Discovery, ListedContacts
-from antiphon.runtime.discovery_search import Search
-from antiphon.runtime.driver import FIRST_VIEW, Driver
+from antiphon.runtime.discovery import Discovery
+from antiphon.runtime.driver import Driver
 from antiphon.runtime.environment import current_environment
-from antiphon.runtime.errors import JoinError
 from antiphon.runtime.faulty import FaultyTransport
 from antiphon.runtime.group import NO_VIEW, Group
+from antiphon.runtime.joining import Joining
 from antiphon.runtime.memory import keep_memory
 from antiphon.runtime.multicast import MulticastTransport, check_multicast
-from antiphon.runtime.naming import check_name, parse_process
+from antiphon.runtime.naming import check_name
 from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox
 from antiphon.runtime.readers import BatchReader, MessageReader
@@ -66,8 +64,6 @@ from antiphon.stacks.registry import DEFAULT, StackName, offer
 JOIN_S: Final = 10.0
 FOUND_AFTER_S: Final = 5.0
 MIB: Final = 1024 * 1024
-LAST_VIEWS_MAX: Final = 10_000
-"""Of so many groups that were left it is known from which view, so that they can be joined again in the same life."""
 FAREWELL_HEARTBEATS: Final = 2
 """Whoever sent what was delivered here last may still be asking whether it arrived: a closing node stays to answer
 until so many heartbeats after it."""
@@ -81,7 +77,7 @@ class Node:
         name: str,
         *,
         address: str,
-        incarnation: int | None = 1,
+        incarnation: int | None = None,
         multicast: str | None = None,
         options: Options | None = None,
         linger_s: float = 5.0,
@@ -96,8 +92,8 @@ class Node:
     ) -> None:
         """
         address             "host:port" to receive on; port 0 takes any free one
-        incarnation         which life of the process this is: higher than those before. None takes it from the clock,
-                            in milliseconds, for a node that joins by contacts; founders have to know each other's
+        incarnation         which life of the process this is, higher than those before; if none is given, the time of
+                            this call in milliseconds
         multicast           an IPv4 multicast address, "239.255.74.1:7401" say, that all members were given: where the
                             network carries it, what is for all leaves once instead of once for each; where it does
                             not, nothing changes (runtime/multicast.py)
@@ -121,6 +117,8 @@ class Node:
         split_address(address)
         if multicast is not None:
             check_multicast(multicast)
+        self._is_from_clock = incarnation is None
+        """The incarnation: nobody else knows it before this process has been heard."""
         if incarnation is None:
             incarnation = max(1, current_environment().time_ns() // MILLISECOND_NS)
         check_incarnation(incarnation)
@@ -145,15 +143,11 @@ class Node:
         self._seed = seed
         self._random = Random(seed)
         self._family = 0
-        self._groups: dict[str, Group] = {}
-        self._last_views: dict[str, int] = {}
-        """The last view that this process was in, of groups that it is in no more."""
+        self._joining = Joining(self._running, self._make_group)
         self._all_left_well = True
         """Of the groups that are over: everybody had all of ours, and we left in good order."""
         self._outboxes: dict[str, Outbox] = {}
         """The send queue of each causality domain."""
-        self._searches: dict[asyncio.Task[None], Search] = {}
-        self._discoveries: dict[int, Discovery] = {}
         self._driver: Driver | None = None
         self._streams: NodeStreams | None = None
         self._closing = False
@@ -163,6 +157,11 @@ class Node:
     def __repr__(self) -> str:
         state = "not started" if self._driver is None else "closed" if self._closing else "running"
         return f"<Node {self.process} at {self._address}, {state}, groups: {', '.join(self._groups) or 'none'}>"
+
+    @property
+    def _groups(self) -> dict[str, Group]:
+        """The groups that this process is in, or asks to be let into."""
+        return self._joining.groups
 
     async def start(self) -> None:
         """Bind the socket and begin; `async with` does this."""
@@ -181,6 +180,7 @@ class Node:
         keep_memory()
         sock = bind(self._family, address)
         self._address = join_address(sock.getsockname())
+        self._joining.start(self._address, self._family)
         try:
             self._begin(sock)
         except BaseException:
@@ -221,7 +221,7 @@ class Node:
 
     def _next_life(self) -> tuple[ProcessId, Engine, HistoryTap | None]:
         self.process = ProcessId(self.process.name, self.process.incarnation + 1)
-        self._last_views.clear()
+        self._joining.last_views.clear()
         engine, tap = self._make_life()
         return self.process, engine, tap
 
@@ -259,12 +259,16 @@ class Node:
         """Become a member of `group`: as one of its founders, who name `members`, or later, by asking `contacts`.
 
         `members` maps the name of each founder, this process included, to its address, in the same order at every
-        founder. A name stands for incarnation 1; write "name/2" for the second, and so on. With policy `primary`, the
-        default, the view changes as members join, leave or fail; a founder that is silent from the start is soon taken
-        to have failed. With `static` they are the members for good: one that crashes is waited for, and nobody can
-        leave.
+        founder. Founders learn each other's incarnations first: the one that is listed first founds the group when it
+        has heard all others, or after `found_after_s` with a majority, and lets in those that come later; while it is
+        down nobody founds. A founder that is restarted joins the group again by the same call. Where the node's
+        incarnation was given, all founders' are: a name stands for incarnation 1, "name/2" for the second; then each
+        founder begins at once, and one that is silent is soon taken to have failed.
 
-        Groups of one `domain` are in causal order with each other, by its rule; see `antiphon.Domain`.
+        With policy `primary`, the default, the view changes as members join, leave or fail. With `static` the founders
+        are the members for good: one that crashes is waited for, and nobody can leave. Groups of one `domain` are in
+        causal order with each other, by its rule; see `antiphon.CausalityDomain`. All members declare it alike: whoever
+        does not is refused with a DeclarationError.
 
         `contacts` are addresses of members, or something that finds them (runtime/discovery.py); the policy is
         `primary`. At least one must answer. If none does for `found_after_s`, the first contact founds the group.
@@ -279,8 +283,13 @@ class Node:
         check_seconds("found_after_s", found_after_s)
         self._check_way_in(group, members, contacts, policy)
         if members is None:
-            return await self._join_later(group, contacts, stack, domain, timeout_s, found_after_s)
-        return await self._found(group, members, PRIMARY if policy is None else policy, stack, domain)
+            return await self._joining.ask(group, contacts, stack, domain, timeout_s, found_after_s)
+        policy = PRIMARY if policy is None else policy
+        if self._is_from_clock and len(members) > 1:
+            return await self._joining.meet(group, members, policy, stack, domain, timeout_s, found_after_s)
+        if self._is_from_clock and list(members) == [self.process.name]:
+            members = {self.process.full: members[self.process.name]}
+        return await self._joining.found(group, members, policy, stack, domain)
 
     def _check_way_in(
         self,
@@ -298,87 +307,6 @@ class Node:
                 f"nobody can be let into a group whose policy is {policy!r}; with contacts it is `primary`"
             )
 
-    async def _found(
-        self, group: str, members: Mapping[str, str], policy: str, stack: str, domain: CausalityDomain
-    ) -> Group:
-        addresses = await self._resolve(members)
-        if self.process not in addresses:
-            raise UsageError(
-                f"the members of group {group!r} do not include this process, {self.process}; every member lists all"
-            )
-        driver = self._running()  # which may have ended while names were looked up
-        texts = tuple(join_address(address) for address in addresses.values())
-        own = join_address(addresses[self.process])
-        member = self._make_group(driver, group, stack, policy, domain)
-        view = View(FIRST_VIEW, tuple(addresses), texts)
-        join = Join(group=group, view=view, stack=stack, policy=policy, address=own, domain=domain)
-        driver.join(join, member)
-        self._groups[group] = member
-        return member
-
-    async def _join_later(
-        self,
-        group: str,
-        contacts: Sequence[str] | Discovery,
-        stack: str,
-        domain: CausalityDomain,
-        timeout_s: float,
-        found_after_s: float,
-    ) -> Group:
-        search = Search(contacts, self._address, self._family)
-        patience = asyncio.timeout(timeout_s)
-        try:
-            async with patience:
-                await search.look()
-                while not search.own:
-                    await asyncio.sleep(LOOK_S)
-                    await search.look()
-                driver = self._running()  # as above
-                member = self._make_group(driver, group, stack, PRIMARY, domain)
-                join = Join(
-                    group=group,
-                    stack=stack,
-                    policy=PRIMARY,
-                    address=search.own,
-                    contacts=(contacts_of(group),),
-                    domain=domain,
-                    last_view=self._last_views.get(group, 0),
-                )
-                driver.join(join, member, search.others)
-                self._groups[group] = member
-                self._look_on(driver, member, search)
-                await self._enter(driver, member, search, found_after_s)
-        except TimeoutError:
-            if not patience.expired():
-                raise
-            raise JoinError(group, self.process, [join_address(other) for other in search.others], timeout_s) from None
-        return member
-
-    async def _enter(self, driver: Driver, member: Group, search: Search, found_after_s: float) -> None:
-        """Wait to be let in, or found the group if that falls to this process."""
-        try:
-            while not await member._enter(found_after_s):
-                if search.is_first and member.view is NO_VIEW:
-                    driver.found(member.name)
-        except BaseException:
-            member._abandon()
-            raise
-
-    def _look_on(self, driver: Driver, member: Group, search: Search) -> None:
-        looking = asyncio.create_task(self._keep_looking(driver, member, search))
-        self._searches[looking] = search
-        looking.add_done_callback(self._searches.pop)
-        if not isinstance(search.discovery, ListedContacts):
-            self._discoveries[id(search.discovery)] = search.discovery
-
-    async def _keep_looking(self, driver: Driver, member: Group, search: Search) -> None:
-        """Whenever this process is outside, those who may let it in are looked for."""
-        while not member.is_over:
-            await asyncio.sleep(LOOK_S)
-            if member.view is NO_VIEW:
-                await search.look_again()
-                driver.meet(member.name, search.others)
-
     def _make_group(self, driver: Driver, group: str, stack: str, policy: str, domain: CausalityDomain) -> Group:
         return Group(
             driver,
@@ -395,12 +323,7 @@ class Node:
 
     def _forget(self, group: Group) -> None:
         """A group is over: nothing is kept for it, and it can be joined again."""
-        if self._groups.get(group.name) is group:
-            del self._groups[group.name]
-        if group.view is not NO_VIEW:
-            self._last_views[group.name] = group.view.id
-            while len(self._last_views) > LAST_VIEWS_MAX:
-                del self._last_views[next(iter(self._last_views))]
+        self._joining.forget(group)
         if group.view is not NO_VIEW:
             self._all_left_well = self._all_left_well and group._left_well
 
@@ -412,18 +335,6 @@ class Node:
         if outbox is None:
             outbox = self._outboxes[domain.name] = Outbox(driver)
         return outbox
-
-    async def _resolve(self, members: Mapping[str, str]) -> dict[ProcessId, SocketAddress]:
-        addresses: dict[ProcessId, SocketAddress] = {}
-        taken: dict[SocketAddress, ProcessId] = {}
-        for text, address in members.items():
-            process = parse_process(text)
-            _, resolved = await resolve(address, self._family)
-            other = taken.setdefault(resolved, process)
-            if other != process or process in addresses:
-                raise UsageError(f"the members {other} and {process} share a name or the address {address}")
-            addresses[process] = resolved
-        return addresses
 
     async def flush(self, domain: str = MAIN.name, *, k: int = 0) -> None:
         """Do `Group.flush` for all groups of a causality domain at once.
@@ -496,10 +407,7 @@ class Node:
             await self._closed.wait()
             return self._settled
         self._closing = True
-        for looking in self._searches:
-            looking.cancel()
-        for discovery in self._discoveries.values():
-            discovery.close()
+        self._joining.close()
         groups = list(self._groups.values())
         why: str | None = "closed"
         try:

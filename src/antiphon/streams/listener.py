@@ -61,7 +61,7 @@ class Listener:
         try:
             while not self._stopping.is_set() and not writing.done():
                 async with member(self._place, self._journal.next_incarnation) as group:
-                    self._name = repr(group.process)
+                    self._name = group.process.full
                     await self._live(group, writing)
         finally:
             self._is_over = True
@@ -104,7 +104,7 @@ class Listener:
             if self._was_away:
                 self._pending.append(self._row(time_ns, GAP))
                 self._was_away = False
-            members = [repr(process) for process in event.view.members]
+            members = [process.full for process in event.view.members]
             self._pending.append(self._row(time_ns, VIEW)._replace(view=event.view.id, members=members))
         elif isinstance(event, Barrier):
             sender = event.sender

@@ -289,7 +289,7 @@ class Hierarchy(LeafFinder):
         domain = CausalityDomain(name=self._leaders_name)
         process = self._leaf.process
         if self._view.id == FIRST_VIEW and self.is_leader and not self._contacts:
-            members = {repr(process): self._node.address}
+            members = {process.full: self._node.address}
             return await self._node.join(self._leaders_name, members=members, policy="primary", domain=domain)
         others = [address for address in self._view.addresses if address != self._node.address]
         contacts = tuple(dict.fromkeys((*self._known, *others, *self._contacts)))

@@ -64,7 +64,7 @@ def test_groups_join_by_the_domains_of_a_plan(tmp_path: Path) -> None:
     plan = antiphon.load_plan(write(tmp_path, office()))
 
     async def test() -> None:
-        async with antiphon.Node("dave", address="127.0.0.1:0") as node:
+        async with antiphon.Node("dave", address="127.0.0.1:0", incarnation=1) as node:
             for group in ("audit", "orders", "risk"):
                 joined = await node.join(
                     group, members={"dave": node.address}, policy="static", domain=plan.domain(group)

@@ -35,6 +35,7 @@ from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
 from antiphon.kernel.policies import PRIMARY, STATIC
 from antiphon.parts.member import Member, StabilityMark, add_counts
+from antiphon.parts.membership.founding import Founding
 from antiphon.parts.membership.membership import Membership
 from antiphon.parts.membership.messages import DECLARED, Chunks, MembershipMessage, Proposal
 from antiphon.parts.membership.phases import NORMAL, OUT
@@ -55,17 +56,22 @@ class GroupMember(Member):
         "_declaration",
         "_declare_at_ns",
         "_differing",
+        "_founded",
+        "_founders",
+        "_founds_at_ns",
         "_is_founder",
         "_last_view",
         "_membership",
         "_options",
         "_paused",
         "_pending",
+        "_policy",
         "_previous",
         "_process",
         "_session",
         "_situations",
         "_stack",
+        "_warned_of",
     )
 
     def __init__(
@@ -89,7 +95,9 @@ class GroupMember(Member):
         self._is_founder = join.view is not None
         """Whether this process is in the view that it was given at the start."""
         self._differing: set[int] = set()
-        """Ranks of other founders that have declared the group differently."""
+        """Ranks of other founders that have declared the group differently…"""
+        self._warned_of: set[ProcessId] = set()
+        """…and those that have before there was a view."""
         self._declare_at_ns: dict[int, int] = {}
         """By rank, from when on a founder whose packets are of another view is told this process's declaration."""
         self._chunks = Chunks()
@@ -99,14 +107,24 @@ class GroupMember(Member):
         self._situations: list[int] = []
         """Of the views before this one."""
         self._membership: Membership | None = None
-        if join.view is None and (join.policy == STATIC or not join.contacts):
+        self._founders = join.founders
+        self._founds_at_ns = join.found_after_ns
+        self._founded: Membership | None = None
+        """Under `static`, what has met the other founders, and still answers the first of them."""
+        if join.view is None and not join.founders and (join.policy == STATIC or not join.contacts):
             raise UsageError(f"to join group {join.group!r}, name its first view, or contacts and the policy `primary`")
 
     def _found(self, join: Join, members_max: int) -> None:
         """The end of a stack's own `__init__`: its sessions can be made now."""
         if join.view is not None:
             self._session = self._make_session(join.view, b"")
-        if join.policy == PRIMARY:
+        self._policy = join.policy
+        if join.view is None and len(join.founders) > members_max:
+            raise UsageError(
+                f"group {join.group!r} has {len(join.founders)} founders, but with packets of "
+                f"{self._options.packet_bytes_max} bytes a view has at most {members_max} members"
+            )
+        if join.policy == PRIMARY or (join.view is None and join.founders):
             self._membership = Membership(
                 self._stack, join.group, self.group_id, self._declaration.id, self._process, join.address,
                 self._options, members_max,
@@ -151,7 +169,14 @@ class GroupMember(Member):
         if session is not None:
             self._membership.begin(session.view, session.end, effects, now_ns)
         else:
-            self._membership.ask_to_join(contacts, self._last_view, now_ns)
+            asked = contacts or tuple([address for _, address in self._founders])
+            self._membership.ask_to_join(asked, self._last_view, now_ns, self._make_founding(now_ns))
+
+    def _make_founding(self, now_ns: int) -> Founding | None:
+        if not self._founders:
+            return None
+        is_static = self._policy == STATIC
+        return Founding(self._founders, self._process, is_static, now_ns + self._founds_at_ns)
 
     def send(self, input: Send, effects: Effects, now_ns: int) -> int:
         """Accept messages; `finish` puts on the wire what may leave."""
@@ -233,6 +258,10 @@ class GroupMember(Member):
                 membership.receive(message, effects, now_ns)
                 if membership.excluded:
                     self._end(effects)  # at once: nothing that came with this packet may be delivered any more
+        elif kind == MEMBERSHIP and self._founded is not None:
+            message = self._chunks.take(flags, data)
+            if message is not None:
+                self._founded.answer_founder(message, effects)
         elif self._session is not None and tag == self._session.tag:
             self._session.receive(kind, sender, flags, level, data, effects, now_ns)
             if membership is not None and kind != DATA:
@@ -280,8 +309,12 @@ class GroupMember(Member):
             return
         if message.kind == DECLARED:
             self._compare(message, effects)
-        elif self._session is not None and not self.over:
+        elif not self.over and (self._session is not None or self._is_listed(message.sender)):
             self._tell_declaration(message.sender, Route((message.sender,), (message.address,)), effects)
+
+    def _is_listed(self, process: ProcessId) -> bool:
+        """Whether this is one of the founders that meet."""
+        return any(name == process.name for name, _ in self._founders)
 
     def _tell_founder(self, rank: int, effects: Effects, now_ns: int) -> None:
         """Tell another founder how the group is declared here: its packets are of another view than this."""
@@ -311,8 +344,7 @@ class GroupMember(Member):
             f"{message.sender} has declared it as: {read_shown(message.annex)}"
         )
         if session is None:
-            if message.view_id:
-                self._refuse(reason, effects)
+            self._compare_outside(message, reason, effects)
             return
         rank = session.view.rank(message.sender)
         if rank < 0 or rank in self._differing or not self._is_founder:
@@ -323,6 +355,17 @@ class GroupMember(Member):
         if self._membership is None or not PRIMARY_POLICY.may_go_on(alike, members):
             self._refuse(reason, effects)
         else:
+            effects.events.append(DeclaredDifferently(self.group, message.sender, reason))
+
+    def _compare_outside(self, message: MembershipMessage, reason: str, effects: Effects) -> None:
+        """Nothing is founded yet here: what members say counts, and what the first of the founders says. Under `static`
+        no founder can be missing."""
+        first = self._founders[0][0] if self._founders else ""
+        is_listed = self._is_listed(message.sender)
+        if message.view_id or (is_listed and (message.sender.name == first or self._policy == STATIC)):
+            self._refuse(reason, effects)
+        elif first == self._process.name and is_listed and message.sender not in self._warned_of:
+            self._warned_of.add(message.sender)
             effects.events.append(DeclaredDifferently(self.group, message.sender, reason))
 
     def _refuse(self, reason: str, effects: Effects) -> None:
@@ -419,6 +462,8 @@ class GroupMember(Member):
         )
         self._entered(old, proposal, bool(joined), now_ns)
         membership.begin(proposal.view, session.end, effects, now_ns)
+        if self._policy == STATIC:
+            self._founded, self._membership = membership, None
         if self._paused:
             session.pause()
         session.finish(effects, now_ns)

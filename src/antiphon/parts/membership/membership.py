@@ -22,6 +22,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.parts.membership import messages
 from antiphon.parts.membership.agreement import Agreement
+from antiphon.parts.membership.founding import Founding
 from antiphon.parts.membership.messages import MembershipMessage, Proposal
 from antiphon.parts.membership.phases import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
 from antiphon.parts.membership.session import ViewEnd
@@ -54,6 +55,7 @@ class Membership(Agreement):
         self._address = address
         self._contacts: tuple[str, ...] = ()
         self._last_view = 0
+        self._founding: Founding | None = None
         self._ask_at_ns = NEVER
         self._told: set[int] = set()
         self._leaving = False
@@ -80,8 +82,12 @@ class Membership(Agreement):
 
     # ---- entry and exit --------------------------------------------------------------------------------------------
 
-    def ask_to_join(self, contacts: tuple[str, ...], last_view: int, now_ns: int) -> None:
-        """Ask to be let in, again and again. `last_view`: the view from which this process left the group before."""
+    def ask_to_join(
+        self, contacts: tuple[str, ...], last_view: int, now_ns: int, founding: Founding | None = None
+    ) -> None:
+        """Ask to be let in, again and again. `last_view`: the view from which this process left the group before.
+        `founding`: this process is one of the founders."""
+        self._founding = founding
         self._contacts = contacts
         self._last_view = last_view
         self._ask_at_ns = now_ns
@@ -180,6 +186,8 @@ class Membership(Agreement):
             if kind == messages.KNOCK and message.accepted is not None:
                 self._knocked[message.sender] = now_ns
                 self._door = message.accepted.view.addresses
+            elif self._founding is not None and self._founding.is_first:
+                self._receive_founder(self._founding, message, effects, now_ns)
         elif self.phase == PARTING:
             if kind == messages.INSTALLED and message.sender in self._remaining:
                 del self._remaining[message.sender]
@@ -230,7 +238,40 @@ class Membership(Agreement):
         else:
             raise MalformedError("membership")
 
+    def _receive_founder(self, founding: Founding, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
+        """A founder answers me, the first of them."""
+        if message.kind == messages.OUTSIDE and message.about == self._process:
+            founding.meet(message.sender, message.address)
+            self._try_found(founding, effects, now_ns)
+        elif message.kind == messages.INSTALLED and founding.proposal is not None:
+            founding.confirm(message.sender)
+            self._try_begin(founding)
+
+    def _try_found(self, founding: Founding, effects: Effects, now_ns: int) -> None:
+        """Propose the first view, if it is time, and offer it to the other founders."""
+        heard = any(at_ns >= now_ns - self._options.silence_ns_min for at_ns in self._knocked.values())
+        founding.propose(self._last_view + 1, heard, now_ns)
+        if founding.proposal is not None:
+            self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=founding.proposal))
+            for member, address in founding.unconfirmed():
+                self._post.transmit(member, address, self._last_install, effects)
+            self._try_begin(founding)
+
+    def _try_begin(self, founding: Founding) -> None:
+        if self.decided is None and founding.may_enter():
+            self.decided = founding.proposal
+
+    def answer_founder(self, message: MembershipMessage, effects: Effects) -> None:
+        """I am in the first view, which never changes; the first of the founders asks whether I am."""
+        proposal = message.accepted if message.kind == messages.INSTALL else None
+        if proposal is not None and proposal.view.id == self._view.id and self._view.rank(message.sender) >= 0:
+            self._post.tell(message.sender, self._post.message(messages.INSTALLED), effects, message.address)
+
     def _receive_join(self, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
+        founding = self._founding if self.phase == JOINING and self.decided is None else None
+        if founding is not None and founding.answer(message.sender):
+            outside = self._post.message(messages.OUTSIDE, about=message.sender)
+            self._post.tell(message.sender, outside, effects, message.address)
         if self.phase == JOINING or message.sender == self._process:
             return
         rank = self._view.rank(message.sender)
@@ -283,7 +324,7 @@ class Membership(Agreement):
         """Whether a process whose name is barred has shown that it hears, and is heard by, all members that stay. Each
         member answers a JOIN that it got directly from such a process."""
         is_barred = self._requests.is_barred(message.sender.name)
-        if message.about is None and (is_barred or message.heard):
+        if message.about is None and (is_barred or message.heard or message.accepted_round):
             knock = self._post.message(messages.KNOCK, accepted=Proposal(self._view, [], [], [], [], [], b""))
             self._post.transmit(message.sender, message.address, self._post.encode_long(knock), effects)
         if not is_barred:
@@ -306,6 +347,8 @@ class Membership(Agreement):
         if proposal is None or self.decided is not None:
             return
         if self.phase == JOINING:
+            if self._founding is not None and self._founding.is_outdated(message.sender):
+                return
             is_new = proposal.view.id > self._last_view
             if is_new and proposal.view.rank(self._process) >= 0 and len(proposal.view.members) <= self._members_max:
                 self.decided = proposal
@@ -313,6 +356,8 @@ class Membership(Agreement):
                 # Others who join with me may not have heard, and whoever let us in may be gone.
                 self._post.view_id = proposal.view.id - 1
                 self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=proposal))
+                if self._founding is not None and self._founding.leads(message.sender):
+                    self._post.tell(message.sender, self._post.message(messages.INSTALLED), effects, message.address)
             return
         if message.view_id != self._view.id:
             if proposal.view.id == self._view.id:
@@ -440,11 +485,17 @@ class Membership(Agreement):
         if self.phase == JOINING:
             since_ns = now_ns - self._options.silence_ns_min
             heard = [(who.name, who.incarnation) for who, at_ns in self._knocked.items() if at_ns >= since_ns]
-            message = self._post.message(messages.JOIN, round=self._last_view, heard=heard)
+            founding = self._founding
+            founds = founding is not None and founding.is_first
+            message = self._post.message(
+                messages.JOIN, round=self._last_view, accepted_round=1 if founds else 0, heard=heard
+            )
             join = self._post.encode_long(message) if heard else self._post.encode(message)
             for contact in dict.fromkeys((*self._contacts, *self._door)):
                 if contact != self._address:
                     self._post.transmit(None, contact, join, effects)
+            if founds and founding is not None:
+                self._try_found(founding, effects, now_ns)
         elif self.phase == PARTING:
             for member, address in self._remaining.items():
                 self._post.transmit(member, address or None, self._last_install, effects)

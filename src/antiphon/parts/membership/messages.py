@@ -32,6 +32,7 @@ WISH: Final = 12
 CHUNK: Final = 13
 STALL: Final = 14
 DECLARED: Final = 15
+OUTSIDE: Final = 16
 
 _TEXT_MAX: Final = 1000
 """Characters of a name or an address; `is_name` asks for more."""
@@ -52,6 +53,7 @@ MESSAGE_NAMES: Final = {
     CHUNK: "chunk",
     STALL: "stall",
     DECLARED: "declared",
+    OUTSIDE: "outside",
 }
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]

@@ -1,6 +1,7 @@
 """How a message is named on a command line: GROUP:PROCESS#NUMBER, such as `quotes:alice#42`.
 
 The process is written as in examples: `alice` is the first incarnation, `alice/2` the second; `alice/1` will do too.
+Where incarnations come from the clock, `alice` is the only one there is; of several, `alice~mi2v9q0r` names one.
 The group may be left out where the sender sent that many messages to one group only. What does not name exactly one
 message is refused, with the names that come near. A name is compared with those on record, never taken apart, so that
 names may hold any sign.
@@ -49,7 +50,10 @@ def find_message(runs: Mapping[str, CausalRun], text: str, run: str | None) -> t
 
 def find_process(run: CausalRun, text: str) -> str:
     """The process of a run that is meant."""
-    found = [process for process in run.logs if text in (process, process_name(process))]
+    found = [process for process in run.logs if text in _names(process)]
+    if len(found) > 1:
+        lives = listed([process_name(process) for process in found])
+        raise UnknownProcessError(f"{text!r} may be any of {lives} in run {run.name}; name one of them")
     if not found:
         names = [process_name(process) for process in run.logs]
         close = sorted(get_close_matches(text, names, SHOWN_MAX, 0.4)) or names
@@ -87,8 +91,15 @@ def _only(
 
 def _spellings(key: Key) -> set[str]:
     group, sender = key
-    short = process_name(sender)
-    return {sender, short, f"{group}:{sender}", f"{group}:{short}"}
+    names = _names(sender)
+    return names | {f"{group}:{name}" for name in names}
+
+
+def _names(process: str) -> set[str]:
+    """What a process can be called."""
+    short = process_name(process)
+    name = process.rpartition("/")[0]
+    return {process, short, name} if short.startswith(f"{name}~") else {process, short}
 
 
 def _near(text: str, runs: Mapping[str, CausalRun]) -> str:

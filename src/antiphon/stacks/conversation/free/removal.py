@@ -40,7 +40,7 @@ from antiphon.parts.message_graph import GraphView, MessageGraph
 OUT: Final = 1
 IN: Final = 2
 _HEAD: Final = Struct("<BH")
-_ENTRY: Final = Struct("<HIQ")
+_ENTRY: Final = Struct("<HQQ")
 
 Lives = dict[int, int]
 """Participants by rank, each in a life."""
@@ -61,7 +61,7 @@ def decode_change(payload: bytes, participants: int) -> tuple[int, list[tuple[in
     entries: list[tuple[int, int, int]] = []
     for place in range(count):
         rank, life, number = _ENTRY.unpack_from(payload, _HEAD.size + _ENTRY.size * place)
-        if rank >= participants or number > NUMBER_MAX:
+        if rank >= participants or number > NUMBER_MAX or life > NUMBER_MAX:
             raise MalformedError("rank")
         entries.append((int(rank), int(life), int(number)))
     return int(kind), entries

@@ -3,7 +3,7 @@
 The outer layer names the conversation (`group`: its cid), a digest of its participants (`tag`), and the participant
 that sends the packet.
 
-AN  add node             sender u16 | number u64 | life u32 | form u8 | predecessors u16 | (rank u16, number u64) each
+AN  add node             sender u16 | number u64 | life u64 | form u8 | predecessors u16 | (rank u16, number u64) each
                          | body
                          Flag RESENT: whoever has it already sends back what follows it. Flag ANSWER: it was asked for,
                          or sent back; nothing more is. The sender of the message need not be that of the packet: any
@@ -15,14 +15,14 @@ SC  start conversation   participants u16 | (incarnation u64, name length u16, a
 RR  retransmission       wanted: rank u16, number u64 (0: none) | leaves u16 | (rank u16, number u64) each
     request              resend what lies between these leaves and the wanted message, exclusive; all that follows the
                          leaves if none is wanted; all there is if there are no leaves
-RS  restart              life u32 | own life u32 | leaves u16 | (rank u16, number u64) each
+RS  restart              life u64 | own life u64 | leaves u16 | (rank u16, number u64) each
                          The outer layer tells who is back, in which life. Flag HEARD: to whoever is back in this life,
                          by somebody who is back itself and has no answer yet. Flag ANSWER: the same, and the leaves of
                          the image here. Flag GONE: to one who was removed in this life. `own life` is that of whoever
                          sends the packet.
-part of an AN            sender u16 | number u64 | life u32 | size u32 | step u32 | index u32 | bytes
+part of an AN            sender u16 | number u64 | life u64 | size u32 | step u32 | index u32 | bytes
                          `step` bytes, from `index` times `step` on, of an AN's fields, which are `size` bytes long
-request for parts        sender u16 | number u64 | life u32 | size u32 | step u32 | ranges u16
+request for parts        sender u16 | number u64 | life u64 | size u32 | step u32 | ranges u16
                          | (first u32, last u32) each
 
 Decoding checks lengths and ranks; what the numbers may be is for the image to judge.
@@ -57,8 +57,8 @@ REMOVAL: Final = 2
 NOTED: Final = 3
 """The application's, but not for it to say again when it runs again: an acknowledgement, say."""
 
-_ADD: Final = Struct("<HQIBH")
-_ADD_SIZE: Final = 17
+_ADD: Final = Struct("<HQQBH")
+_ADD_SIZE: Final = 21
 _MID: Final = Struct("<HQ")
 MID_SIZE: Final = 10
 _COUNT: Final = Struct("<H")
@@ -66,12 +66,12 @@ _COUNT_SIZE: Final = 2
 _PARTICIPANT: Final = Struct("<QHH")
 _PARTICIPANT_SIZE: Final = 12
 ADDRESS_BYTES_MAX: Final = 200
-_LIFE: Final = Struct("<IIH")
-_LIFE_SIZE: Final = 10
-_PART: Final = Struct("<HQIIII")
-_PART_SIZE: Final = 26
-_ASK_PARTS: Final = Struct("<HQIIIH")
-_ASK_PARTS_SIZE: Final = 24
+_LIFE: Final = Struct("<QQH")
+_LIFE_SIZE: Final = 18
+_PART: Final = Struct("<HQQIII")
+_PART_SIZE: Final = 30
+_ASK_PARTS: Final = Struct("<HQQIIH")
+_ASK_PARTS_SIZE: Final = 28
 _RANGE: Final = Struct("<II")
 _RANGE_SIZE: Final = 8
 RANGES_MAX: Final = 32
@@ -172,7 +172,7 @@ def decode_add(data: bytes, flags: int, participants: int, position: int = HEADE
         raise MalformedError("length")
     sender, number, life, form, count = _ADD.unpack_from(data, position)
     predecessors = _read_mids(data, position + _ADD_SIZE, count, participants)
-    if sender >= participants or not 0 < number <= NUMBER_MAX:
+    if sender >= participants or not 0 < number <= NUMBER_MAX or life > NUMBER_MAX:
         raise MalformedError("number")
     resent, answers = bool(flags & RESENT), bool(flags & ANSWER)
     return Added(data[position:], int(sender), int(number), predecessors, resent, int(life), int(form), answers)
@@ -284,6 +284,8 @@ def decode_restart(data: bytes, participants: int) -> Restarted:
     leaves = _read_mids(data, HEADER_SIZE + _LIFE_SIZE, count, participants)
     if len(data) != HEADER_SIZE + _LIFE_SIZE + MID_SIZE * int(count):
         raise MalformedError("length")
+    if max(life, own_life) > NUMBER_MAX:
+        raise MalformedError("number")
     return Restarted(int(life), int(own_life), leaves)
 
 
@@ -354,7 +356,7 @@ def decode_ask_parts(data: bytes, participants: int) -> tuple[Slicing, list[tupl
 
 
 def _slicing(sender: int, number: int, life: int, size: int, step: int, participants: int) -> Slicing:
-    if sender >= participants or number == 0:
+    if sender >= participants or number == 0 or life > NUMBER_MAX:
         raise MalformedError("number")
     if step == 0 or size == 0:
         raise MalformedError("fragment")
