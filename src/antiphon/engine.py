@@ -335,7 +335,7 @@ class Engine:
         lingering = self._lingering.get(input.group)
         if lingering is not None:
             self._forget(lingering)
-        member = stack.join(input, self._last_numbers.get(input.group, self._number_floor))
+        member = stack.join(input, self._last_numbers.get(input.group, self._number_floor) + input.unsent)
         self._serial += 1
         member.serial = self._serial
         self._by_serial[self._serial] = member

@@ -3,17 +3,19 @@
 import asyncio
 import socket
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.declaration import Declaration, declare
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId, wire_id
 from antiphon.kernel.inputs import MAIN
 from antiphon.parts.membership import messages
-from antiphon.runtime import AddressError, Excluded, ExcludedError, JoinError, Message, Node, Stalled, ViewChange
-from tests.runtime.cluster import run
+from antiphon.runtime import AddressError, Excluded, ExcludedError, Group, JoinError, Message, Node, Stalled, ViewChange
+from tests.runtime.cluster import run, until
 from tests.runtime.places import HASTY, LOOPBACK, Place, Walls, enter, everyone, founded, talk
 
 DECLARED = Declaration(declare("primary", MAIN, HASTY)).id
@@ -349,3 +351,49 @@ def test_a_process_that_starts_again_takes_its_incarnation_from_the_clock() -> N
             await places[0].view("a/1", "b/1")
 
     run(test)
+
+
+def test_who_left_with_messages_unsent_comes_back_and_numbers_go_on_after_them(tmp_path: Path) -> None:
+    """What waited in the outbox when the process left is lost, and was recorded; its numbers are not given again."""
+
+    async def test() -> None:
+        options = replace(HASTY, pending_bytes_max=2000, window_packets=4)
+        a, b = [
+            Node(name, address=LOOPBACK, incarnation=1, options=options, queue_messages_max=1, history=tmp_path)
+            for name in "ab"
+        ]
+        await a.start()
+        await b.start()
+        members = {"a": a.address, "b": b.address}
+        groups = [await node.join("g", members=members) for node in (a, b)]
+        lost = 0
+        while groups[0]._lane.messages < 20:  # nobody reads: after a while the engine takes no more
+            await groups[0].send(bytes(200))
+            await asyncio.sleep(0)
+            lost += 1
+        assert not await groups[0].leave(timeout_s=0.5), "not all that it sent is at all members"
+        reading = asyncio.create_task(read_all(groups[1]))
+        with pytest.raises(JoinError):
+            await a.join("g", contacts=["127.0.0.1:1"], timeout_s=0.2)
+        back = await a.join("g", contacts=[b.address])
+        listening = asyncio.create_task(read_all(back))
+        await back.send(b"after")
+        await until(lambda: any(message.payload == b"after" for message in reading_seen))
+        (number,) = {message.number for message in reading_seen if message.payload == b"after"}
+        assert number == lost + 1
+        reading.cancel()
+        listening.cancel()
+        await asyncio.gather(a.close(), b.close(), reading, listening, return_exceptions=True)
+
+    reading_seen: list[Message] = []
+
+    async def read_all(group: Group) -> None:
+        async for event in group:
+            if isinstance(event, Message):
+                reading_seen.append(event)
+
+    run(test)
+    rows = [row for row in HistoryFiles.open(tmp_path).read_rows() if row.kind == "send" and row.process == "a"]
+    called = [number for row in rows for number in range(row.number or 0, (row.number or 0) + (row.count or 0))]
+    assert called == list(range(1, len(called) + 1))
+    assert called[-1] == max(message.number for message in reading_seen)

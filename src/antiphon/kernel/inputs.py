@@ -21,6 +21,7 @@ class Join:
     `static` (the view never changes) or `primary`. `domain`: the groups with which it is kept in causal order.
     `stream`: by which its events are read together with those of other groups; "" for a stream of its own. `last_view`:
     if this process, in this life, was a member before and left in good order, the view that it left from; else 0.
+    `unsent`: how many messages it had called for then that never came to the engine; their numbers are not used again.
     """
 
     __slots__ = (
@@ -34,6 +35,7 @@ class Join:
         "policy",
         "stack",
         "stream",
+        "unsent",
         "view",
     )
 
@@ -51,9 +53,11 @@ class Join:
         domain: CausalityDomain = MAIN,
         stream: str = "",
         last_view: int = 0,
+        unsent: int = 0,
     ) -> None:
         self.group = group
         self.stream = stream
+        self.unsent = unsent
         self.view = view
         self.founders = founders
         self.found_after_ns = found_after_ns

@@ -82,6 +82,8 @@ class Group:
         self._refusal = ""
         self._settled = True
         self._unsettled = 0
+        self._unsent = 0
+        """Messages that were called for, and dropped before the engine had them, since the group is over."""
         self._entered = asyncio.Event()
         self._over = asyncio.Event()
         self._on_over = on_over
@@ -499,6 +501,7 @@ class Group:
         self._over.set()
         self._going.set()
         self._outbox.close(self._lane, self._closed_error())
+        self._unsent = self._lane.messages
         self._outbox.discard(self._lane)
         self._streams.finish(self)
         self._streams.remove(self)

@@ -40,8 +40,10 @@ class Joining:
         self._family = 0
         self.groups: dict[str, Group] = {}
         """Those that this process is in, or asks to be let into."""
-        self.last_views: dict[str, int] = {}
+        self._last_views: dict[str, int] = {}
         """The last view that this process was in, of groups that it is in no more."""
+        self._unsent: dict[str, int] = {}
+        """How many messages of such a group were dropped when it ended."""
         self._searches: dict[asyncio.Task[None], Search] = {}
         self._discoveries: dict[int, Discovery] = {}
 
@@ -50,14 +52,23 @@ class Joining:
         self._address = address
         self._family = family
 
+    def begin_life(self) -> None:
+        """The next incarnation has been in no group yet."""
+        self._last_views.clear()
+        self._unsent.clear()
+
     def forget(self, group: Group) -> None:
         """A group is over: nothing is kept for it, and it can be joined again."""
         if self.groups.get(group.name) is group:
             del self.groups[group.name]
         if group.view is not NO_VIEW:
-            self.last_views[group.name] = group.view.id
-            while len(self.last_views) > LAST_VIEWS_MAX:
-                del self.last_views[next(iter(self.last_views))]
+            self._last_views[group.name] = group.view.id
+            if group._unsent:
+                self._unsent[group.name] = group._unsent
+            while len(self._last_views) > LAST_VIEWS_MAX:
+                oldest = next(iter(self._last_views))
+                del self._last_views[oldest]
+                self._unsent.pop(oldest, None)
 
     def close(self) -> None:
         """Look for nobody any more."""
@@ -80,8 +91,12 @@ class Joining:
         own = join_address(addresses[driver.process])
         member = self._make_group(driver, group, stack, policy, domain)
         view = View(FIRST_VIEW, tuple(addresses), texts)
-        join = Join(group=group, view=view, stack=stack, policy=policy, address=own, domain=domain)
+        join = Join(
+            group=group, view=view, stack=stack, policy=policy, address=own, domain=domain,
+            unsent=self._unsent.get(group, 0),
+        )  # fmt: skip
         driver.join(join, member)
+        self._unsent.pop(group, None)  # the engine has passed them over
         self.groups[group] = member
         return member
 
@@ -118,9 +133,11 @@ class Joining:
             founders=tuple(founders.items()),
             found_after_ns=int(found_after_s * 1e9),
             domain=domain,
-            last_view=self.last_views.get(group, 0),
+            last_view=self._last_views.get(group, 0),
+            unsent=self._unsent.get(group, 0),
         )
         driver.join(join, member)
+        self._unsent.pop(group, None)  # the engine has passed them over
         self.groups[group] = member
         try:
             if not await member._enter(timeout_s):
@@ -159,9 +176,11 @@ class Joining:
                     address=search.own,
                     contacts=(contacts_of(group),),
                     domain=domain,
-                    last_view=self.last_views.get(group, 0),
+                    last_view=self._last_views.get(group, 0),
+                    unsent=self._unsent.get(group, 0),
                 )
                 driver.join(join, member, search.others)
+                self._unsent.pop(group, None)  # the engine has passed them over
                 self.groups[group] = member
                 self._look_on(driver, member, search)
                 await self._enter(driver, member, search, found_after_s)

@@ -221,7 +221,7 @@ class Node:
 
     def _next_life(self) -> tuple[ProcessId, Engine, HistoryTap | None]:
         self.process = ProcessId(self.process.name, self.process.incarnation + 1)
-        self._joining.last_views.clear()
+        self._joining.begin_life()
         engine, tap = self._make_life()
         return self.process, engine, tap
 
