@@ -1,6 +1,7 @@
 """Logs of simulated processes: the rows that the real recorder is given, kept in memory instead of on disk."""
 
 from collections.abc import Iterable, Iterator
+from threading import RLock
 from typing import TYPE_CHECKING, Final, final
 
 from antiphon.history.log import Log
@@ -33,6 +34,7 @@ class ProgramLog(Log):
 
     def __init__(self, program: "Program", *, run: str, process: str, incarnation: int) -> None:
         super().__init__(run=run, process=process, incarnation=incarnation)
+        self._rows_lock = RLock()  # type: ignore[assignment]  # a kill that strikes within a row reads the rows
         self._program = program
         self._kept: list[Row] | None = None
 

@@ -326,7 +326,7 @@ class GroupMember(Member):
             self._declare_at_ns[rank] = now_ns + self._options.retry_ns
             self._tell_declaration(member, session.route(rank), effects)
 
-    def _tell_declaration(self, to: ProcessId, route: Route, effects: Effects) -> None:
+    def _tell_declaration(self, to: ProcessId | None, route: Route, effects: Effects) -> None:
         view_id = 0 if self._session is None else self._session.view.id
         message = MembershipMessage(
             DECLARED, self._process, self._address, view_id, about=to, annex=self._declaration.shown()
@@ -337,7 +337,7 @@ class GroupMember(Member):
     def _compare(self, message: MembershipMessage, effects: Effects) -> None:
         """A process says that it has declared the group differently: find out who of the two takes no part."""
         session = self._session
-        if message.about != self._process:
+        if message.about is not None and message.about != self._process:
             return
         reason = (
             f"{self._process} has declared group {self.group!r} differently: {self._declaration.text}. "
@@ -369,7 +369,12 @@ class GroupMember(Member):
             effects.events.append(DeclaredDifferently(self.group, message.sender, reason))
 
     def _refuse(self, reason: str, effects: Effects) -> None:
-        """Take no part: the group is declared differently by others."""
+        """Take no part: the group is declared differently by others. Founders that are still to meet are told, since
+        nobody will answer them from here."""
+        if self._session is None:
+            for name, address in self._founders:
+                if name != self._process.name:
+                    self._tell_declaration(None, Route((), (address,)), effects)
         if self._membership is not None:
             self._membership.become_out()
         effects.events.append(Ended(self.group, True, reason=reason, refused=True))
