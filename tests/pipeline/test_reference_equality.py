@@ -87,7 +87,7 @@ def test_a_lost_log_breaks_nothing(seed: int) -> None:
 @given(
     st.integers(0, 10**9),
     st.sampled_from([2, 5, 1000]),
-    st.sampled_from([CORRUPTIONS, OF_ORDER, OF_LOSS, OF_LOST_LOGS, OF_DOMAINS]),
+    st.sampled_from(WAYS),
 )
 def test_both_count_the_same(seed: int, piece_rows: int, ways: tuple[Corrupt, ...]) -> None:
     rows = make_rows(Random(seed), 4, ways)

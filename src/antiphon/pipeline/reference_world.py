@@ -8,17 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import LEFT, QUIET, READS_APART, STALLED, Row
+from antiphon.history.schema import LEFT, QUIET, READS_APART, Row
 from antiphon.pipeline.domains import domain_of
 from antiphon.pipeline.explain import MessageName
+from antiphon.pipeline.reference_calls import LAST, places_of_calls
 
 CRASHED = "crashed"
 GONE = (CRASHED, LEFT)
 """The endings after which nothing more is owed."""
 CUT_SHORT = "cut short"
 MISSING = "missing"
-LAST = 2**62
-"""An index above that of every row."""
 
 
 @dataclass
@@ -215,33 +214,15 @@ class ReferenceWorld:
         self.unsaid -= self.told_destinations.keys()
 
     def _put_in_order(self, log: KnownLog) -> None:
-        """Let what waited while its group stood still take its place behind what left before it."""
-        views: dict[str, list[int]] = defaultdict(list)
-        stalls: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        """Put the events of a log into the order in which its process sent."""
         left: dict[MessageName, int] = {}
         for row in log.rows:
-            if row.kind == "view":
-                views[row.group or ""].append(row.index)
-            elif row.kind == "depart":
+            if row.kind == "depart":
                 for message in messages_of(row):
                     left.setdefault(message, row.index)
-        for row in log.rows:
-            if row.kind == "note" and row.label == STALLED and row.group is not None:
-                end = next((index for index in views[row.group] if index > row.index), LAST)
-                stalls[row.group].append((row.index, end))
-        places: list[int] = []
-        reached: dict[str, int] = defaultdict(int)
-        sends = [(row, message) for row, message in log.events if row.kind == "send"]
-        until = {message: left.get(message, LAST) if row.view is None else row.index for row, message in sends}
-        for row, message in log.events:
-            place = 2 * row.index
-            if row.kind == "send":
-                end_of_wait = until[message]
-                if any(begin < end_of_wait and end > row.index for begin, end in stalls[message.group]):
-                    before = [other.index for other, sent in sends if until[sent] < end_of_wait]
-                    place = max(place, *(2 * index + 1 for index in before if index > row.index), 0)
-                reached[message.group] = place = max(place, reached[message.group])
-            places.append(place)
+        calls = [(row, message) for row, message in log.events if row.kind == "send"]
+        of_calls = iter(places_of_calls(log.rows, calls, left))
+        places = [next(of_calls) if row.kind == "send" else 2 * row.index for row, _ in log.events]
         order = sorted(range(len(places)), key=places.__getitem__)
         log.events = [log.events[at] for at in order]
         self.sent_at.update({message: at for at, (row, message) in enumerate(log.events) if row.kind == "send"})

@@ -4,19 +4,22 @@ A send row without a view was written at the call; its depart rows come later in
 the pieces of a log are together, each such run is cut into parts that left in one view, or did not leave as far as is
 known. The parts keep the row, the time and the past of the call.
 
-What a process calls for is sent in the order of the calls (`send_order`, twice the index of the send row), with one
-exception. A group that has lost its majority stands still and holds up no other, so a message that waited while its
-group stood still takes its place behind the calls that left before it, and so does what follows it in the same group.
+What a process calls for is sent in the order of the calls (`send_order`, twice the index of the send row), with the
+exception that `antiphon.pipeline.reference_calls` tells: what waits in a group that stands still takes its place behind
+calls below causal that left meanwhile.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
+from antiphon.history.start import parse_start
+from antiphon.pipeline.audit.rows import CAUSAL_RANK, Texts
 from antiphon.pipeline.audit.summary import SEND_COLUMNS, Summary
-from antiphon.pipeline.intervals import Ints
+from antiphon.pipeline.domains import domain_of, domains_of
+from antiphon.pipeline.intervals import Ints, Mask
 from antiphon.pipeline.packing import pack, unpack
 
 LAST: Final = 2**62
@@ -56,30 +59,71 @@ def _stalls(pieces: Sequence[Summary]) -> dict[str, list[tuple[int, int]]]:
     return stalls
 
 
-def _move_stalled(pieces: Sequence[Summary], stalls: dict[str, list[tuple[int, int]]]) -> None:
-    """Let what waited while its group stood still take its place behind what left before it."""
+def _move_stalled(pieces: Sequence[Summary], stalls: Mapping[str, Sequence[tuple[int, int]]]) -> None:
+    """Let what waited while its group stood still take its place behind the calls that were allowed to overtake it."""
     if not stalls:
         return
-    all_left = np.concatenate([piece["left_index"] for piece in pieces])
-    along = np.argsort(all_left, kind="stable")
-    all_left = all_left[along]
-    latest = np.maximum.accumulate(np.concatenate([piece["send_index"] for piece in pieces])[along])
+    calls = _calls_of(pieces, stalls)
+    place = 2 * calls.called
     for group, intervals in stalls.items():
-        reached = -1
-        for piece in pieces:
-            if group not in piece["send_groups"]:
-                continue
-            own = np.flatnonzero(piece["send_group"] == piece["send_groups"].index(group))
-            called, left = piece["send_index"][own], piece["left_index"][own]
-            waited = np.zeros(len(own), bool)
-            for begin, end in intervals:
-                waited |= (begin < left) & (end > called)
-            before = np.searchsorted(all_left, left)
-            behind = np.where(before > 0, latest[np.maximum(before - 1, 0)], -1)
-            place = np.where(waited & (behind > called), 2 * behind + 1, 2 * called)
-            place = np.maximum.accumulate(np.maximum(place, reached))
-            piece["send_order"][own] = place
-            reached = int(place[-1])
+        for call in np.flatnonzero(calls.waited & (calls.group == group)).tolist():
+            place[call] = max(int(place[call]), 2 * _overtaken_by(calls, call, intervals) + 1)
+    for domain in np.unique(calls.domain).tolist():
+        own = np.flatnonzero(calls.domain == domain)
+        highest = np.maximum.accumulate(place[own])
+        place[own] = np.where(calls.causal[own], highest, place[own])
+    for group in np.unique(calls.group).tolist():
+        own = np.flatnonzero(calls.group == group)
+        place[own] = np.maximum.accumulate(place[own])
+    bounds = np.cumsum([len(piece["send_index"]) for piece in pieces])[:-1]
+    for piece, order in zip(pieces, np.split(place, bounds), strict=True):
+        piece["send_order"] = order
+
+
+class _Calls(NamedTuple):
+    """The send runs of a log, in the order of the calls."""
+
+    called: Ints
+    """The index of the send row."""
+    left: Ints
+    """The row by which they left; LAST if they did not."""
+    group: Texts
+    domain: Texts
+    causal: Mask
+    """At causal or above."""
+    waited: Mask
+    """While their group stood still."""
+
+
+def _calls_of(pieces: Sequence[Summary], stalls: Mapping[str, Sequence[tuple[int, int]]]) -> _Calls:
+    starts = [(start["group"], parse_start(start["label"])) for piece in pieces for start in piece["starts"]]
+    domains = domains_of(starts)
+    index, left, level = (
+        np.concatenate([piece[name] for piece in pieces]) for name in ("send_index", "left_index", "send_level")
+    )
+    group = np.concatenate([np.array([*piece["send_groups"], ""], object)[piece["send_group"]] for piece in pieces])
+    waited = np.zeros(len(index), bool)
+    for name, intervals in stalls.items():
+        for begin, end in intervals:
+            waited |= (group == name) & (begin < left) & (end > index)
+    domain = np.array([domain_of(domains, name) for name in group], object)
+    return _Calls(index, left, group, domain, level >= CAUSAL_RANK, waited)
+
+
+def _overtaken_by(calls: _Calls, call: int, stalls: Sequence[tuple[int, int]]) -> int:
+    """The index of the last call that was allowed to leave before a message that waited; -1 for none."""
+    later = slice(call + 1, None)
+    same_domain = calls.domain[later] == calls.domain[call]
+    stops = np.flatnonzero(same_domain & calls.causal[later] & ~calls.waited[later])
+    later = slice(call + 1, call + 1 + int(stops[0]) if len(stops) else None)
+    left = calls.left[later]
+    meanwhile = np.zeros(len(left), bool)
+    for begin, end in stalls:
+        meanwhile |= (begin < left) & (left < end)
+    allowed = meanwhile & (left < calls.left[call]) & ~calls.causal[later]
+    allowed &= (calls.domain[later] == calls.domain[call]) & (calls.group[later] != calls.group[call])
+    found = np.flatnonzero(allowed)
+    return int(calls.called[later][found[-1]]) if len(found) else -1
 
 
 def _cut(piece: Summary, departures: dict[str, Ints]) -> Summary:
