@@ -8,13 +8,14 @@ group h, `~fifo` a level other than causal, `>q` one destination, `!` a barrier,
 
 `v2:pq` is a view row: view 2 with the members p and q, of group g unless `@h` follows. Messages are sent and delivered
 in the last such view of the line, or the one that `%4` names behind it; before it in view 1, of all whose line does not
-begin with `joins`. `leaves` announces that the process leaves; `out@h` notes that it has left group h alone.
+begin with `joins`. `leaves` announces that the process leaves; `out@h` notes that it has left group h alone,
+`recover@h` that an operator has it go on there without a majority.
 """
 
 import re
 
 from antiphon.history.log import MemoryLog
-from antiphon.history.schema import BARRIER, LEFT, LEVELS, Row
+from antiphon.history.schema import BARRIER, LEFT, LEVELS, RECOVERS, Row
 from tests.pipeline.histories import MESSAGE_PROMISES
 
 ALL = " ".join(MESSAGE_PROMISES)
@@ -79,6 +80,8 @@ def _note_or_end(log: MemoryLog, time_ns: int, word: str) -> None:
             log.stop(time_ns, "bored")
         case "crash":
             log.crash(time_ns, "killed")
+        case _ if word.startswith("recover@"):
+            log.note(time_ns, RECOVERS, word.removeprefix("recover@"))
         case _ if word.startswith("out@"):
             log.note(time_ns, LEFT, word.removeprefix("out@"))
         case _:

@@ -18,9 +18,10 @@ receive   group, view, sender, sender_incarnation, number, count, level, size (k
 deliver   group, view, sender, sender_incarnation, number, count, level, size: the application is handed them
 suspect   group, view, label ("name/incarnation" that is suspected)
 note      label: free text; "leaves" where the process begins to leave its groups, or the one that `group` names;
-          "left" with group: the process is out of this group and lives on in others; STALLED with group: until its
-          next view row the group takes no messages, and what is called for there is in order with nothing else until it
-          leaves
+          "left" with group: the process is out of this group and lives on in others; STALLED with group: the group
+          stands still until its next view row, and calls below causal to other groups do not wait for it; RECOVERS with
+          group: an operator has the process go on without a majority; READS_APART: from here on the application reads
+          each group by itself
 crash     label: the process dies here (written by whoever killed it, in simulation)
 stop      label: "quiet" if the run had healed and was given the time to go quiet, "left" if the process left its
           groups in good order, else why it stopped

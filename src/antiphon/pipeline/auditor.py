@@ -25,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from antiphon.history.reader import HistoryFiles
 from antiphon.history.start import parse_start
-from antiphon.pipeline.audit import settled, views
+from antiphon.pipeline.audit import primary, settled, views
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
@@ -35,9 +35,9 @@ from antiphon.pipeline.audit.reduce import findings, latencies, placements
 from antiphon.pipeline.audit.rows import MESSAGE_COLUMNS
 from antiphon.pipeline.audit.second_look import LOOK, Look, Sights, Wishes, look, sights_of
 from antiphon.pipeline.audit.total import Positions, Tangle
-from antiphon.pipeline.explain import early_text, open_log_text, undescribed_text
+from antiphon.pipeline.explain import early_text, open_log_text, override_text, undescribed_text
 from antiphon.pipeline.first_pass import Logs, over_tasks, read_logs
-from antiphon.pipeline.guarantees import CHECKED, OF_OWED, SETTLED
+from antiphon.pipeline.guarantees import CHECKED, OF_OWED, PRIMARY, SETTLED
 from antiphon.pipeline.increment import TASK, Increment, Reuse, opened
 from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
@@ -194,7 +194,9 @@ def _tallies(
     for name, run in runs.items():
         _add_settled(tallies[SETTLED], run, promises, storytellers[name])
         _add_views(tallies, run, promises, tangles.get(name, {}), storytellers[name])
-        _add_open_logs(tallies, run, promises, told_run=name if len(runs) > 1 else None)
+        told_run = name if len(runs) > 1 else None
+        _add_overrides(tallies[PRIMARY], run, promises, told_run)
+        _add_open_logs(tallies, run, promises, told_run)
     return tallies
 
 
@@ -224,6 +226,14 @@ def _add_views(
         tally.roots += found.roots
         if found.witness is not None and tally.example is None:
             tally.example = storyteller.tell_view(group, found.witness)
+
+
+def _add_overrides(tally: Tally, run: RunFacts, promises: Promises, told_run: str | None) -> None:
+    pieces = [piece for log in run.logs.values() for piece in log.pieces]
+    for group in sorted({note["group"] for piece in pieces for note in piece["recovers"]}):
+        if promises.holds(PRIMARY, run.order.run, group):
+            for process, view in primary.overrides(group, run.stays.get(group, {}), run.logs):
+                tally.overrides.append(override_text(process, group, view, told_run))
 
 
 def _add_open_logs(tallies: Mapping[str, Tally], run: RunFacts, promises: Promises, told_run: str | None) -> None:

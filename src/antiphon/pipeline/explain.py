@@ -212,6 +212,20 @@ def undescribed_text(process: str, group: str, view: int, run: str | None) -> st
     return f"no view row describes view {view} of {group}{of_run}, in which {process} sent"
 
 
+def overrides_text(overrides: Sequence[str]) -> str:
+    """Who was told to go on without a majority; at most five are named."""
+    shown = 5
+    more = [f"and {len(overrides) - shown} more"] if len(overrides) > shown else []
+    return f"an operator's word overrides this promise: {', '.join([*overrides[:shown], *more])}"
+
+
+def override_text(process: str, group: str, view: int | None, run: str | None) -> str:
+    """Of a process that was told to go on without a majority; `view` is the next view that it installed, if any."""
+    of_run = "" if run is None else f" in run {run}"
+    went_on = "" if view is None else f" and installed view {view}"
+    return f"{process_name(process)} was told to go on in {group}{of_run} without a majority{went_on}"
+
+
 def early_text(process: str, ending: str, run: str | None) -> str:
     """Of a process that stopped before the run went quiet."""
     of_run = "" if run is None else f" in run {run}"

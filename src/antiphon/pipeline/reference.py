@@ -20,9 +20,8 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   is owed nothing in that group; settled and safe do not hold it there.
 * A process *completed* a view that it was in if its log has a later view row of the group, notes that it left the group
   for good, or ends with stop "quiet" or "left".
-* A process sends in the order of its calls: by the index of send rows. But a message that waited while its group stood
-  still (from a note STALLED to the next view row of the group) takes its place behind the calls that left before it,
-  and so does what follows it in that group.
+* A process sends in the order of its calls: by the index of send rows. What waits in a group that stands still is
+  overtaken by calls below causal, and by no others (`antiphon.pipeline.reference_calls`).
 * fifo holds deliveries at level fifo and above to all that the sender sent to the group before, at any level. If
   nothing owed is missing, but a message off record that precedes it is, the delivery is unknown.
 * causal holds deliveries at level causal and above to everything in their past, at any level and in any group of the
@@ -72,7 +71,8 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   lowest id must hold more than half of the members of the (first) view with the id below, or half with the first
   ranked; those that ever noted "left" for the group, or "leaves" for it or for no group, or stopped as "left", count as
   present. If only members with open logs could still make the majority, it is unknown. If no view has the id below, it
-  is unknown if any log of the run is open, else violated.
+  is unknown if any log of the run is open, else violated. Where a process notes RECOVERS, an operator had it go on
+  without a majority: the view counts like every other, and the reason names the process and its next view.
 * The rest of each open log counts as one unknown under every guarantee.
 * Root causes are counted as `antiphon.pipeline.roots` says.
 * A guarantee is broken if anything violates it, else unknown if anything is unknown, else kept if anything was checked,
@@ -100,10 +100,11 @@ from antiphon.pipeline.explain import (
     early_text,
     fifo_text,
     open_log_text,
+    override_text,
     settled_text,
     undescribed_text,
 )
-from antiphon.pipeline.guarantees import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, OF_OWED, SETTLED
+from antiphon.pipeline.guarantees import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, OF_OWED, PRIMARY, SETTLED
 from antiphon.pipeline.observe import observe
 from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.reference_content import ContentJudge
@@ -183,7 +184,10 @@ class _Judge:
         delivered = {log.process: self._judge_deliveries(log) for log in self._world.logs.values()}
         self._judge_settled(delivered)
         ContentJudge(self._world, self._tally, self._example).judge()
-        ViewJudge(self._world, self._tally, self._example).judge()
+        views = ViewJudge(self._world, self._tally, self._example)
+        views.judge()
+        for group, process, view in views.overrides():
+            self._tallies[PRIMARY].overrides.append(override_text(process, group, view, self._told_run))
         OrderJudge(self._world, delivered, self._tally, self._example).judge()
         self._count_open_logs()
         for tally in self._tallies.values():

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from antiphon.history.schema import LEAVES, LEFT, Row
+from antiphon.history.schema import LEAVES, LEFT, RECOVERS, Row
 from antiphon.pipeline.explain import (
     MessageName,
     broken_chain_text,
@@ -53,6 +53,17 @@ class ViewJudge:
         """group → messages that break view_synchrony, and the processes that lack them."""
         self._differing: dict[str, tuple[set[int], set[str]]] = defaultdict(lambda: (set(), set()))
         """group → views that break view_agreement, and the processes that differ."""
+
+    def overrides(self) -> list[tuple[str, str, int | None]]:
+        """Group, process and next view where a process was told to go on without a majority, if it was held to one."""
+        found: dict[tuple[str, str, int | None], None] = {}
+        for log in self._world.logs.values():
+            for row in log.rows:
+                if (row.kind, row.label) == ("note", RECOVERS) and self._tally(PRIMARY, row.group or "") is not None:
+                    views = [each for each in log.rows if (each.kind, each.group) == ("view", row.group)]
+                    following = next((each.view for each in views if each.index > row.index), None)
+                    found[row.group or "", log.process, following] = None
+        return sorted(found, key=lambda each: (each[0], each[1], each[2] or 0))
 
     def judge(self) -> None:
         for log in self._world.logs.values():

@@ -43,7 +43,8 @@ class Finding:
     roots: int = 0
     """What the violations come down to: the number of their root causes (`antiphon.pipeline.roots`)."""
     reason: str | None = None
-    """Why something is unknown, in words, with the extent; or what did not happen where it is unchecked."""
+    """Why something is unknown, in words, with the extent; or what did not happen where it is unchecked. Of primary
+    also who was told by an operator to go on without a majority."""
     example: Example | None = None
 
 

@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.pipeline.explain import reason_text, unchecked_text
+from antiphon.pipeline.explain import overrides_text, reason_text, unchecked_text
 from antiphon.pipeline.guarantees import BY_ID, CHECKED
 from antiphon.pipeline.promises import Promises
 from antiphon.pipeline.result import BROKEN, KEPT, UNCHECKED, UNKNOWN, Audit, Example, Finding, MemberObservation
@@ -23,6 +23,8 @@ class Tally:
     """The root causes found so far in the run that is being judged, by name; `end_run` counts them."""
     open_logs: list[str] = field(default_factory=list)
     """Which logs leave something open, in words."""
+    overrides: list[str] = field(default_factory=list)
+    """Where an operator had a group go on without a majority, in words."""
     example: Example | None = None
 
     def end_run(self) -> None:
@@ -42,6 +44,8 @@ def finding(guarantee: str, tally: Tally, named: bool) -> Finding:
         reason = None
     else:
         reason = unchecked_text(BY_ID[guarantee].nothing, named)
+    if tally.overrides:
+        reason = "; ".join(text for text in (overrides_text(tally.overrides), reason) if text is not None)
     return Finding(
         guarantee=guarantee,
         verdict=_verdict(tally, named),

@@ -2,7 +2,8 @@
 
 A view is an id with its members. A second one with the same id is violated; so is one that holds no majority of the
 first with the id below, half counting with the oldest, and those that left counting as present. Members with open logs
-may have left: where they decide, it is unknown.
+may have left: where they decide, it is unknown. A view that an operator had installed without a majority counts like
+every other; the result names who was told to go on.
 """
 
 from collections import defaultdict
@@ -40,6 +41,16 @@ def count(group: str, stays: GroupIntervals, logs: Mapping[str, LogFacts]) -> Vi
             found = ViewWitness(fork_text(group, view, forks[0][0], members), (row, forks[0][1]))
         witness = witness or found
     return ViewCounts(violations, unknown, checked, witness, series(wrong))
+
+
+def overrides(group: str, stays: GroupIntervals, logs: Mapping[str, LogFacts]) -> list[tuple[str, int | None]]:
+    """The processes that were told to go on without a majority, each with the next view that it installed, if any."""
+    found: set[tuple[str, int | None]] = set()
+    for process, log in logs.items():
+        for note in (note for piece in log.pieces for note in piece["recovers"] if note["group"] == group):
+            own = stays.get(process, [])
+            found.add((process, next((stay.view for stay in own if stay.index > note["index"]), None)))
+    return sorted(found, key=lambda each: (each[0], each[1] or 0))
 
 
 def _views(stays: GroupIntervals) -> Views:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import LEAVES, LEFT, READS_APART, STALLED
+from antiphon.history.schema import LEAVES, LEFT, READS_APART, RECOVERS, STALLED
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import AGREED_RANK, CAUSAL_RANK, SAFE_RANK, Key, MessageRows, message_rows
 from antiphon.pipeline.audit.stretches import PACKED, entries, packed, stretch_of
@@ -70,6 +70,7 @@ SUMMARY: Final = pa.schema(
         ("views", pa.list_(pa.struct(_VIEW))),
         ("leaves", pa.list_(pa.string())),  # the groups that the process announces to leave, or has left; null for all
         ("left", pa.list_(pa.struct([("group", pa.string()), ("index", pa.int64())]))),  # it is out of these
+        ("recovers", pa.list_(pa.struct([("group", pa.string()), ("index", pa.int64())]))),  # on an operator's word
         ("apart", pa.int64()),  # from which row on the process reads each group apart
         ("stalled", pa.list_(pa.struct([("group", pa.string()), ("index", pa.int64())]))),  # these stand still
         (
@@ -138,6 +139,7 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "views": views,
         "leaves": _leaves(known),
         "left": _notes(known, LEFT),
+        "recovers": _notes(known, RECOVERS),
         "apart": _reads_apart(known),
         "stalled": _notes(known, STALLED),
         "groups": _groups(known, sends, deliveries),
