@@ -12,7 +12,8 @@ rows written. Without `flush_s`, what is written is a function of the calls alon
 differs from run to run.
 
 One recorder writes a log: it holds a lock on `<process>-<incarnation>.lock` beside the segments, which the operating
-system releases when the process dies.
+system releases when the process dies. `spawn` starts something else in place of the thread: a simulation, in its own
+time.
 
 Limits: at most QUEUE_SEGMENTS full segments wait for the thread; when the queue is full, the caller waits. When a
 segment cannot be written, every later call raises HistoryWriteError, and so does `close`.
@@ -22,11 +23,12 @@ Pages carry checksums, so that the reader can tell damaged bytes from others.
 
 import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Event, Thread
 from types import TracebackType
-from typing import Final, Self, final
+from typing import Final, Protocol, Self, final
 
 import pyarrow.parquet as pq
 
@@ -39,6 +41,20 @@ from antiphon.kernel.errors import UsageError
 SEGMENT_ROWS: Final = 131_072
 SEGMENT_SPAN_NS: Final = 10_000_000_000
 QUEUE_SEGMENTS: Final = 2
+
+
+class Joinable(Protocol):
+    """A thread, or what takes its place."""
+
+    def join(self) -> None:
+        """Wait until everything that was asked for is written."""
+
+
+def _start_thread(recorder: "Recorder") -> Thread:
+    name = f"history of {recorder.process}/{recorder.incarnation}"
+    thread = Thread(target=recorder.write_until_closed, name=name, daemon=True)
+    thread.start()
+    return thread
 
 
 @final
@@ -59,6 +75,7 @@ class Recorder(Log):
         segment_rows: int = SEGMENT_ROWS,
         merge: bool = True,
         flush_s: float | None = None,
+        spawn: "Callable[[Recorder], Joinable] | None" = None,
     ) -> None:
         super().__init__(run=run, process=process, incarnation=incarnation, merge=merge)
         if segment_rows < 1:
@@ -73,9 +90,8 @@ class Recorder(Log):
         self._failure: HistoryWriteError | None = None
         self._lock_descriptor = self._prepare_directory()
         self._queue: Queue[tuple[int, int, list[Cells]] | Event | None] = Queue(QUEUE_SEGMENTS)
-        self._thread = Thread(target=self._write_all, name=f"history of {process}/{incarnation}", daemon=True)
-        self._thread.start()
-        if flush_s is not None:
+        self._thread: Joinable = _start_thread(self) if spawn is None else spawn(self)
+        if flush_s is not None and spawn is None:
             write_at_termination(self)
 
     def close(self) -> None:
@@ -92,6 +108,12 @@ class Recorder(Log):
         os.close(self._lock_descriptor)
         if self._failure is not None:
             raise self._failure
+
+    def abandon(self) -> None:
+        """The process is dead: nothing more is written, and the lock is free."""
+        if not self._closed:
+            self._closed = True
+            os.close(self._lock_descriptor)
 
     def write_now(self, timeout_s: float) -> bool:
         """Have all rows written, for a process that is about to end; false if that took too long, or a call is under
@@ -166,20 +188,28 @@ class Recorder(Log):
         self._first_index += len(rows)
         return taken
 
-    def _write_all(self) -> None:
+    def write_until_closed(self) -> None:
         """The background thread. After a failure it only empties the queue, so that no caller waits for ever."""
-        while True:
+        going = True
+        while going:
             try:
-                item = self._queue.get(timeout=self._flush_s)
+                going = self._handle(self._queue.get(timeout=self._flush_s))
             except Empty:
                 self._flush()
-                continue
-            if item is None:
-                return
-            if isinstance(item, Event):
-                item.set()
-            elif self._failure is None:
-                self._write(*item)
+
+    def write_round(self) -> None:
+        """Write what waits, and what there is: for whoever takes the place of the thread, time and again."""
+        while not self._queue.empty():
+            self._handle(self._queue.get())
+        self._flush()
+
+    def _handle(self, item: tuple[int, int, list[Cells]] | Event | None) -> bool:
+        """See to what came over the queue; whether more may come."""
+        if isinstance(item, Event):
+            item.set()
+        elif item is not None and self._failure is None:
+            self._write(*item)
+        return item is not None
 
     def _flush(self) -> None:
         """Write what there is. If a call is under way, which may be waiting for this thread, the next round will."""

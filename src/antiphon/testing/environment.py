@@ -6,8 +6,8 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, cast
 
-from antiphon.runtime.environment import Environment
-from antiphon.testing.recording import ProgramLog
+from antiphon.runtime.environment import FLUSH_S, Environment
+from antiphon.testing.recording import DiskLog, ProgramLog, VirtualThread
 from antiphon.testing.sockets import SimulatedSocket
 
 if TYPE_CHECKING:
@@ -44,7 +44,21 @@ class SimulatedEnvironment(Environment):
     def open_log(
         self, directory: str | Path, run: str, process: str, incarnation: int
     ) -> "tuple[Log, Callable[[], None]]":
-        log = ProgramLog(self._program, run=run, process=process, incarnation=incarnation)
-        if self._program.is_alive:
-            self._program.logs.append(log)
-        return log, log.close
+        program = self._program
+        log = ProgramLog(program, run=run, process=process, incarnation=incarnation)
+        if program.is_alive:
+            program.logs.append(log)
+        if directory == self.history:
+            return log, log.close
+        from antiphon.history.recorder import Recorder
+
+        recorder = Recorder(
+            directory,
+            run=run,
+            process=process,
+            incarnation=incarnation,
+            flush_s=FLUSH_S,
+            spawn=lambda recorder: VirtualThread(program, recorder, int(FLUSH_S * 1e9)),
+        )
+        both = DiskLog(program, log, recorder)
+        return both, both.close

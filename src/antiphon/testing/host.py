@@ -5,15 +5,16 @@ own. Programs can be killed, started again, and paused.
 
 Kill: from one call of an adapter to the next, all adapters of the program go mute (nothing is sent, recorded or written
 any more) and its loop never runs again; what runs in the middle of a callback comes to its end unheard. What was
-written to disk stays. The kernel of the host resets the program's connections, unless the power went.
+written to disk stays. The kernel of the host resets the program's connections. Where the power went, nobody does, and
+of the disk only what was synced stays (disk.py).
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final
 
+from antiphon.testing.disk import HostDisk
 from antiphon.testing.loop import VirtualLoop
 from antiphon.testing.timeline import Timeline
 
@@ -45,7 +46,8 @@ class Host:
         that the run can go quiet."""
         self.ending = asyncio.Event()
         """Set when everything has had the time to arrive: the history is closed, and programs end."""
-        self._disk: TemporaryDirectory[str] | None = None
+        self.storage: HostDisk | None = None
+        """What `disk` lies on, if a program asked for it."""
 
     def at(self, port: int = 7400) -> str:
         """ "address:port" here."""
@@ -61,15 +63,15 @@ class Host:
 
     @property
     def disk(self) -> Path:
-        """A directory that outlives the programs."""
-        if self._disk is None:
-            self._disk = TemporaryDirectory(prefix=f"disk-of-{self.name}-")
-        return Path(self._disk.name)
+        """A directory that outlives the programs; after a power loss, as far as it was synced."""
+        if self.storage is None:
+            self.storage = HostDisk(self.name)
+        return self.storage.path
 
     def scrap(self) -> None:
         """Throw the disk away."""
-        if self._disk is not None:
-            self._disk.cleanup()
+        if self.storage is not None:
+            self.storage.scrap()
 
 
 class Program:
@@ -143,6 +145,8 @@ class Program:
         for call in list(self.at_death.values()):
             call(power)
         self.fds.clear()
+        if not power and self.host.storage is not None:
+            self.host.storage.lose_power()
 
     def pause(self, for_ns: int) -> None:
         """Let it do nothing for a while, as SIGSTOP does."""

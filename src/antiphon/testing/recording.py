@@ -1,14 +1,20 @@
-"""Logs of simulated processes: the rows that the real recorder is given, kept in memory instead of on disk."""
+"""Logs of simulated processes: the rows that the real recorder is given, in memory, so that a run is judged by all that
+its programs did, whatever is left of it on disk.
+
+A program that records into a directory has the real recorder as well. Its thread is a worker of the simulation: it
+writes in virtual time, and stops in the middle when the program is killed.
+"""
 
 from collections.abc import Iterable, Iterator
 from threading import RLock
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 from antiphon.history.log import Log
 from antiphon.history.schema import LEFT, Row
 from antiphon.history.schema import STALLED as STANDS_STILL
 
 if TYPE_CHECKING:
+    from antiphon.history.recorder import Recorder
     from antiphon.testing.host import Program
 
 STALLED: Final = "stalled"
@@ -74,3 +80,88 @@ class ProgramLog(Log):
     def _last_ns(self) -> int:
         rows = self._complete_rows()
         return rows[-1][0] if rows else 0
+
+
+class VirtualThread:
+    """The background thread of a recorder, in virtual time."""
+
+    def __init__(self, program: "Program", recorder: "Recorder", every_ns: int) -> None:
+        self._program = program
+        self._recorder = recorder
+        self._every_ns = every_ns
+        self._over = False
+        program.at_death[program.timeline.number()] = self._die
+        self._again()
+
+    def _again(self) -> None:
+        self._program.timeline.at(self._program.timeline.now_ns + self._every_ns, self._round)
+
+    def _round(self) -> None:
+        if self._over:
+            return
+        if not self._program.is_paused:
+            self._program.touch()
+            if self._over:
+                return
+            self._recorder.write_round()
+        self._again()
+
+    def join(self) -> None:
+        """Write what is left."""
+        self._over = True
+        self._recorder.write_round()
+
+    def _die(self, power: bool) -> None:
+        if not self._over:
+            self._over = True
+            self._recorder.abandon()
+
+
+class DiskLog(Log):
+    """Records into memory and, as long as the program lives, with the real recorder."""
+
+    def __init__(self, program: "Program", memory: ProgramLog, recorder: "Recorder") -> None:
+        super().__init__(run=memory.run, process=memory.process, incarnation=memory.incarnation)
+        self._program = program
+        self._memory = memory
+        self._recorder = recorder
+
+    def _both(self, name: str, *arguments: Any, **named: Any) -> None:
+        getattr(self._memory, name)(*arguments, **named)
+        if self._program.is_alive:
+            getattr(self._recorder, name)(*arguments, **named)
+
+    def start(self, *arguments: Any, **named: Any) -> None:
+        self._both("start", *arguments, **named)
+
+    def view(self, *arguments: Any, **named: Any) -> None:
+        self._both("view", *arguments, **named)
+
+    def send(self, *arguments: Any, **named: Any) -> None:
+        self._both("send", *arguments, **named)
+
+    def depart(self, *arguments: Any, **named: Any) -> None:
+        self._both("depart", *arguments, **named)
+
+    def receive(self, *arguments: Any, **named: Any) -> None:
+        self._both("receive", *arguments, **named)
+
+    def deliver(self, *arguments: Any, **named: Any) -> None:
+        self._both("deliver", *arguments, **named)
+
+    def suspect(self, *arguments: Any, **named: Any) -> None:
+        self._both("suspect", *arguments, **named)
+
+    def note(self, *arguments: Any, **named: Any) -> None:
+        self._both("note", *arguments, **named)
+
+    def crash(self, *arguments: Any, **named: Any) -> None:
+        self._both("crash", *arguments, **named)
+
+    def stop(self, *arguments: Any, **named: Any) -> None:
+        self._both("stop", *arguments, **named)
+
+    def close(self) -> None:
+        """Write what is left."""
+        self._memory.close()
+        self._recorder.close()

@@ -1,7 +1,8 @@
 """`simulate`: programs in virtual time under a seed, the audit of what they did, and a report by which it repeats."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from antiphon.faults import Fault
@@ -40,6 +41,8 @@ class Result:
     digest: str
     """The same for the same trace."""
     virtual_s: float
+    disks: Mapping[str, Path] = field(default_factory=dict)
+    """The disks that programs used, by host; they are there while `check` is called."""
 
     @property
     def kept(self) -> bool:
@@ -115,10 +118,11 @@ def run_plan(programs: Programs, plan: FaultPlan, seed: int, expected: Expectati
             rows=tuple(tuple(log.rows()) for log in simulation.logs()),
             digest=simulation.digest(),
             virtual_s=simulation.timeline.now_ns / 1e9,
+            disks={name: host.disk for name, host in simulation.hosts.items() if host.storage is not None},
         )
+        return _checked(result, expected.check)
     finally:
         simulation.scrap()
-    return _checked(result, expected.check)
 
 
 def mains_of(programs: Programs) -> dict[str, Main]:

@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from antiphon.history.schema import QUIET
 from antiphon.runtime.errors import ExcludedError, JoinError
+from antiphon.testing.disk import HostDisk, watched_syncs
 from antiphon.testing.fault_plan import SECOND_NS, FaultPlan, KillProgram, PauseProgram
 from antiphon.testing.host import Host, Main, Program, leaves_of
 from antiphon.testing.network import Network
@@ -69,10 +70,14 @@ class Simulation:
             calm_ns = self.plan.heal_ns + CALM_NS
             self.timeline.at(calm_ns, self._tell_calm)
             self.timeline.at(calm_ns + QUIET_NS, self._tell_ending)
-            self.timeline.run(calm_ns + QUIET_NS + END_NS, self._is_over)
+            with watched_syncs(self._disks):
+                self.timeline.run(calm_ns + QUIET_NS + END_NS, self._is_over)
             self._close_history()
         finally:
             random.setstate(state)
+
+    def _disks(self) -> list[HostDisk]:
+        return [host.storage for host in self.hosts.values() if host.storage is not None]
 
     def _is_over(self) -> bool:
         return self._ending and all(program.is_over for program in self._running.values())
