@@ -7,13 +7,14 @@ of its own.
 A test that takes `stack` runs once for each stack; one that takes `level` too, once for each level of the stack.
 `@pytest.mark.levels("agreed", "safe")` says which levels a test is about: where it takes `level`, these alone; where
 not, it runs over the stacks that offer all of them. `@pytest.mark.capable("private")` leaves out stacks that are not.
+In these tests members found groups; stacks whose groups live at a service have tests of their own.
 """
 
 import pytest
 
 from antiphon import _build
 from antiphon.kernel.levels import LEVELS
-from antiphon.stacks.registry import OFFERS, register
+from antiphon.stacks.registry import OFFERS, founding_stacks, register
 from tests.toy_stack.stack import OFFERS as TOY
 from tests.toy_stack.stack import ToyStack
 
@@ -30,7 +31,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "stack" not in metafunc.fixturenames:
         return
     wanted, capabilities = named_by(metafunc, "levels"), named_by(metafunc, "capable")
-    offers = [offer for offer in OFFERS.values() if all(getattr(offer, capability) for capability in capabilities)]
+    founding = [OFFERS[name] for name in founding_stacks()]
+    offers = [offer for offer in founding if all(getattr(offer, capability) for capability in capabilities)]
     if "level" not in metafunc.fixturenames:
         stacks = [offer.name for offer in offers if set(wanted) <= set(offer.levels)]
         assert stacks, f"{metafunc.function.__name__}: no stack offers {wanted} and is {capabilities}"

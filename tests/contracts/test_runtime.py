@@ -8,7 +8,7 @@ from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.runtime import Barrier
-from antiphon.stacks.registry import OFFERS
+from antiphon.stacks.registry import founding_stacks, offer
 from tests.runtime.cluster import bad_network, run
 from tests.runtime.places import Place, everyone, founded, talk
 
@@ -68,7 +68,7 @@ def test_a_barrier_comes_at_the_same_place_everywhere(stack: str) -> None:
     run(test)
 
 
-@pytest.mark.parametrize("lacking", [name for name, offer in OFFERS.items() if not offer.private])
+@pytest.mark.parametrize("lacking", [name for name in founding_stacks() if not offer(name).private])
 def test_a_stack_without_private_messages_says_so(lacking: str) -> None:
     async def test() -> None:
         async with founded(stack=lacking) as places:

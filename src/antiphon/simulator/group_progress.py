@@ -18,9 +18,27 @@ from antiphon.simulator.script import ScriptedGroup
 class GroupProgress:
     """What the world knows of all groups; `running` is the world's own list, by host."""
 
-    __slots__ = ("_ended", "_hosts", "_last_views", "_left", "_members", "_running", "first_views", "groups")
+    __slots__ = (
+        "_ended",
+        "_hosts",
+        "_last_views",
+        "_left",
+        "_members",
+        "_needs_majority",
+        "_running",
+        "first_views",
+        "groups",
+    )
 
-    def __init__(self, plans: list[ScriptedGroup], hosts: dict[str, int], running: list[Incarnation | None]) -> None:
+    def __init__(
+        self,
+        plans: list[ScriptedGroup],
+        hosts: dict[str, int],
+        running: list[Incarnation | None],
+        needs_majority: bool = True,
+    ) -> None:
+        self._needs_majority = needs_majority
+        """False where a service holds the groups: they outlive any of their members."""
         self.groups = [plan.name for plan in plans]
         self.first_views: dict[str, View] = {}
         self._members: dict[str, list[str]] = {plan.name: plan.members for plan in plans}
@@ -59,7 +77,7 @@ class GroupProgress:
     def has_lost_majority(self, group: str) -> bool:
         """Whether no view can follow the last one. A process that left in good order did so by agreement of a majority,
         and counts as present: it does not take the majority with it, unless it was the last that the others knew of."""
-        return group in self._ended or not self._survives(group, None)
+        return (self._needs_majority and group in self._ended) or not self._survives(group, None)
 
     def may_lose(self, incarnation: Incarnation) -> bool:
         """Whether all groups of this incarnation keep their majority without it."""
@@ -80,6 +98,8 @@ class GroupProgress:
     def _survives(self, group: str, without: Incarnation | None) -> bool:
         """Whether the last view of the group, and the last one that a running process is in, have a majority that runs,
         also without this incarnation."""
+        if not self._needs_majority:
+            return True
         newest = NO_VIEW
         for member in self._in_group(group):
             if member.views[group].id > newest.id:

@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final, final
 
-from antiphon.history.log import Log
+from antiphon.history.log import Log, MemoryLog
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.kernel.policies import STATIC
+from antiphon.kernel.policies import PRIMARY, STATIC
 from antiphon.simulator.fault_schedule import FAULTS, draw_pauses, network_layers
 from antiphon.simulator.script import Script, ScriptedGroup
 from antiphon.simulator.script_run import play
@@ -25,6 +25,8 @@ from antiphon.simulator.world import Workload, World
 from antiphon.stacks.registry import DEFAULT, check_level, offer
 
 GROUP: Final = "simulated"
+SERVICE: Final = "service"
+"""The process that holds the groups, on a stack whose members do not found them."""
 WORKLOADS: Final = ("chatter", "bursts", "dialogue")
 MEMBERS_MAX: Final = 100
 
@@ -107,6 +109,8 @@ class _GivenLogs:
         self._logs = {log.process: log for log in logs}
 
     def make(self, process: str, incarnation: int) -> Log:
+        if process == SERVICE:
+            return MemoryLog(run="service", process=process, incarnation=incarnation)
         assert incarnation == 1, "nobody fails in a static group"
         return self._logs[process]
 
@@ -138,9 +142,23 @@ def static_script(options: SimulationOptions) -> Script:
         heal_ns=heal_ns,
         stack=options.stack,
     )
+    if offer(options.stack).service_role:
+        script.policy = PRIMARY
+        add_service(script)
     for pause in draw_pauses(options.faults, processes, GROUP, heal_ns, random):
         script.add(pause)
     return script
+
+
+def add_service(script: Script) -> None:
+    """Have a process of its own hold the groups. Whatever cuts the network in two leaves it on the side of those that
+    are named first."""
+    script.services = [SERVICE]
+    script.processes.append(SERVICE)
+    for layer in script.layers:
+        if layer["kind"] == "partition" and layer["sources"]:
+            side = "sources" if layer["sources"][0] == script.processes[0] else "destinations"
+            layer[side] = [*layer[side], SERVICE]
 
 
 def make_workload(options: SimulationOptions) -> Workload:

@@ -59,6 +59,7 @@ class Script:
         domain: CausalityDomain,
         heal_ns: int = 0,
         stack: str = DEFAULT,
+        services: Sequence[str] = (),
     ) -> None:
         self.run = run
         self.stack = stack
@@ -71,6 +72,8 @@ class Script:
         self.domain = domain
         self.actions: list[Action] = []
         self.heal_ns = heal_ns
+        self.services = list(services)
+        """The processes that hold the groups, on a stack whose members do not found them; they are no members."""
 
     def add(self, action: Action) -> None:
         """One more action; of those at the same time, the one added first comes first."""
@@ -89,6 +92,7 @@ class Script:
             **({} if self.stack == DEFAULT else {"stack": self.stack}),
             "policy": self.policy,
             "processes": self.processes,
+            **({"services": self.services} if self.services else {}),
             "groups": [group.document() for group in self.groups],
             "options": _differences(self.options, Options()),
             "domain": _differences(self.domain, CausalityDomain()),
@@ -132,6 +136,7 @@ def _script_of(document: dict[str, Any]) -> Script:
         domain=CausalityDomain(**domain),
         heal_ns=document["heal_ns"],
         stack=document.get("stack", DEFAULT),
+        services=document.get("services", ()),
     )
     for action in document["actions"]:
         script.add(Action(**action))
@@ -151,6 +156,8 @@ def check(script: Script) -> None:
     if script.policy == STATIC and len(script.groups) != 1:
         raise UsageError("a script of policy `static` has one group")
     groups = {group.name for group in script.groups}
+    if bool(script.services) != bool(offered.service_role) or not set(script.services) <= set(script.processes):
+        raise UsageError(f"the services {script.services} of the script are not what stack {script.stack!r} needs")
     for group in script.groups:
         strangers = sorted(set(group.members) - set(script.processes))
         strangers += sorted(set(group.founders) - set(group.members))

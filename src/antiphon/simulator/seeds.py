@@ -14,12 +14,12 @@ from antiphon.kernel.effects import Delivered
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.inputs import MAIN
 from antiphon.kernel.levels import LEVEL_NAMES
-from antiphon.simulator.actions import SEND, SEND_PRIVATE, Action
+from antiphon.simulator.actions import BARRIER, SEND, SEND_PRIVATE, Action
 from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.churn_draw import draw_churn
 from antiphon.simulator.draw import draw
 from antiphon.simulator.link_draw import draw_links
-from antiphon.simulator.run import GROUP, SimulationOptions, make_workload, static_script
+from antiphon.simulator.run import GROUP, SimulationOptions, add_service, make_workload, static_script
 from antiphon.simulator.script import Script
 from antiphon.simulator.script_run import ScriptRun, run_script
 from antiphon.simulator.world import Workload, World
@@ -59,6 +59,9 @@ def on_stack(script: Script, stack: str) -> Script:
     """The same script for the groups of another stack, as far as that can do what it asks for."""
     script.stack = stack
     offered = offer(stack)
+    if offered.service_role:
+        script.domain = MAIN
+        add_service(script)
     if not offered.crosses_groups:
         script.groups = script.groups[:1]
         script.domain = MAIN
@@ -66,7 +69,9 @@ def on_stack(script: Script, stack: str) -> Script:
     script.actions = [
         action
         for action in script.actions
-        if action.group in names and (offered.private or action.kind != SEND_PRIVATE)
+        if action.group in names
+        and (offered.private or action.kind != SEND_PRIVATE)
+        and (offered.barriers or action.kind != BARRIER)
     ]
     for action in script.actions:
         if action.level and action.level not in offered.levels:

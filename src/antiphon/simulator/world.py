@@ -50,7 +50,7 @@ from antiphon.kernel.effects import (
     Writable,
 )
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Input, Join, Leave, Pause, Receive, Resume, Send, SendBarrier, Tick
+from antiphon.kernel.inputs import Input, Join, Leave, Open, Pause, Receive, Resume, Send, SendBarrier, Tick
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.kernel.outcomes import ApplicationAnswer, CallOutcome
@@ -79,6 +79,7 @@ from antiphon.simulator.incarnation import NO_VIEW, Incarnation
 from antiphon.simulator.network import PacketNetwork
 from antiphon.simulator.recording import record
 from antiphon.simulator.script import Script, ScriptedGroup
+from antiphon.stacks.registry import offer
 
 _ARRIVE: Final = 0
 _TICK: Final = 1
@@ -100,6 +101,9 @@ _RESTART_DELAY_NS: Final = 300 * MILLISECOND_NS
 """How soon the next incarnation starts after an exclusion or a crash trigger."""
 _ANSWER_DELAY_NS: Final = MILLISECOND_NS
 """How long an application takes to answer a question."""
+
+_ENTER_NS_MAX: Final = 5_000 * MILLISECOND_NS
+"""How long the first members of groups that live at a service have to enter, before anything else happens."""
 
 _PRIVATE_PAYLOAD: Final = b"for you alone"
 _BARRIER_PAYLOAD: Final = b"so far"
@@ -171,21 +175,29 @@ class World:
         self._crash_triggers: list[CrashTrigger] = []
         self._incarnations = [0] * len(self.names)
         self._hosts = {name: host for host, name in enumerate(self.names)}
-        self.progress = GroupProgress(self.plans, self._hosts, self.running)
+        self.progress = GroupProgress(self.plans, self._hosts, self.running, not script.services)
 
     # ---- what is to come -------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Start the founders, and plan all that the script and the workload want."""
+        for name in self._script.services:
+            self._start(self._hosts[name])
         for host, name in enumerate(self.names):
             if not self.plans or any(name in plan.founders for plan in self.plans):
                 self._start(host)
+        while self._script.services and self.now_ns < _ENTER_NS_MAX and not self._have_entered():
+            self.run_through(self.now_ns + MILLISECOND_NS)
         for action in self._script.actions:
             self.plan(action)
         self._workload.begin(self)
 
+    def _have_entered(self) -> bool:
+        """Whether all that run are in all their groups."""
+        return all(NO_VIEW not in running.views.values() for running in self.running if running is not None)
+
     def plan(self, action: Action) -> None:
-        """Have this action happen at its time."""
+        """Have this action happen at its time, or now, if that is over."""
         if action.kind == CRASH_ON_PACKET:
             trigger = CrashTrigger(action.group, action.packet, action.at_ns, action.countdown, action.both)
             self._crash_triggers.append(trigger)
@@ -233,7 +245,7 @@ class World:
 
     def _push_planned(self, at_ns: int, host: int, kind: int, number: int = 0) -> None:
         self.planned += 1
-        self._heap.push(at_ns, host, kind, number, b"")
+        self._heap.push(max(at_ns, self.now_ns), host, kind, number, b"")
 
     # ---- the run ---------------------------------------------------------------------------------------------------
 
@@ -375,6 +387,9 @@ class World:
         self.logs.append(log)
         incarnation = Incarnation(host, process, engine, log)
         self.running[host] = incarnation
+        if name in self._script.services:
+            role = offer(self._script.stack).service_role
+            self._step(incarnation, Open(stack=self._script.stack, role=role, address=name))
         plans = [plan for plan in self.plans if name in plan.members]
         for plan in plans:
             incarnation.views[plan.name] = NO_VIEW
@@ -387,7 +402,10 @@ class World:
         name = incarnation.process.name
         view: View | None = self.progress.first_views[plan.name]
         contacts: tuple[str, ...] = ()
-        if view is not None and view.rank(incarnation.process) < 0:
+        if self._script.services:
+            view = None
+            contacts = tuple(self._script.services)
+        elif view is not None and view.rank(incarnation.process) < 0:
             view = None
             contacts = tuple(other for other in plan.members if other != name)
             incarnation.log.note(self.now_ns, "asks to join", plan.name)

@@ -11,6 +11,8 @@ from antiphon.stacks.conversation import offers as conversation
 from antiphon.stacks.conversation.stack import ConversationStack
 from antiphon.stacks.domain import offers as domain
 from antiphon.stacks.domain.stack import DomainStack
+from antiphon.stacks.sequencer import offers as sequencer
+from antiphon.stacks.sequencer.stack import SequencerStack
 from antiphon.stacks.stack import Capabilities, Stack
 from antiphon.stacks.vector import offers as vector
 from antiphon.stacks.vector.stack import VectorStack
@@ -59,8 +61,9 @@ def unregister(name: str) -> None:
 register(vector.OFFERS, VectorStack)
 register(conversation.OFFERS, ConversationStack)
 register(domain.OFFERS, DomainStack)
+register(sequencer.OFFERS, SequencerStack)
 
-StackName = Literal["vector", "conversation", "domain"]
+StackName = Literal["vector", "conversation", "domain", "sequencer"]
 """The names of the stacks above, as a type: a stack that is registered elsewhere is named by a cast to it."""
 DEFAULT: Final[StackName] = "vector"
 """The stack of groups that name none."""
@@ -82,6 +85,11 @@ def kind(stack: str) -> StackKind:
 def has_number(number: int) -> bool:
     """Whether there is a stack with this number."""
     return any(offers.number == number for offers in OFFERS.values())
+
+
+def founding_stacks() -> list[str]:
+    """The stacks whose members found groups among themselves; the groups of the others live at a service."""
+    return [offers.name for offers in OFFERS.values() if not offers.service_role]
 
 
 def check_level(offers: Capabilities, level: str) -> None:

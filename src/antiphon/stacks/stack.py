@@ -73,6 +73,7 @@ class Capabilities:
     """What one stack offers, whoever runs it."""
 
     __slots__ = (
+        "barriers",
         "crosses_groups",
         "labels",
         "level_bits",
@@ -84,6 +85,7 @@ class Capabilities:
         "policies",
         "private",
         "promised",
+        "service_role",
         "situations",
     )
 
@@ -99,6 +101,8 @@ class Capabilities:
         private: bool = False,
         labels: bool = False,
         crosses_groups: bool = False,
+        barriers: bool = True,
+        service_role: str = "",
         situations: tuple[str, ...] = (),
         options: dict[str, int] | None = None,
     ) -> None:
@@ -116,6 +120,11 @@ class Capabilities:
         """Whether messages can carry labels."""
         self.crosses_groups = crosses_groups
         """Whether groups of one causality domain are kept in causal order with each other."""
+        self.barriers = barriers
+        """Whether a barrier can be had (`SendBarrier`)."""
+        self.service_role = service_role
+        """The role of the processes at which groups live, if members do not found groups among themselves: members
+        then join by naming such processes as contacts."""
         self.situations = situations
         """What can happen on it beside what packet kinds and phases tell, by name (`Stack.situations`)."""
         self.options = options or {}

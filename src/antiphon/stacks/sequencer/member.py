@@ -1,0 +1,312 @@
+"""One member of one group of the service: what its application sends there, and how its view changes.
+
+Own messages leave at once, in batches, as far as UNDER_WAY_BYTES_MAX bytes may be without a place; at that limit
+the application waits. A batch is kept, and sent again when a link has to be opened anew, until it comes back with
+its place. It counts as outstanding until that place is group-stable."""
+
+from typing import Final, final
+
+from antiphon.kernel.effects import NEVER, Delivered, Effects, Ended, Installed, Sent, Writable
+from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.inputs import Join, Send
+from antiphon.kernel.options import Options
+from antiphon.parts.member import Member, StabilityMark
+from antiphon.parts.membership.phases import JOINING, NORMAL, OUT, PARTING, step
+from antiphon.parts.pending import TicketCounter
+from antiphon.stacks.sequencer.place import Place
+from antiphon.stacks.sequencer.wire import MULTICAST, frame, messages_bytes, pieces, u64
+
+UNDER_WAY_BYTES_MAX: Final = 256 * 1024
+"""Payload bytes of one client to one group that have no place yet; one message may pass the limit."""
+BATCH_BYTES_MAX: Final = 64 * 1024
+BATCH_MESSAGES_MAX: Final = 1024
+
+
+@final
+class OwnBatch:
+    """Consecutive messages under way to the sequencer."""
+
+    __slots__ = ("last", "pieces", "place", "size", "ticket")
+
+    def __init__(self, last: int, size: int, carried: list[bytes], ticket: int) -> None:
+        self.ticket = ticket
+        """Numbers the batches of a process in the order in which it sent them, whatever the groups."""
+        self.last = last
+        """The number of the last message."""
+        self.size = size
+        self.pieces = carried
+        self.place = 0
+        """Its place in the order, once that is known."""
+
+
+def batch_end(payloads: list[bytes], start: int) -> int:
+    """Where a batch ends that begins at `start`."""
+    size, end = 0, start
+    while end < len(payloads) and end - start < BATCH_MESSAGES_MAX and (size == 0 or size < BATCH_BYTES_MAX):
+        size += len(payloads[end])
+        end += 1
+    return end
+
+
+@final
+class OwnMessages:
+    """What one process has under way to one group."""
+
+    __slots__ = ("_batches", "_bytes", "_group_id", "is_blocked", "last_number")
+
+    def __init__(self, group_id: int, last_number: int) -> None:
+        self._group_id = group_id
+        self._batches: list[OwnBatch] = []
+        self._bytes = 0
+        """Of batches without a place."""
+        self.last_number = last_number
+        self.is_blocked = False
+        """Less was taken than was offered."""
+
+    def take(self, payloads: list[bytes], level: int, tickets: TicketCounter) -> tuple[int, list[bytes]]:
+        """Take messages from the front while there is room; how many, and what is to be sent for them."""
+        taken, carried = 0, []
+        while taken < len(payloads) and self._bytes < UNDER_WAY_BYTES_MAX:
+            end = batch_end(payloads, taken)
+            batch = payloads[taken:end]
+            size = sum([len(payload) for payload in batch])
+            tickets.last += 1
+            made = pieces(frame(MULTICAST, u64(self._group_id), messages_bytes(self.last_number + 1, level, batch)))
+            self.last_number += len(batch)
+            self._batches.append(OwnBatch(self.last_number, size + len(batch), made, tickets.last))
+            self._bytes += size + len(batch)
+            carried += made
+            taken = end
+        self.is_blocked = taken < len(payloads)
+        return taken, carried
+
+    def placed(self, last: int, place: int) -> None:
+        """The messages up to number `last` have places, of which this is the last."""
+        for batch in self._batches:
+            if batch.last <= last and not batch.place:
+                batch.place = place
+                batch.pieces = []
+                self._bytes -= batch.size
+
+    def stable(self, place: int) -> None:
+        """What has a place up to this one is at all members."""
+        self._batches = [batch for batch in self._batches if not batch.place or batch.place > place]
+
+    def has_room(self) -> bool:
+        return self._bytes < UNDER_WAY_BYTES_MAX
+
+    def without_place(self) -> list[OwnBatch]:
+        """All that has no place yet, to be sent again."""
+        return [batch for batch in self._batches if not batch.place]
+
+    def outstanding(self) -> int:
+        """Batches that are not known to be at all members."""
+        return len(self._batches)
+
+    def first_outstanding(self) -> int:
+        """The number of the first message that may not be at all members is above this."""
+        return self._batches[0].last if self._batches else NEVER
+
+
+class MemberService:
+    """What a member needs of the client that it shares with the other members of its process (client.py)."""
+
+    __slots__ = ("tickets",)
+
+    def __init__(self) -> None:
+        self.tickets = TicketCounter()
+
+    def join(self, member: "SequencerMember", contacts: tuple[str, ...], effects: Effects, now_ns: int) -> None:
+        """Ask the service at these addresses to let a member in."""
+        raise NotImplementedError
+
+    def leave(self, member: "SequencerMember") -> None:
+        """Ask the service to end a membership."""
+        raise NotImplementedError
+
+    def forget(self, member: "SequencerMember") -> None:
+        """Drop all that is kept for a member."""
+        raise NotImplementedError
+
+    def send(self, carried: list[bytes]) -> None:
+        """Send pieces of frames at the end of the step, if there is a link."""
+        raise NotImplementedError
+
+    def deliver_held(self, effects: Effects, now_ns: int) -> None:
+        """Deliver whatever has its turn."""
+        raise NotImplementedError
+
+    def held(self, group_id: int) -> int:
+        """How many places of a group wait for their turn."""
+        raise NotImplementedError
+
+
+@final
+class SequencerMember(Member):
+    """This process in one group."""
+
+    __slots__ = (
+        "_client",
+        "_delivered",
+        "_options",
+        "_phase",
+        "_process",
+        "is_paused",
+        "last_view",
+        "own",
+        "stable",
+        "view",
+    )
+
+    def __init__(
+        self, join: Join, process: ProcessId, last_number: int, options: Options, client: MemberService
+    ) -> None:
+        super().__init__(join.group)
+        self._process = process
+        self._options = options
+        self._client = client
+        self._phase = JOINING
+        self._delivered = 0
+        self.last_view = join.last_view
+        self.view = View(0, ())
+        self.is_paused = False
+        self.stable = 0
+        """Up to which number of the group everything is at all members, as far as this one was told."""
+        self.own = OwnMessages(self.group_id, last_number)
+
+    # ---- the application's side ------------------------------------------------------------------------------------
+
+    def start(self, contacts: tuple[str, ...], effects: Effects, now_ns: int) -> None:
+        self._client.join(self, contacts, effects, now_ns)
+
+    def send(self, input: Send, effects: Effects, now_ns: int) -> int:
+        if input.destinations:
+            raise UsageError("stack 'sequencer' sends every message to all members; name no destination")
+        for payload in input.payloads:
+            if len(payload) > self._options.message_bytes_max:
+                raise MessageTooLargeError(len(payload), self._options.message_bytes_max)
+        if self._phase != NORMAL:
+            self.own.is_blocked = True
+            return 0
+        first = self.own.last_number + 1
+        taken, carried = self.own.take(input.payloads, input.level, self._client.tickets)
+        if taken:
+            size = sum([len(payload) for payload in input.payloads[:taken]])
+            effects.events.append(Sent(self.group, self.view.id, first, taken, input.level, size))
+            self._client.send(carried)
+        return taken
+
+    def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> int:
+        raise UsageError(
+            "stack 'sequencer' has no barriers: every `agreed` message is at one place among all deliveries already"
+        )
+
+    def leave(self, now_ns: int) -> None:
+        if self._phase == NORMAL:
+            self._phase = step(self._phase, PARTING)
+            self._client.leave(self)
+        elif self._phase == JOINING:
+            self.abandon()
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._phase = OUT
+        self._client.forget(self)
+
+    def pause(self) -> None:
+        self.is_paused = True
+
+    def resume(self, effects: Effects, now_ns: int) -> None:
+        self.is_paused = False
+        self._client.deliver_held(effects, now_ns)
+
+    def is_leaving(self) -> bool:
+        """Whether this process has asked to leave."""
+        return self._phase == PARTING
+
+    # ---- the service's side ----------------------------------------------------------------------------------------
+
+    def arrived(self, place: Place, effects: Effects) -> None:
+        """A place of this group has come, perhaps ahead of its turn."""
+        if place.sender == self._process:
+            self.own.placed(place.first + len(place.payloads) - 1, place.number)
+            self.retry_blocked(effects)
+
+    def retry_blocked(self, effects: Effects) -> None:
+        """Tell the application if there is room again."""
+        if self.own.is_blocked and self._phase == NORMAL and self.own.has_room():
+            self.own.is_blocked = False
+            effects.events.append(Writable(self.group))
+
+    def deliver(self, place: Place, effects: Effects) -> None:
+        """A place has its turn."""
+        self._delivered = place.number
+        if place.sender is not None:
+            effects.events.append(
+                Delivered(self.group, self.view.id, place.sender, place.first, place.level, place.payloads, place.size)
+            )
+            return
+        view = View(place.number, tuple(place.members))
+        if self._process in place.left or self._process in place.failed:
+            self.end(effects, self._process in place.failed, view)
+            return
+        parents = (self.view.id,) if self.view.members else ()
+        self.view = view
+        if self._phase == JOINING:
+            self._phase = step(self._phase, NORMAL)
+        effects.events.append(
+            Installed(self.group, view, tuple(place.joined), tuple(place.left), tuple(place.failed), parents)
+        )
+        self.retry_blocked(effects)
+
+    def end(self, effects: Effects, excluded: bool, left_to: View | None = None) -> None:
+        """This process is a member no more."""
+        if not self.over:
+            self._phase = OUT
+            self.over = True
+            self.excluded = excluded
+            effects.events.append(Ended(self.group, excluded, None if excluded else left_to))
+
+    def told_stable(self, number: int) -> None:
+        self.stable = max(self.stable, number)
+        self.own.stable(self.stable)
+
+    # ---- packets and time: none ------------------------------------------------------------------------------------
+
+    def receive(
+        self, kind: int, tag: int, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int
+    ) -> None:
+        raise MalformedError("kind")
+
+    def tick(self, effects: Effects, now_ns: int) -> None:
+        """The client keeps time for all groups."""
+
+    def finish(self, effects: Effects, now_ns: int) -> None:
+        self.unfinished = False
+
+    def deadline_ns(self) -> int:
+        return NEVER
+
+    # ---- questions -------------------------------------------------------------------------------------------------
+
+    def outstanding(self) -> int:
+        return self.own.outstanding()
+
+    def held(self) -> int:
+        return self._client.held(self.group_id)
+
+    def phase(self) -> int:
+        return self._phase
+
+    def mark(self) -> StabilityMark:
+        return StabilityMark(self.group, self.view.id, [self._delivered], self.own.last_number)
+
+    def is_stable(self, mark: StabilityMark, copies: int) -> bool:
+        return self.stable >= mark.known[0] and self.own.first_outstanding() > mark.accepted
+
+    def last_number(self) -> int:
+        return self.own.last_number
+
+    def statistics(self) -> dict[str, int]:
+        return {"packets_held": self.held()}

@@ -1,0 +1,48 @@
+"""What the stack `sequencer` offers: the sequencing service of 1995. Its order reaches over all groups.
+
+One process, or several, take the role `peer` (`antiphon.kernel.inputs.Open`); groups live there, and members are
+clients that join by naming the address of a peer. Changes of members have places in the order of the messages, so
+every member sees the same views at the same places. A member that the service does not hear is excluded by the
+service."""
+
+from typing import Final
+
+from antiphon.kernel.policies import PRIMARY
+from antiphon.stacks.stack import ALL_GROUPS, GROUP, Capabilities, Promise
+
+NUMBER: Final = 4
+PEER: Final = "peer"
+CLIENT: Final = "client"
+_OF_GROUPS: Final = (
+    "creation",
+    "duplication",
+    "content",
+    "fifo",
+    "total",
+    "settled",
+    "view_agreement",
+    "view_synchrony",
+)
+
+OFFERS: Final = Capabilities(
+    name="sequencer",
+    number=NUMBER,
+    levels=("fifo", "causal", "agreed"),
+    policies=(PRIMARY,),
+    packet_kinds=(),
+    promised=(
+        *[Promise(guarantee, GROUP, (PRIMARY,)) for guarantee in _OF_GROUPS],
+        Promise("causal", ALL_GROUPS, (PRIMARY,)),
+    ),
+    crosses_groups=True,
+    barriers=False,
+    service_role=PEER,
+    situations=(
+        "message accepted",
+        "repeated message recognised",
+        "missing messages fetched",
+        "client resumed",
+        "client excluded",
+        "history full",
+    ),
+)

@@ -1,0 +1,477 @@
+"""A peer of the sequencing service: it takes the requests of clients and gives messages their places.
+
+Promise. Every client of this peer delivers, over all its groups, in the order in which this peer placed messages and
+changes of members (delivery_rule.py says how clients do that). That order respects causality: what a client sends
+after it has sent or delivered something comes later.
+
+Rule. One context for all groups holds the last number of each. An accept of G carries the numbers of all groups
+that are owed to some process that G is owed to (sequenced_group.py), after G's own number was raised. A client is
+known by its process id, whatever link it comes by: when a link breaks it dials again, says which groups it is in,
+asks again for what it has no answer to, and fetches what it missed. A client that is not heard for too long, or
+whose link is gone and who does not come back, is excluded: its leave is placed in all its groups, as a failure, and
+that incarnation is never taken in again.
+
+Requests of one client are placed in the order in which it sent them, whatever the groups: while the history of a
+group is full, the client's next request there waits, and what the client sent later waits behind it.
+
+Safe. See delivery_rule.py: whoever is owed places of two groups has both in the contexts of both until it has
+reported its leave of one. Nothing of an excluded incarnation is placed after its leave: its requests are dropped.
+
+Live. Clients repeat what has no answer, and repeats are harmless: a join of a member sends its first places again, a
+leave of somebody who is no member is answered by its last place or by EXCLUDED, a multicast that has a place is
+acknowledged. The order is decided here alone: no member has to say anything for it.
+
+Limits. CLIENTS_MAX clients and GROUPS_MAX groups; who comes beyond that is refused by a link that is hung up.
+Requests that wait for room in a history are bounded by what each client may have under way (client.py)."""
+
+from collections import deque
+from typing import Final, final
+
+from antiphon.kernel.calls import Frames, Hang
+from antiphon.kernel.effects import NEVER, Effects
+from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import ProcessId, is_name, wire_id
+from antiphon.kernel.options import Options
+from antiphon.stacks.sequencer.context import Context
+from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
+from antiphon.stacks.sequencer.wire import (
+    ACKNOWLEDGE,
+    CREATE,
+    CREATED,
+    EXCLUDED,
+    FETCH,
+    JOIN,
+    LEAVE,
+    MULTICAST,
+    NO_GROUP,
+    RECEIVED,
+    RESUME,
+    STABLE,
+    FrameAssembler,
+    FrameReader,
+    frame,
+    pairs_bytes,
+    pieces,
+    u64,
+)
+
+CLIENTS_MAX: Final = 10_000
+GROUPS_MAX: Final = 100_000
+_DEAD_MAX: Final = 100_000
+"""Names of which the highest excluded incarnation is kept."""
+_OVERHEAD_BYTES: Final = 1024 * 1024
+"""What a frame may hold beside the payload of one longest message."""
+
+
+@final
+class WaitingRequest:
+    """A multicast or a leave that waits for its turn, and until the history of its group has room."""
+
+    __slots__ = ("body", "count", "first", "group", "is_leave")
+
+    def __init__(self, group: SequencedGroup, first: int, count: int, body: bytes, is_leave: bool) -> None:
+        self.group = group
+        self.first = first
+        self.count = count
+        self.body = body
+        """The messages as they stand in frames."""
+        self.is_leave = is_leave
+
+
+@final
+class ServedClient:
+    """What a peer knows of one client."""
+
+    __slots__ = ("assembler", "groups", "heard_ns", "is_outside", "link", "numbered", "out", "process", "requests")
+
+    def __init__(self, process: ProcessId, now_ns: int) -> None:
+        self.process = process
+        self.link = 0
+        """0 while there is none."""
+        self.assembler = FrameAssembler(0)
+        self.heard_ns = now_ns
+        """When it was last heard, or its link broke."""
+        self.groups: dict[int, None] = {}
+        """The groups that owe it something."""
+        self.numbered: dict[int, None] = {}
+        """The groups that keep the number of its last message."""
+        self.requests: deque[WaitingRequest] = deque()
+        """What it wants and has no place yet, in its order."""
+        self.is_outside = False
+        """Whether it has sent to a group that it was not in."""
+        self.out: list[bytes] = []
+        """Pieces of frames to be sent at the end of the step."""
+
+
+@final
+class SequencerPeer:
+    """All groups and clients of one sequencer."""
+
+    __slots__ = (
+        "_by_link",
+        "_clients",
+        "_context",
+        "_dead",
+        "_groups",
+        "_next_look_ns",
+        "_now_ns",
+        "_options",
+        "_stable_at_ns",
+        "_stabler",
+        "_talking",
+        "counts",
+    )
+
+    def __init__(self, options: Options, now_ns: int) -> None:
+        self._options = options
+        self._groups: dict[int, SequencedGroup] = {}
+        self._context: Context = {}
+        self._clients: dict[ProcessId, ServedClient] = {}
+        self._by_link: dict[int, ServedClient] = {}
+        self._dead: dict[str, int] = {}
+        """The highest incarnation of each name that was excluded."""
+        self._now_ns = now_ns
+        self._talking: dict[ProcessId, ServedClient] = {}
+        """The clients with frames to be sent at the end of the step."""
+        self._next_look_ns = now_ns + options.heartbeat_interval_ns
+        self._stable_at_ns = NEVER
+        """When members are told what has become stable…"""
+        self._stabler: dict[int, None] = {}
+        """…in these groups."""
+        self.counts = [0] * 6
+        """Of the situations that offers.py names."""
+
+    # ---- links -----------------------------------------------------------------------------------------------------
+
+    def link_up(self, link: int, process: ProcessId, effects: Effects, now_ns: int) -> None:
+        """A client has come, or come back."""
+        session = self._clients.get(process)
+        if session is None:
+            if len(self._clients) >= CLIENTS_MAX:
+                effects.call(Hang(link))
+                return
+            session = self._clients[process] = ServedClient(process, now_ns)
+        elif session.link:
+            self._drop_link(session, effects)
+        session.link = link
+        session.heard_ns = now_ns
+        session.assembler = FrameAssembler(self._options.message_bytes_max + _OVERHEAD_BYTES)
+        session.out = []
+        self._by_link[link] = session
+
+    def link_down(self, link: int, now_ns: int) -> None:
+        """A link has ended: its client has some time to come back."""
+        session = self._by_link.pop(link, None)
+        if session is not None:
+            session.link = 0
+            session.heard_ns = now_ns
+
+    def _drop_link(self, session: ServedClient, effects: Effects) -> None:
+        effects.call(Hang(session.link))
+        del self._by_link[session.link]
+        session.link = 0
+
+    def close(self, effects: Effects) -> None:
+        """End all links."""
+        for link in self._by_link:
+            effects.call(Hang(link))
+
+    def receive(self, link: int, received: list[bytes], effects: Effects, now_ns: int) -> None:
+        """Take what a client has sent. What makes no sense ends its link."""
+        session = self._by_link.get(link)
+        if session is None:
+            return
+        session.heard_ns = self._now_ns = now_ns
+        try:
+            for piece in received:
+                data = session.assembler.take(piece)
+                if data is not None:
+                    self._take(session, FrameReader(data))
+        except MalformedError:
+            self._drop_link(session, effects)
+
+    # ---- requests --------------------------------------------------------------------------------------------------
+
+    def _take(self, session: ServedClient, reader: FrameReader) -> None:
+        kind = reader.u8()
+        if kind == MULTICAST:
+            self._multicast(session, reader)
+        elif kind == RECEIVED:
+            self._received(session, reader)
+        elif kind == FETCH:
+            self._fetch(session, reader.group(), reader.number(), reader.number())
+        elif kind == JOIN:
+            self._join(session, reader)
+        elif kind == LEAVE:
+            self._leave(session, reader.group())
+        elif kind == CREATE:
+            self._create(session, reader.text())
+        elif kind == RESUME:
+            self._resume(session, reader.groups())
+        else:
+            raise MalformedError("kind")
+
+    def _create(self, session: ServedClient, name: str) -> None:
+        """Create a group; nobody is in it. To create it again changes nothing."""
+        if not is_name(name.replace("/", "-")):
+            raise MalformedError("name")
+        group = wire_id(name)
+        if group not in self._groups:
+            if len(self._groups) >= GROUPS_MAX:
+                raise MalformedError("groups")
+            created = self._groups[group] = SequencedGroup(name, group, self._options.window_packets)
+            created.intersecting = [group]
+            self._context[group] = 0
+        self._tell(session, pieces(frame(CREATED, u64(group))))
+
+    def _join(self, session: ServedClient, reader: FrameReader) -> None:
+        id = wire_id(reader.text())
+        last_number = reader.number()
+        process = session.process
+        group = self._groups.get(id)
+        if group is None:
+            self._tell(session, pieces(frame(NO_GROUP, u64(id))))
+        elif self._is_dead(process):
+            self._tell(session, pieces(frame(EXCLUDED, u64(id))))
+        elif process in group.members:  # it asks again: it has no answer yet
+            self._fetch(session, id, group.reported[process] + 1, group.number)
+        else:
+            if process in group.reported:  # who comes back has seen that it was out
+                self._part(session, group)
+            session.groups[id] = None
+            self._number(session, group, last_number)
+            group.admit(process)
+            self._find_overlaps(list(session.groups))
+            self._context[id] = group.number + 1
+            self._send_all(group, group.join(process, self._context_of(group)))
+
+    def _number(self, session: ServedClient, group: SequencedGroup, last_number: int) -> None:
+        session.numbered[group.id] = None
+        group.last_numbers[session.process] = max(group.last_numbers.get(session.process, 0), last_number)
+
+    def _leave(self, session: ServedClient, id: int) -> None:
+        group = self._groups.get(id)
+        if group is None or session.process not in group.reported:
+            self._tell(session, pieces(frame(EXCLUDED, u64(id))))
+        elif session.process in group.members:
+            session.requests.append(WaitingRequest(group, 0, 0, b"", is_leave=True))
+            self._place_requests(session)
+
+    def _multicast(self, session: ServedClient, reader: FrameReader) -> None:
+        id = reader.group()
+        group = self._groups.get(id)
+        if group is None:
+            self._tell(session, pieces(frame(NO_GROUP, u64(id))))
+            return
+        if self._is_dead(session.process):
+            self._tell(session, pieces(frame(EXCLUDED, u64(id))))
+            return
+        body = reader.rest()
+        first = reader.number()
+        reader.u8()
+        count = len(reader.payloads())
+        if not count:
+            raise MalformedError("messages")
+        session.requests.append(WaitingRequest(group, first, count, body, is_leave=False))
+        self._place_requests(session)
+
+    def _place_requests(self, session: ServedClient) -> None:
+        """Give places to what a client wants, in its order, whatever the groups, while histories have room."""
+        while session.requests:
+            request = session.requests[0]
+            group = request.group
+            if group.is_full():
+                self.counts[5] += 1
+                group.blocked[session.process] = None
+                return
+            session.requests.popleft()
+            if request.is_leave:
+                self._place_leave(session, group, failed=False)
+                continue
+            last = request.first + request.count - 1
+            if last <= group.last_numbers.get(session.process, 0):
+                self.counts[1] += 1
+                self._acknowledge(session, group)
+                continue
+            self._context[group.id] = group.number + 1
+            placed = group.accept(session.process, last, request.body, self._context_of(group))
+            self.counts[0] += 1
+            self._send_all(group, placed)
+            session.numbered[group.id] = None
+            if session.process not in group.members:
+                session.is_outside = True
+                self._acknowledge(session, group)
+
+    def _retry_blocked(self, group: SequencedGroup) -> None:
+        """Serve the clients that wait for room in a history, if there is some, first come first served."""
+        while group.blocked and not group.is_full():
+            process = next(iter(group.blocked))
+            del group.blocked[process]
+            session = self._clients.get(process)
+            if session is not None:
+                self._place_requests(session)
+
+    def _acknowledge(self, session: ServedClient, group: SequencedGroup) -> None:
+        last = group.last_numbers.get(session.process, 0)
+        self._tell(session, pieces(frame(ACKNOWLEDGE, u64(group.id), u64(last))))
+
+    def _place_leave(self, session: ServedClient, group: SequencedGroup, failed: bool) -> None:
+        if session.process not in group.members:
+            return
+        self._context[group.id] = group.number + 1
+        placed = group.leave(session.process, failed, self._context_of(group))
+        self._send_all(group, placed)
+        if not failed:
+            self._tell(session, placed)
+
+    def _fetch(self, session: ServedClient, id: int, first: int, last: int) -> None:
+        """Send again what is still held of these places, as far as the client is owed it."""
+        group = self._groups.get(id)
+        if group is None or session.process not in group.reported:
+            self._tell(session, pieces(frame(EXCLUDED, u64(id))))
+            return
+        self.counts[2] += 1
+        last = min(last, group.leave_places.get(session.process, group.number))
+        for number in range(max(first, group.reported[session.process] + 1), last + 1):
+            self._tell(session, group.history[number])
+        self._acknowledge(session, group)
+
+    def _resume(self, session: ServedClient, groups: list[int]) -> None:
+        """The first frame of a link: the groups that the client is in, as far as it knows. It has seen the end of its
+        membership in those that it has left and does not name."""
+        if groups:
+            self.counts[3] += 1
+        for id in groups:
+            if id not in session.groups:
+                self._tell(session, pieces(frame(EXCLUDED, u64(id))))
+        for id in list(session.groups):
+            group = self._groups[id]
+            if id not in groups and session.process in group.leave_places:
+                self._part(session, group)
+        stable = {id: self._groups[id].stable for id in session.groups}
+        self._tell(session, pieces(frame(STABLE, pairs_bytes(stable))))
+
+    def _received(self, session: ServedClient, reader: FrameReader) -> None:
+        for id, number in reader.pairs().items():
+            group = self._groups.get(id)
+            if group is None:
+                continue
+            if group.report(session.process, number):
+                self._part(session, group)
+            self._retry_blocked(group)
+            self._note_stable(group)
+
+    def _note_stable(self, group: SequencedGroup) -> None:
+        """Members are told soon if more of a group has become stable."""
+        if group.stable > group.told_stable:
+            self._stabler[group.id] = None
+            self._stable_at_ns = min(self._stable_at_ns, self._now_ns + self._options.ack_delay_ns)
+
+    # ---- contexts --------------------------------------------------------------------------------------------------
+
+    def _context_of(self, group: SequencedGroup) -> Context:
+        return {id: self._context[id] for id in group.intersecting}
+
+    def _find_overlaps(self, ids: list[int]) -> None:
+        """The groups of some process have changed: find anew which groups overlap with these."""
+        for id in ids:
+            group = self._groups[id]
+            found: dict[int, None] = {id: None}
+            for process in group.reported:
+                found.update(self._clients[process].groups)
+            group.intersecting = list(found)
+
+    def _part(self, session: ServedClient, group: SequencedGroup) -> None:
+        """A client has left and knows it, or is excluded: it is owed nothing more, and groups overlap by it no more."""
+        group.end_owing(session.process)
+        self._note_stable(group)
+        overlapping = list(session.groups)
+        del session.groups[group.id]
+        self._find_overlaps(overlapping)
+
+    # ---- excluding -------------------------------------------------------------------------------------------------
+
+    def _is_dead(self, process: ProcessId) -> bool:
+        return process.incarnation <= self._dead.get(process.name, 0)
+
+    def _exclude(self, session: ServedClient, effects: Effects) -> None:
+        """Forget a client that is not heard, and end its memberships."""
+        process = session.process
+        if session.groups or session.is_outside:
+            self.counts[4] += 1
+            self._dead[process.name] = max(process.incarnation, self._dead.get(process.name, 0))
+            while len(self._dead) > _DEAD_MAX:
+                del self._dead[next(iter(self._dead))]
+        groups = [self._groups[id] for id in session.groups]
+        for group in groups:
+            self._place_leave(session, group, failed=True)
+            self._part(session, group)
+        for id in session.numbered:
+            self._groups[id].last_numbers.pop(process, None)
+        if session.link:
+            self._drop_link(session, effects)
+        self._talking.pop(process, None)
+        del self._clients[process]
+        for group in groups:
+            self._retry_blocked(group)
+
+    # ---- sending, and time -----------------------------------------------------------------------------------------
+
+    def _tell(self, session: ServedClient, told: list[bytes]) -> None:
+        if session.link:
+            session.out += told
+            self._talking[session.process] = session
+
+    def _send_all(self, group: SequencedGroup, placed: list[bytes]) -> None:
+        """Multicast a place to the members."""
+        for member in group.members:
+            self._tell(self._clients[member], placed)
+
+    def finish(self, effects: Effects) -> None:
+        """Send what this step has for clients."""
+        if self._talking:
+            for session in self._talking.values():
+                if session.link and session.out:
+                    effects.call(Frames(session.link, session.out))
+                session.out = []
+            self._talking.clear()
+
+    def deadline_ns(self) -> int:
+        return min(self._next_look_ns, self._stable_at_ns)
+
+    def tick(self, effects: Effects, now_ns: int) -> None:
+        self._now_ns = now_ns
+        if now_ns >= self._stable_at_ns:
+            self._stable_at_ns = NEVER
+            self._tell_stable()
+        if now_ns >= self._next_look_ns:
+            self._next_look_ns = now_ns + self._options.heartbeat_interval_ns
+            self._look(effects, now_ns)
+
+    def _tell_stable(self) -> None:
+        news: dict[ProcessId, Context] = {}
+        for id in self._stabler:
+            group = self._groups[id]
+            group.told_stable = group.stable
+            for member in group.reported:
+                news.setdefault(member, {})[id] = group.stable
+        self._stabler.clear()
+        for member, pairs in news.items():
+            self._tell(self._clients[member], pieces(frame(STABLE, pairs_bytes(pairs))))
+
+    def _look(self, effects: Effects, now_ns: int) -> None:
+        """Exclude clients that are not heard; let the others hear this peer."""
+        options = self._options
+        heartbeat = pieces(frame(STABLE, pairs_bytes({})))
+        for session in list(self._clients.values()):
+            is_lost = session.groups and not session.link
+            patience_ns = options.silence_ns_min if is_lost else options.silence_ns_max
+            if now_ns - session.heard_ns > patience_ns:
+                self._exclude(session, effects)
+            else:
+                self._tell(session, heartbeat)
+
+    def statistics(self) -> dict[str, int]:
+        """What is held now."""
+        held = [group.history_bytes for group in self._groups.values()]
+        return {"groups": len(self._groups), "clients": len(self._clients), "history_bytes": sum(held)}

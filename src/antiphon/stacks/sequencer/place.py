@@ -1,0 +1,75 @@
+"""One place in the order of a group, as a client reads it from a frame."""
+
+from typing import final
+
+from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.stacks.sequencer.context import Context
+from antiphon.stacks.sequencer.wire import FrameReader
+
+
+@final
+class Place:
+    """Consecutive messages of `sender` or, where that is None, a change of members."""
+
+    __slots__ = (
+        "context",
+        "failed",
+        "first",
+        "group",
+        "joined",
+        "left",
+        "level",
+        "members",
+        "number",
+        "payloads",
+        "sender",
+        "size",
+    )
+
+    def __init__(self, group: int, number: int, context: Context) -> None:
+        self.group = group
+        self.number = number
+        self.context = context
+        self.sender: ProcessId | None = None
+        self.first = 0
+        self.level = 0
+        self.payloads: list[bytes] = []
+        self.size = 0
+        self.members: list[ProcessId] = []
+        self.joined: list[ProcessId] = []
+        self.left: list[ProcessId] = []
+        self.failed: list[ProcessId] = []
+
+
+def _read_head(reader: FrameReader) -> Place:
+    group = reader.group()
+    number = reader.number()
+    context = reader.pairs()
+    if context.get(group, -1) != number:
+        raise MalformedError("context")
+    return Place(group, number, context)
+
+
+def read_accept(reader: FrameReader) -> Place:
+    """The rest of an ACCEPT. Raises MalformedError."""
+    place = _read_head(reader)
+    place.sender = reader.process()
+    place.first = reader.number()
+    place.level = reader.u8()
+    place.payloads = reader.payloads()
+    place.size = sum([len(payload) for payload in place.payloads])
+    if not place.payloads or place.level >= len(LEVEL_NAMES):
+        raise MalformedError("messages")
+    return place
+
+
+def read_change(reader: FrameReader) -> Place:
+    """The rest of a CHANGE. Raises MalformedError."""
+    place = _read_head(reader)
+    place.members = reader.processes()
+    place.joined = reader.processes()
+    place.left = reader.processes()
+    place.failed = reader.processes()
+    return place

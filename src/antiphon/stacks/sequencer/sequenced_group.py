@@ -1,0 +1,152 @@
+"""One group as its sequencer keeps it: the order, the members, the history buffer, and what is stable.
+
+Promise. Each place in the order of a group (a number, from 1 on, without gaps) holds either consecutive messages of
+one sender or one change of members. Everybody who was a member at a place, before or after it, is sent it, and can
+fetch it until it has reported that it delivered it. No message has two places.
+
+Rule. (kindberg-1995, sections 3.2 and 4)
+  Places. What is accepted gets the next number. Messages and changes of members alike.
+  Owed. A member is owed all places from that of its join to that of its leave, inclusive. When it has reported
+      that it
+  delivered the last of them, it is parted from the group.
+  Stable. A number is group-stable when everybody that is owed it has reported it. The history holds what is not
+      stable.
+  Repeats. For each client the number of its last message is kept, apart from the history: it outlives what is
+      pruned.
+
+Safe. A client numbers its messages to the group 1, 2, 3…; what is not above the last number has a place already,
+and is acknowledged, not placed again. A place is dropped from the history only after everybody who is owed it has
+reported it.
+
+Live. Every member reports, or is excluded by the service, which places its leave and ends what it is owed. While the
+history is full, new messages wait, those of each client in their order; members that report make room.
+"""
+
+from typing import Final, final
+
+from antiphon.kernel.identity import ProcessId
+from antiphon.stacks.sequencer.context import Context
+from antiphon.stacks.sequencer.wire import (
+    ACCEPT,
+    CHANGE,
+    frame,
+    pairs_bytes,
+    pieces,
+    process_bytes,
+    processes_bytes,
+    u64,
+)
+
+HISTORY_BYTES_MAX: Final = 4 * 1024 * 1024
+"""A history that holds so many bytes, or `Options.window_packets` places, is full: further messages wait until members
+have reported. Changes of members never wait."""
+
+
+@final
+class SequencedGroup:
+    """The data that a sequencer holds for one group (section 4)."""
+
+    __slots__ = (
+        "_places_max",
+        "blocked",
+        "history",
+        "history_bytes",
+        "id",
+        "intersecting",
+        "last_numbers",
+        "leave_places",
+        "members",
+        "name",
+        "number",
+        "reported",
+        "stable",
+        "told_stable",
+    )
+
+    def __init__(self, name: str, id: int, places_max: int) -> None:
+        self.name = name
+        self._places_max = places_max
+        self.id = id
+        self.number = 0
+        """The last sequence number used."""
+        self.members: list[ProcessId] = []
+        """By age."""
+        self.reported: dict[ProcessId, int] = {}
+        """Up to which number each has delivered everything, of those who are owed something."""
+        self.leave_places: dict[ProcessId, int] = {}
+        """Of those who have left and have not reported it yet."""
+        self.history: dict[int, list[bytes]] = {}
+        """The places that are not group-stable, as links carry them."""
+        self.history_bytes = 0
+        self.stable = 0
+        self.told_stable = 0
+        """What members were last told of it."""
+        self.last_numbers: dict[ProcessId, int] = {}
+        """The number of the last message of each client, also of those that are no members."""
+        self.blocked: dict[ProcessId, None] = {}
+        """The clients whose next request waits until the history has room."""
+        self.intersecting: list[int] = []
+        """The groups whose numbers accepts of this group carry, itself included: those that owe something to a process
+        that this group owes something to."""
+
+    def is_full(self) -> bool:
+        """Whether new messages have to wait."""
+        return self.history_bytes >= HISTORY_BYTES_MAX or len(self.history) >= self._places_max
+
+    def accept(self, client: ProcessId, last: int, body: bytes, context: Context) -> list[bytes]:
+        """Give messages of a client the next place; the frame for everybody."""
+        self.last_numbers[client] = last
+        return self._place(frame(ACCEPT, u64(self.id), u64(self.number + 1), pairs_bytes(context),
+                                 process_bytes(client), body))  # fmt: skip
+
+    def admit(self, client: ProcessId) -> None:
+        """A client is owed all places from the next one on."""
+        self.reported[client] = self.number
+
+    def join(self, client: ProcessId, context: Context) -> list[bytes]:
+        """Give a join the next place."""
+        self.members.append(client)
+        return self._change(context, [client], [], [])
+
+    def leave(self, client: ProcessId, failed: bool, context: Context) -> list[bytes]:
+        """Give the end of a membership the next place."""
+        self.members.remove(client)
+        self.leave_places[client] = self.number + 1
+        return self._change(context, [], [] if failed else [client], [client] if failed else [])
+
+    def _change(
+        self, context: Context, joined: list[ProcessId], left: list[ProcessId], failed: list[ProcessId]
+    ) -> list[bytes]:
+        lists = [processes_bytes(processes) for processes in (self.members, joined, left, failed)]
+        return self._place(frame(CHANGE, u64(self.id), u64(self.number + 1), pairs_bytes(context), *lists))
+
+    def _place(self, data: bytes) -> list[bytes]:
+        self.number += 1
+        placed = pieces(data)
+        if self.reported:
+            self.history[self.number] = placed
+            self.history_bytes += len(data)
+        else:
+            self.stable = self.number
+        return placed
+
+    def report(self, client: ProcessId, number: int) -> bool:
+        """A client has delivered everything up to a number; whether that is all that it is owed for good."""
+        if number <= self.reported.get(client, number) or number > self.number:
+            return False
+        self.reported[client] = number
+        self._prune()
+        return number >= self.leave_places.get(client, self.number + 1)
+
+    def end_owing(self, client: ProcessId) -> None:
+        """A client that has left is owed nothing more."""
+        self.reported.pop(client, None)
+        self.leave_places.pop(client, None)
+        self._prune()
+
+    def _prune(self) -> None:
+        stable = min(self.reported.values(), default=self.number)
+        while self.stable < stable:
+            self.stable += 1
+            for piece in self.history.pop(self.stable, []):
+                self.history_bytes -= len(piece) - 1

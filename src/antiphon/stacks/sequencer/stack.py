@@ -1,0 +1,132 @@
+"""The stack `sequencer`, as one process runs it: a peer of the service, a client of it, or both."""
+
+from random import Random
+from typing import final
+
+from antiphon.kernel.calls import Hang, Listen
+from antiphon.kernel.effects import NEVER, Effects
+from antiphon.kernel.errors import UsageError
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.inputs import MAIN, Close, Join, Open, Send
+from antiphon.kernel.options import Options
+from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkUp
+from antiphon.parts.member import Member, add_counts
+from antiphon.stacks.sequencer.client import ServiceClient
+from antiphon.stacks.sequencer.member import SequencerMember
+from antiphon.stacks.sequencer.offers import CLIENT, OFFERS, PEER
+from antiphon.stacks.sequencer.peer import SequencerPeer
+from antiphon.stacks.stack import Stack
+
+
+@final
+class SequencerStack(Stack):
+    """All that one process does on this stack."""
+
+    __slots__ = ("_client", "_listening", "_peer")
+
+    def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
+        super().__init__(OFFERS, process, random, options)
+        self._client = ServiceClient(process, options)
+        self._peer: SequencerPeer | None = None
+        self._listening = False
+
+    def check_join(self, join: Join) -> None:
+        super().check_join(join)
+        if join.domain != MAIN:
+            raise UsageError(
+                f"the order of stack {OFFERS.name!r} reaches over all groups, so group {join.group!r} cannot be in "
+                f"{join.domain}; name no causality domain"
+            )
+        if join.view is not None or not join.contacts:
+            raise UsageError(
+                f"the groups of stack {OFFERS.name!r} live at a sequencing service: to join group {join.group!r}, name "
+                "the address of one of its peers as a contact"
+            )
+
+    def make_member(self, join: Join, last_number: int) -> Member:
+        return SequencerMember(join, self._process, last_number, self._options, self._client)
+
+    def forget(self, member: Member) -> None:
+        super().forget(member)
+        if isinstance(member, SequencerMember):
+            self._client.forget(member)
+
+    # ---- roles -----------------------------------------------------------------------------------------------------
+
+    def open(self, input: Open, effects: Effects, now_ns: int) -> None:
+        if input.role == PEER:
+            if self._peer is not None:
+                raise UsageError(f"{self._process} is a peer of the sequencing service already")
+            self._peer = SequencerPeer(self._options, now_ns)
+            if not self._listening:
+                self._listening = True
+                effects.call(Listen(self.new_token()))
+        elif input.role == CLIENT and input.contacts:
+            self._client.meet(input.contacts, now_ns)
+        else:
+            raise UsageError(
+                f"stack {OFFERS.name!r} has the roles {PEER!r}, and {CLIENT!r}, for which a contact must be named; "
+                f"not {input.role!r}"
+            )
+
+    def close(self, input: Close, effects: Effects, now_ns: int) -> None:
+        if input.role == PEER and self._peer is not None:
+            self._peer.close(effects)
+            self._peer = None
+        elif input.role == CLIENT and not self.members:
+            self._client.hang_up(effects)
+        else:
+            raise UsageError(
+                f"{self._process} cannot give up the role {input.role!r}: it has not taken it, or is in groups still"
+            )
+
+    def send_outside(self, input: Send, effects: Effects, now_ns: int) -> int:
+        return self._client.send_outside(input, effects, now_ns)
+
+    # ---- links -----------------------------------------------------------------------------------------------------
+
+    def outcome(self, outcome: CallOutcome, effects: Effects, now_ns: int) -> None:
+        if outcome.token == self._client.link:
+            if isinstance(outcome, LinkFrames):
+                self._client.receive(outcome.frames, effects, now_ns)
+            elif isinstance(outcome, LinkUp):
+                self._client.link_up(effects, now_ns)
+            elif isinstance(outcome, LinkDown):
+                self._client.link_down(now_ns)
+        elif isinstance(outcome, LinkUp) and outcome.listen:
+            if self._peer is None:
+                effects.call(Hang(outcome.token))
+            else:
+                self._peer.link_up(outcome.token, outcome.identity, effects, now_ns)
+        elif self._peer is not None:
+            if isinstance(outcome, LinkFrames):
+                self._peer.receive(outcome.token, outcome.frames, effects, now_ns)
+            elif isinstance(outcome, LinkDown):
+                self._peer.link_down(outcome.token, now_ns)
+
+    def end_step(self, effects: Effects, now_ns: int) -> None:
+        client = self._client
+        if client.ended:
+            for member in client.ended:
+                self.touch(member, now_ns)
+            client.ended = []
+        if client.deadline_ns() <= now_ns:
+            self.tick(effects, now_ns)
+        client.finish(effects, now_ns)
+        if self._peer is not None:
+            self._peer.finish(effects)
+
+    def deadline_ns(self) -> int:
+        return min(self._client.deadline_ns(), NEVER if self._peer is None else self._peer.deadline_ns())
+
+    def tick(self, effects: Effects, now_ns: int) -> None:
+        if not self._client.link:
+            self._client.tick(self.new_token(), effects, now_ns)
+        else:
+            self._client.tick(0, effects, now_ns)
+        if self._peer is not None:
+            self._peer.tick(effects, now_ns)
+
+    def situations(self) -> dict[str, int]:
+        counts = self._situations if self._peer is None else add_counts(self._situations, self._peer.counts)
+        return {name: count for name, count in zip(OFFERS.situations, counts, strict=False) if count}

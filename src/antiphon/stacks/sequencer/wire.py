@@ -1,0 +1,210 @@
+"""The frames between clients and sequencers: tables 1 and 2 of kindberg-1995, in bytes.
+
+Each frame opens with its kind. Numbers are little-endian; `u8`, `u32` and `u64` have that many bits. A text is `u8
+length | UTF-8`. A group stands as the 64-bit number of its name, but where it is new to the other end.
+
+kind          from      carries RESUME        client    the groups that it takes itself to be in; the first frame of
+each link CREATE        client    a name JOIN          client    a name, the number of its last message there, and
+the groups it is in or asks to join LEAVE         client    a group, and the groups it is in or asks to join
+MULTICAST     client    a group, and consecutive messages: first number, level, payloads FETCH         client    a
+group, and the first and last number of what is missing RECEIVED      client    for each of some groups, up to which
+number it has delivered everything CREATED       peer      a group NO_GROUP      peer      the group of a request
+that does not exist CHANGE        peer      a place in the order at which members change: group, number, context,
+members before and after ACCEPT        peer      a place in the order with consecutive messages of one sender:
+group, number, context, messages ACKNOWLEDGE   peer      that a sender's messages to a group have a place, up to a
+number STABLE        peer      for each of some groups, up to which number everything is group-stable EXCLUDED
+peer      a group of which the client is no member any more, or never was
+
+A link carries frames of limited length. A longer one is sent in pieces, each with one byte in front that says
+whether more follow; so is a short one, in a single piece."""
+
+from struct import Struct
+from typing import Final, final
+
+from antiphon.kernel.calls import FRAME_BYTES_MAX
+from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import NUMBER_MAX, ProcessId, is_name
+from antiphon.stacks.sequencer.context import Context
+
+RESUME: Final = 1
+CREATE: Final = 2
+JOIN: Final = 3
+LEAVE: Final = 4
+MULTICAST: Final = 5
+FETCH: Final = 6
+RECEIVED: Final = 7
+CREATED: Final = 8
+NO_GROUP: Final = 9
+CHANGE: Final = 10
+ACCEPT: Final = 11
+ACKNOWLEDGE: Final = 12
+STABLE: Final = 13
+EXCLUDED: Final = 14
+
+PIECE_BYTES_MAX: Final = min(FRAME_BYTES_MAX, 256 * 1024) - 1
+_LAST: Final = b"\0"
+_MORE: Final = b"\1"
+_U8: Final = Struct("<B")
+_U32: Final = Struct("<I")
+_U64: Final = Struct("<Q")
+_PAIR: Final = Struct("<QQ")
+
+
+def pieces(frame: bytes) -> list[bytes]:
+    """What a link carries for one frame."""
+    if len(frame) <= PIECE_BYTES_MAX:
+        return [_LAST + frame]
+    starts = list(range(0, len(frame), PIECE_BYTES_MAX))
+    return [(_LAST if start == starts[-1] else _MORE) + frame[start : start + PIECE_BYTES_MAX] for start in starts]
+
+
+@final
+class FrameAssembler:
+    """Puts the pieces of one link together again."""
+
+    __slots__ = ("_bytes", "_bytes_max", "_parts")
+
+    def __init__(self, frame_bytes_max: int) -> None:
+        self._bytes_max = frame_bytes_max
+        self._parts: list[bytes] = []
+        self._bytes = 0
+
+    def take(self, piece: bytes) -> bytes | None:
+        """A frame that is complete with this piece, or None. Raises MalformedError for one that is too long."""
+        if not piece:
+            raise MalformedError("frame")
+        is_last = piece[:1] == _LAST
+        if is_last and not self._parts:
+            return piece[1:]
+        self._parts.append(piece[1:])
+        self._bytes += len(piece)
+        if self._bytes > self._bytes_max:
+            raise MalformedError("frame")
+        if not is_last:
+            return None
+        frame = b"".join(self._parts)
+        self._parts, self._bytes = [], 0
+        return frame
+
+
+# ---- writing -------------------------------------------------------------------------------------------------------
+
+
+def text(value: str) -> bytes:
+    encoded = value.encode()
+    return _U8.pack(len(encoded)) + encoded
+
+
+def process_bytes(process: ProcessId) -> bytes:
+    return text(process.name) + _U64.pack(process.incarnation)
+
+
+def processes_bytes(processes: list[ProcessId]) -> bytes:
+    return _U32.pack(len(processes)) + b"".join([process_bytes(process) for process in processes])
+
+
+def pairs_bytes(pairs: Context) -> bytes:
+    """Numbers by group: contexts, and what is received or stable."""
+    return _U32.pack(len(pairs)) + b"".join([_PAIR.pack(group, number) for group, number in pairs.items()])
+
+
+def groups_bytes(groups: list[int]) -> bytes:
+    return _U32.pack(len(groups)) + b"".join([_U64.pack(group) for group in groups])
+
+
+def frame(kind: int, *parts: bytes) -> bytes:
+    return _U8.pack(kind) + b"".join(parts)
+
+
+def u64(value: int) -> bytes:
+    return _U64.pack(value)
+
+
+def messages_bytes(number: int, level: int, payloads: list[bytes]) -> bytes:
+    """Consecutive messages of one sender."""
+    sizes = b"".join([_U32.pack(len(payload)) for payload in payloads])
+    return _U64.pack(number) + _U8.pack(level) + _U32.pack(len(payloads)) + sizes + b"".join(payloads)
+
+
+# ---- reading -------------------------------------------------------------------------------------------------------
+
+
+@final
+class FrameReader:
+    """Reads one frame from front to back. Raises MalformedError where it does not hold what is asked for."""
+
+    __slots__ = ("_data", "_offset")
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._offset = 0
+
+    def _take(self, size: int) -> int:
+        start = self._offset
+        if start + size > len(self._data):
+            raise MalformedError("frame")
+        self._offset = start + size
+        return start
+
+    def u8(self) -> int:
+        return self._data[self._take(1)]
+
+    def u32(self) -> int:
+        return int(_U32.unpack_from(self._data, self._take(4))[0])
+
+    def group(self) -> int:
+        """A group; any 64 bits."""
+        return int(_U64.unpack_from(self._data, self._take(8))[0])
+
+    def number(self) -> int:
+        """A count, a sequence number or an incarnation."""
+        value = self.group()
+        if value > NUMBER_MAX:
+            raise MalformedError("number")
+        return value
+
+    def count(self, size_min: int) -> int:
+        """How many things follow, each of at least this size."""
+        count = self.u32()
+        if count * size_min > len(self._data) - self._offset:
+            raise MalformedError("frame")
+        return count
+
+    def text(self) -> str:
+        size = self.u8()
+        start = self._take(size)
+        try:
+            return self._data[start : start + size].decode()
+        except UnicodeDecodeError:
+            raise MalformedError("text") from None
+
+    def process(self) -> ProcessId:
+        name = self.text()
+        if not is_name(name):
+            raise MalformedError("name")
+        return ProcessId(name, self.number())
+
+    def processes(self) -> list[ProcessId]:
+        return [self.process() for _ in range(self.count(9))]
+
+    def groups(self) -> list[int]:
+        return [self.group() for _ in range(self.count(8))]
+
+    def pairs(self) -> Context:
+        found: Context = {}
+        for _ in range(self.count(16)):
+            group = self.group()
+            found[group] = self.number()
+        return found
+
+    def payloads(self) -> list[bytes]:
+        sizes = [self.u32() for _ in range(self.count(4))]
+        found = []
+        for size in sizes:
+            start = self._take(size)
+            found.append(self._data[start : start + size])
+        return found
+
+    def rest(self) -> bytes:
+        """All that has not been read."""
+        return self._data[self._offset :]
