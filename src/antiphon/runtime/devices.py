@@ -31,6 +31,8 @@ class NodeDevices:
         self._report = report
         self._fail = fail
         self._links: Links | None = None
+        self._retired: list[Links] = []
+        """Of former incarnations."""
         self._stores: Stores | None = None
 
     @property
@@ -43,12 +45,20 @@ class NodeDevices:
         for call in calls:
             if isinstance(call, Listen | Dial | Frames | Hang):
                 if self._links is None:
-                    self._links = Links(self._process, self._address, self._report)
+                    self._links = Links(self._process, self._address, self._report, self._fail)
                 self._links.carry_out(call)
             else:
                 if self._stores is None:
                     self._stores = self._open_stores()
                 self._stores.carry_out(call)
+
+    def renew(self, process: ProcessId) -> None:
+        """The next incarnation begins: it has no links yet, and nothing more is heard of those of the former one."""
+        self._process = process
+        if self._links is not None:
+            self._links.mute()
+            self._retired.append(self._links)
+            self._links = None
 
     def _open_stores(self) -> Stores:
         if self._storage is None:
@@ -57,7 +67,8 @@ class NodeDevices:
 
     async def close(self) -> None:
         """End all links, and wait until all that was stored is on disk."""
-        if self._links is not None:
-            await self._links.close()
+        for links in (*self._retired, self._links):
+            if links is not None:
+                await links.close()
         if self._stores is not None:
             await self._stores.close()

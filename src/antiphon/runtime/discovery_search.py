@@ -48,6 +48,11 @@ class Search:
         self.is_first = order[:1] == [self.own]
         self.others = [found[text] for text in order if text != self.own]
 
+    def texts(self) -> tuple[str, ...]:
+        """All that was found, this process included if it was named, in figures."""
+        others = tuple(join_address(other) for other in self.others)
+        return (self.own, *others) if self.is_first or not others else others
+
     async def look_again(self) -> None:
         """`look`, where nobody waits for the answer. A discovery may be the application's own, and raise anything."""
         try:

@@ -70,6 +70,7 @@ from antiphon.runtime.membership_log import log_membership
 from antiphon.runtime.tap import HistoryTap
 from antiphon.runtime.transport import Transport
 from antiphon.runtime.waiting import Waiting
+from antiphon.stacks.registry import offer
 
 log: Final = logging.getLogger("antiphon")
 
@@ -451,6 +452,8 @@ class Driver:
                 self._record_end(tap, "not let in")
                 self._retire(tap)
             self.process, self.engine, self.tap = self._next_life()
+            if self.devices is not None:
+                self.devices.renew(self.process)
             if self._reads_apart:
                 self.record_reading_apart()
             for queue in dict.fromkeys(self._members[group]._send_queue() for group in groups):
@@ -472,7 +475,8 @@ class Driver:
         """By asking those who were members when this process last heard of the group, and its former contacts."""
         join, member = self._joins[group], self._members[group]
         join.view, join.founders = None, ()
-        join.contacts = (contacts_of(group),)
+        if not offer(join.stack).service_role:
+            join.contacts = (contacts_of(group),)
         self._silenced.discard(group)
         self.join(join, member, self._addresses.others(group, self.process) + self._addresses.contacts(group))
         member._unblock()

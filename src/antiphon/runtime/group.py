@@ -168,6 +168,8 @@ class Group:
         Waits like `send`. The members agree on its place as they do on a view, so it costs as much as one, and its
         payload is small.
         """
+        if not self._offered.barriers:
+            raise UsageError(f"stack {self.stack!r} has no barriers; `agreed` messages have one place among all")
         if self.policy != PRIMARY:
             raise UsageError(
                 f"the view of group {self.name!r} is static, and a barrier ends a view; join with `primary`"

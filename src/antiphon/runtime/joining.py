@@ -22,6 +22,7 @@ from antiphon.runtime.driver import FIRST_VIEW, Driver
 from antiphon.runtime.errors import FoundingError, JoinError
 from antiphon.runtime.group import NO_VIEW, Group
 from antiphon.runtime.naming import check_name, parse_process
+from antiphon.stacks.registry import offer
 
 LAST_VIEWS_MAX: Final = 10_000
 """Of so many groups that were left it is known from which view, so that they can be joined again in the same life."""
@@ -174,7 +175,7 @@ class Joining:
                     stack=stack,
                     policy=PRIMARY,
                     address=search.own,
-                    contacts=(contacts_of(group),),
+                    contacts=search.texts() if offer(stack).service_role else (contacts_of(group),),
                     domain=domain,
                     last_view=self._last_views.get(group, 0),
                     unsent=self._unsent.get(group, 0),
@@ -194,9 +195,10 @@ class Joining:
 
     async def _enter(self, driver: Driver, member: Group, search: Search, found_after_s: float) -> None:
         """Wait to be let in, or found the group if that falls to this process."""
+        may_found = not offer(member.stack).service_role
         try:
             while not await member._enter(found_after_s):
-                if search.is_first and member.view is NO_VIEW:
+                if search.is_first and member.view is NO_VIEW and may_found:
                     driver.found(member.name)
         except BaseException:
             member._abandon()

@@ -27,6 +27,7 @@ from antiphon.kernel.calls import (
 from antiphon.kernel.identity import NAME_BYTES_MAX, ProcessId
 from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkRoom, LinkUp
 from antiphon.runtime.address import join_address, split_address
+from antiphon.runtime.errors import AddressError
 
 _LENGTH: Final = Struct("<I")
 _HELLO: Final = Struct("<BQ")
@@ -39,11 +40,19 @@ LinkCall = Listen | Dial | Frames | Hang
 class Links:
     """The links of one process, which listens at one address."""
 
-    def __init__(self, process: ProcessId, address: str, report: Callable[[CallOutcome], object]) -> None:
+    def __init__(
+        self,
+        process: ProcessId,
+        address: str,
+        report: Callable[[CallOutcome], object],
+        fail: Callable[[Exception], object] | None = None,
+    ) -> None:
         self._process = process
         self.address = address
         """Where others dial; a port 0 is replaced by a free one when this listens."""
         self._report = report
+        self._fail = fail
+        """Told if others cannot dial here at all."""
         self._listens: dict[int, int] = {}
         """The token of `Listen`, by the number of the stack."""
         self._server: asyncio.Server | None = None
@@ -75,7 +84,14 @@ class Links:
 
     async def _listen(self) -> None:
         host, port = split_address(self.address)
-        self._server = await asyncio.start_server(self._accept, host, port)
+        try:
+            self._server = await asyncio.start_server(self._accept, host, port)
+        except OSError as error:
+            if self._fail is None:
+                raise
+            why = f"no link can be accepted there ({error}); choose another address"
+            self._fail(AddressError(self.address, why))
+            return
         self.address = join_address(self._server.sockets[0].getsockname())
 
     async def listening(self) -> None:
@@ -147,6 +163,15 @@ class Links:
         if link in self._writers:
             self._report(LinkRoom(link))
 
+    def mute(self) -> None:
+        """End all links and listen no more; nothing more is reported."""
+        self._report = _ignore
+        writers, self._writers = list(self._writers.values()), {}
+        for writer in writers:
+            writer.close()
+        if self._server is not None:
+            self._server.close()
+
     async def close(self) -> None:
         """End all links; nothing more is reported."""
         writers, self._writers = list(self._writers.values()), {}
@@ -158,6 +183,10 @@ class Links:
             task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks))
+
+
+def _ignore(outcome: CallOutcome) -> None:
+    """Whoever was to be told is gone."""
 
 
 async def _read_frame(reader: asyncio.StreamReader) -> bytes:

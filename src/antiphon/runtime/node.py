@@ -29,7 +29,7 @@ from antiphon.faults import Fault
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.inputs import MAIN
+from antiphon.kernel.inputs import MAIN, Open
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.kernel.policies import PRIMARY, STATIC, Policy
 from antiphon.runtime.address import is_loopback, join_address, resolve, split_address
@@ -271,7 +271,8 @@ class Node:
         does not is refused with a DeclarationError.
 
         `contacts` are addresses of members, or something that finds them (runtime/discovery.py); the policy is
-        `primary`. At least one must answer. If none does for `found_after_s`, the first contact founds the group.
+        `primary`. At least one must answer. If none does for `found_after_s`, the first contact founds the group. On a
+        stack whose groups live at a service (`serve`), contacts are addresses of that; nobody else founds groups.
         Returns when this process is in. Raises JoinError, which is a TimeoutError, if it is not after `timeout_s`, and
         ExcludedError if the members know this incarnation and have given it up: that asks for a new node, with a
         higher incarnation; with `rejoin` a higher one is tried at once. A group that was left can be joined again.
@@ -290,6 +291,18 @@ class Node:
         if self._is_from_clock and list(members) == [self.process.name]:
             members = {self.process.full: members[self.process.name]}
         return await self._joining.found(group, members, policy, stack, domain)
+
+    def serve(self, stack: StackName) -> None:
+        """Hold groups for others, on a stack whose groups live at a service: be a peer of the sequencing service, say.
+
+        Others join such groups by naming this node's address as a contact; so may this node itself. Lasts until the
+        node is closed. Raises UsageError where members hold groups themselves.
+        """
+        driver = self._running()
+        role = offer(stack).service_role
+        if not role:
+            raise UsageError(f"on stack {stack!r} members hold their groups themselves; there is nothing to serve")
+        driver.ask(Open(stack=stack, role=role, address=self._address))
 
     def _check_way_in(
         self,
