@@ -65,6 +65,10 @@ class GroupProgress:
             if not left_to.members:
                 self._ended.add(group)
 
+    def have_entered(self) -> bool:
+        """Whether all that run are in all their groups."""
+        return all(NO_VIEW not in running.views.values() for running in self._running if running is not None)
+
     def is_quiet(self, group: str) -> bool:
         """Whether all that run in the group are in one view, of just them, and all that was sent there is stable."""
         members = self._in_group(group)

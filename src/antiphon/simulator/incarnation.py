@@ -62,6 +62,10 @@ class Incarnation:
         self.ticks_now = 0
         """How many ticks it has taken at `ticked_ns`."""
 
+    def can_send(self, send: Send) -> bool:
+        """Whether the group, and the one member that the message is for, are still there."""
+        return self.is_in(send.group) and all(self.views[send.group].rank(one) >= 0 for one in send.destinations)
+
     def is_in(self, group: str) -> bool:
         """Whether it is in a view of the group."""
         view = self.views.get(group)

@@ -186,15 +186,11 @@ class World:
         for host, name in enumerate(self.names):
             if not self.plans or any(name in plan.founders for plan in self.plans):
                 self._start(host)
-        while self._script.services and self.now_ns < _ENTER_NS_MAX and not self._have_entered():
+        while self._script.services and self.now_ns < _ENTER_NS_MAX and not self.progress.have_entered():
             self.run_through(self.now_ns + MILLISECOND_NS)
         for action in self._script.actions:
             self.plan(action)
         self._workload.begin(self)
-
-    def _have_entered(self) -> bool:
-        """Whether all that run are in all their groups."""
-        return all(NO_VIEW not in running.views.values() for running in self.running if running is not None)
 
     def plan(self, action: Action) -> None:
         """Have this action happen at its time, or now, if that is over."""
@@ -454,7 +450,7 @@ class World:
         backlog = incarnation.backlog
         while backlog and not incarnation.ended:
             send = backlog[0]
-            if not _can_send(incarnation, send):
+            if not incarnation.can_send(send):
                 backlog.pop(0)
                 continue
             effects = incarnation.engine.step(send, self.now_ns)
@@ -583,14 +579,6 @@ class World:
         else:
             incarnation.log.stop(self.now_ns, LEFT)
             self._end_incarnation(incarnation)
-
-
-def _can_send(incarnation: Incarnation, send: Send) -> bool:
-    """Whether the group, and the one member that the message is for, are still there."""
-    if not incarnation.is_in(send.group):
-        return False
-    view = incarnation.views[send.group]
-    return all(view.rank(destination) >= 0 for destination in send.destinations)
 
 
 def _has_writable(effects: Effects) -> bool:
