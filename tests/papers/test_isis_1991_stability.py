@@ -108,6 +108,32 @@ def test_5_5_a_new_view_makes_all_that_came_before_it_stable() -> None:
     assert table.engines[0].is_stable(marks)
 
 
+def test_7_3_flush_waits_until_all_have_installed_the_view_that_ends_the_one_before() -> None:
+    """p3 lacks m, fetches it for the cut, and delivers it when it installs the next view. p1 is in that view before
+    p3 is: m is stable then (5.5, step 5), but a flush goes on waiting."""
+    table = Table(3, policy="primary")
+    table.play(260)
+    table.cut(0, 2)
+    table.send(0, b"m")
+    marks = table.engines[0].mark([GROUP])
+    table.play(1)
+    table.mend()
+    table.barrier(0)
+    while not table.story[0][-1].startswith("2:"):
+        table.play(1)
+    table.drop_all()
+    table.cut(0, 2)
+    table.cut(1, 2)
+    table.play(20)
+    assert "p1#1" not in table.log[2]
+    assert table.engines[0].is_stable(marks, 1)
+    assert not table.engines[0].is_stable(marks)
+    table.mend()
+    table.play(1_000)
+    assert "p1#1" in table.log[2]
+    assert table.engines[0].is_stable(marks)
+
+
 def test_7_3_flush_asks_for_all_groups_of_a_domain_and_no_other() -> None:
     domains = {"a": CausalityDomain(name="one"), "b": CausalityDomain(name="one"), "c": CausalityDomain(name="two")}
     table = Table(3, groups={"a": (0, 1), "b": (0, 2), "c": (0, 2)}, domains=domains)

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, Final
 
 import antiphon
-from antiphon.testing import Host, Result
+from antiphon.testing import FaultPlan, Host, Result
 from antiphon.testing.host import Main
 from antiphon.testing.verdict import Expectations
 
@@ -34,8 +34,8 @@ class Play:
 
     mains: Mapping[str, Main]
     check: Callable[[Result], object] | None = None
-    faults: str = "all"
-    """`network` for all of them but kills; the program's docstring says why."""
+    faults: str | FaultPlan = "all"
+    """`network` for all of them but kills, or a plan; the program's docstring says why."""
     apart: bool = False
     """Whether the groups are in several causality domains."""
     may_stall: bool = False

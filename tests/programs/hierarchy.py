@@ -1,10 +1,17 @@
 """Two leaves and their leaders: what goes to all is delivered in one order in all leaves, and what one sender sends, to
-its leaf or to all, in the order of its calls."""
+its leaf or to all, in the order of its calls.
+
+One program is killed, and started again or not, and the network does all to packets, but nobody is cut off or paused
+for long: a hierarchy survives the failure of all representatives of a leaf but one, and there are two; in the leaders'
+group it survives that of a minority, and there are four. A partition makes more of them fail at once.
+"""
 
 import asyncio
 
 import antiphon
-from antiphon.testing import Host, Result
+from antiphon.testing import FaultPlan, Host, KillProgram, NetworkFault, Result
+from antiphon.testing.fault_plan import SECOND_NS, draw_plan
+from antiphon.testing.simulate import ACTIVE_S
 from antiphon.toolkit import Everywhere, Hierarchy
 from tests.programs.common import PATIENCE_S, Play, draw, node_at, until_ending
 
@@ -63,5 +70,15 @@ def one_order(result: Result) -> None:
         assert len(one) == len(set(one)), f"twice: {one}"
 
 
+def faults(seed: int, names: list[str]) -> FaultPlan:
+    """What `all` does to packets, and one kill of those that it draws."""
+    plan = draw_plan("all", names, int(ACTIVE_S * SECOND_NS), seed)
+    numbered = list(zip(plan.numbers, plan.faults, strict=True))
+    packets = [number for number, fault in numbered if isinstance(fault, NetworkFault) and not fault.is_partition]
+    kills = [number for number, fault in numbered if isinstance(fault, KillProgram)]
+    return plan.only(packets + kills[:1])
+
+
 def play(seed: int) -> Play:
-    return Play({name: main for members in LEAVES.values() for name in members}, one_order, "loss")
+    names = [name for members in LEAVES.values() for name in members]
+    return Play(dict.fromkeys(names, main), one_order, faults(seed, names))

@@ -55,6 +55,11 @@ class NetworkFault:
 
     layer: Fault
 
+    @property
+    def is_partition(self) -> bool:
+        """Whether nothing at all passes between some."""
+        return isinstance(self.layer, Partition)
+
     def __str__(self) -> str:
         layer = self.layer.layer if isinstance(self.layer, Until) else self.layer
         if isinstance(layer, Partition):

@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import Any, Final
 
 from antiphon.history.schema import QUIET
+from antiphon.kernel.errors import ClosedError
 from antiphon.runtime.errors import ExcludedError, JoinError
 from antiphon.testing.disk import HostDisk, watched_syncs
 from antiphon.testing.fault_plan import SECOND_NS, FaultPlan, KillProgram, PauseProgram
@@ -31,7 +32,7 @@ END_NS: Final = 12 * SECOND_NS
 """…and how long they then have to end."""
 RESTART_NS: Final = SECOND_NS // 5
 CLOCK_SKEW_NS: Final = SECOND_NS // 20
-GIVEN_UP: Final = (ExcludedError, JoinError)
+GIVEN_UP: Final = ExcludedError | JoinError
 """A program that ends by one of these is started again."""
 
 
@@ -205,8 +206,12 @@ def _has_been_given_up(task: asyncio.Task[Any] | None) -> bool:
 
 
 def _is_given_up(error: BaseException | None) -> bool:
-    """Whether this says that the others went on without the process, or did not let it in."""
-    return error is not None and all(isinstance(each, GIVEN_UP) for each in leaves_of(error))
+    """Whether this says that the others went on without the process, or did not let it in; its tasks may have found
+    their groups closed by that."""
+    leaves = leaves_of(error)
+    return any(isinstance(each, GIVEN_UP) for each in leaves) and all(
+        isinstance(each, GIVEN_UP | ClosedError) for each in leaves
+    )
 
 
 def _last_word(log: ProgramLog, program: Program) -> str:

@@ -510,8 +510,11 @@ class GroupMember(Member):
             return True
         if session is None or self._pending.next_message() <= mark.accepted:
             return False
-        if session.view.id == mark.view_id and not session.is_stable(mark.known, copies):
-            return False
+        if session.view.id == mark.view_id:
+            if not session.is_stable(mark.known, copies):
+                return False
+        elif not copies and self._membership is not None and not self._membership.are_all_present():
+            return False  # all hold what came before this view, but deliver it when they install it
         return session.are_own_stable(mark.accepted, copies)
 
     def last_number(self) -> int:

@@ -161,6 +161,11 @@ class Membership(Agreement):
             self._reach.lost.discard(rank)
             self._update_suspects()
 
+    def are_all_present(self) -> bool:
+        """Whether every member is known to have installed the current view, and so to have delivered what came before
+        it."""
+        return len(self._present) >= len(self._view.members) - 1  # of itself nobody hears
+
     def _update_suspects(self) -> None:
         reach = self._reach
         self._suspects = self._suspicion.lost | reach.lost | reach.left_out | reach.estranged | self._succeeded
