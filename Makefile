@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
-.PHONY: campaign churn churn-conversation conversations graphs votes twin mutants programs fuzz networks overlap streams cluster planted seeds
+.PHONY: campaign churn churn-conversation conversations graphs votes islands twin mutants programs fuzz networks overlap streams cluster planted seeds
 .PHONY: views measure bench side-by-side peers latency paper psync graph-growth stall recording scaling commuting audit-scale needle
 
 VENV := .venv
@@ -34,6 +34,7 @@ help:
 	@echo '  make conversations 20,000 simulated conversations: crashes, restarts by checkpoint and from the beginning, removals'
 	@echo '  make graphs        10,000 random conversations, their graphs beside a slow twin made by the definition'
 	@echo '  make votes         the agreed order of the stack domain on all graphs of 4 members and 5 messages, by its definition'
+	@echo '  make islands       2,000 groups of the stack domain whose network parts and merges, also while it merges'
 	@echo '  make twin          50 seeds through Spark and the reference auditor, which must agree'
 	@echo '  make planted       10,000 histories with planted violations, through both auditors'
 	@echo '  make mutants       protocols broken on purpose, each let loose until it is caught'
@@ -128,6 +129,9 @@ graphs: setup
 
 votes: setup
 	$(BIN)/python -m tests.stacks.domain.graphs --members 4 --messages $(or $(MESSAGES),5)
+
+islands: setup
+	$(BIN)/python -m tests.stacks.domain.islands --seeds 0:2000
 
 twin: setup
 	$(BIN)/python -m tests.simulation.spark_twin --seeds 0:50

@@ -239,13 +239,14 @@ class MembershipMessage:
             self.heard,
         )
         encoded = _ENCODER.encode(body)
-        if len(encoded) + HEADER_SIZE <= packet_bytes_max:
-            return [seal(stack, MEMBERSHIP, group, declared, 0, self.kind, 0, [encoded])]
-        return _chunks(self.kind, encoded, stack, group, declared, packet_bytes_max)
+        return packets_of(self.kind, encoded, stack, group, declared, packet_bytes_max)
 
 
-def _chunks(kind: int, encoded: bytes, stack: int, group: int, declared: int, packet_bytes_max: int) -> list[bytes]:
-    """The digest names the message, so that chunks of one try make up for those that another lost."""
+def packets_of(kind: int, encoded: bytes, stack: int, group: int, declared: int, packet_bytes_max: int) -> list[bytes]:
+    """A message in one packet, or in chunks. The digest names the message, so that chunks of one try make up for those
+    that another lost."""
+    if len(encoded) + HEADER_SIZE <= packet_bytes_max:
+        return [seal(stack, MEMBERSHIP, group, declared, 0, kind, 0, [encoded])]
     room = packet_bytes_max - _CHUNK_OVERHEAD
     total = (len(encoded) + room - 1) // room
     digest = int.from_bytes(blake2b(encoded, digest_size=8).digest(), "little")
@@ -268,8 +269,13 @@ class Chunks:
 
     def take(self, kind: int, data: bytes) -> MembershipMessage | None:
         """A packet about membership; the message, when it is whole. Raises MalformedError."""
+        whole = self.join(kind, data)
+        return None if whole is None else decode(whole[0], whole[1])
+
+    def join(self, kind: int, data: bytes) -> tuple[int, bytes] | None:
+        """A packet about membership; kind and body of the message, when it is whole. Raises MalformedError."""
         if kind != CHUNK:
-            return decode(kind, data[HEADER_SIZE:])
+            return kind, data[HEADER_SIZE:]
         try:
             kind, digest, index, total, slice = _CHUNK_DECODER.decode(data[HEADER_SIZE:])
         except (msgspec.MsgspecError, RecursionError) as error:
@@ -288,7 +294,7 @@ class Chunks:
         whole = b"".join([parts.get(place, b"") for place in range(total)])
         if int.from_bytes(blake2b(whole, digest_size=8).digest(), "little") != digest:
             raise MalformedError("membership")
-        return decode(kind, whole)
+        return kind, whole
 
     def _drop(self, digest: int) -> None:
         for slice in self._partial.pop(digest, {}).values():

@@ -18,10 +18,8 @@ from hashlib import blake2b
 from typing import Final, final
 
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.policies import PRIMARY, STATIC
+from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC
 
-PARTITIONABLE: Final = "partitionable"
-"""Not yet offered by a stack."""
 _ORIGIN_BITS: Final = 40
 HEIGHT_MAX: Final = (1 << 21) - 1
 """So that ids stay below 2^62."""

@@ -1,7 +1,7 @@
 """Stack `domain`: the broadcast domain of transis-1992, as a member of one group has it. What all stacks have in common
 is in parts/membership/group.py; what a view is, in session.py.
 
-Levels: all. Policies: `static` and `primary`.
+Levels: all. Policies: `static` and `primary` here, `partitionable` in partitionable.py.
 
 Limits: `window_packets` nodes with messages that not all have acknowledged, of all senders together (window.py); own
 messages wait within `pending_bytes_max`. The acks of a node must leave half of a packet for messages (members_max).

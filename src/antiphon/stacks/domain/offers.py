@@ -4,18 +4,30 @@ from typing import Final
 
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP, REQUEST, STATUS
-from antiphon.kernel.policies import POLICIES
+from antiphon.kernel.policies import PARTITIONABLE, POLICIES
 from antiphon.stacks.stack import GROUP, Capabilities, Promise, group_promises
 
 NUMBER: Final = 3
+
+_KEPT_APART: Final = ("creation", "duplication", "content", "view_agreement", "view_synchrony")
+"""What is promised where components go on apart, too, as far as it can be audited today."""
+
+
+def _promises() -> tuple[Promise, ...]:
+    result: list[Promise] = []
+    for promise in group_promises(Promise("causal", GROUP, POLICIES)):
+        apart = (PARTITIONABLE,) if promise.guarantee in _KEPT_APART else ()
+        result.append(Promise(promise.guarantee, promise.scope, (*promise.policies, *apart)))
+    return tuple(result)
+
 
 OFFERS: Final = Capabilities(
     name="domain",
     number=NUMBER,
     levels=LEVEL_NAMES,
-    policies=POLICIES,
+    policies=(*POLICIES, PARTITIONABLE),
     packet_kinds=(DATA, STATUS, REQUEST, MEMBERSHIP),
-    promised=group_promises(Promise("causal", GROUP, POLICIES)),
+    promised=_promises(),
     situations=(
         "node resent by its sender",
         "node resent by another holder",

@@ -4,8 +4,9 @@ reliable  as soon as its node is in the graph
 fifo      when, besides, all ordered messages that its sender sent before it are delivered here
 causal    as fifo, and after all ordered messages that its sender had delivered
 agreed    at its place in the total order (voting.py)
-safe      at its place, and when every member is known to hold it, and the votes that decided its place: then every
-          member that is alive delivers it at this place, whoever is cut off
+safe      at its place, when the stable part of the graph alone decides its place. A node is stable if a message of
+          each other member follows it, so the stable part is in the graph of every member, and each delivers the
+          message at this place whoever is cut off. The message itself is in that part
 
 Why a causal message need not name the ordered ones that its sender had delivered: the sender had decided on them by
 votes, and by acknowledgements of votes, that precede its node. So whoever has the node in its graph decides the same
@@ -37,7 +38,7 @@ from antiphon.stacks.domain.voting import VoteRounds
 class HeldBatch:
     """Messages of a node that are not delivered yet."""
 
-    __slots__ = ("after", "batch", "decided_by", "number", "sender")
+    __slots__ = ("after", "batch", "decided_by", "number", "place", "sender")
 
     def __init__(self, sender: int, number: int, batch: NodeBatch) -> None:
         self.sender = sender
@@ -45,8 +46,10 @@ class HeldBatch:
         self.batch = batch
         self.after = 0
         """How many ordered nodes come before it."""
+        self.place = 0
+        """Its place in the total order, from 1 on, if it has one…"""
         self.decided_by: list[int] = []
-        """By rank, the last vote that decided its place."""
+        """…and, for a safe one, how much of each member's messages was in the graph that decided it."""
 
 
 @final
@@ -60,8 +63,12 @@ class Services:
         "_in_order",
         "_line",
         "_ordered",
+        "_places",
         "_reliable",
+        "_safe_places",
+        "_stable_rounds",
         "_undelivered",
+        "_unstable",
         "delivered",
         "early",
         "paused",
@@ -72,6 +79,14 @@ class Services:
         members = len(view.members)
         self._graph = graph
         self.rounds = VoteRounds(members)
+        self._places = 0
+        """How many places were given."""
+        self._stable_rounds = VoteRounds(members)
+        """The same for the stable part of the graph…"""
+        self._unstable: list[deque[tuple[int, list[int], bool]]] = [deque() for _ in range(members)]
+        """…and, by sender, the nodes that are not in it yet: number, past, whether it is to be ordered."""
+        self._safe_places = 0
+        """How many places the stable part decides."""
         self._ordered: dict[Mid, HeldBatch] = {}
         """To be ordered, without a place yet."""
         self._line: deque[HeldBatch] = deque()
@@ -114,6 +129,7 @@ class Services:
         batch = added.batch
         is_ordered = batch is not None and batch.level >= AGREED
         self.rounds.add(node.sender, node.number, node.past, is_ordered)
+        self._unstable[node.sender].append((node.number, node.past, is_ordered))
         if batch is None:
             return
         held = HeldBatch(node.sender, node.number, batch)
@@ -157,11 +173,20 @@ class Services:
         placed = self.rounds.take()
         for mid in placed:
             held = self._ordered.pop(mid)
+            self._places += 1
+            held.place = self._places
             if held.batch.level == SAFE:
-                held.decided_by = self.rounds.decided_by.copy()
+                held.decided_by = self._graph.last.copy()
             self._line.append(held)
             if unheard:
                 self.early += 1
+
+    def finish_regular(self, effects: Effects) -> None:
+        """Nothing more comes into the graph: deliver what it decides, also if the application has stopped."""
+        paused = self.paused
+        self.paused = False
+        self.drain(effects)
+        self.paused = paused
 
     def drain(self, effects: Effects) -> None:
         """Deliver what may be delivered."""
@@ -179,11 +204,38 @@ class Services:
                 self._release(effects)
 
     def _is_safe(self, held: HeldBatch) -> bool:
-        return all(number <= self._graph.stable_to[rank] for rank, number in enumerate(held.decided_by))
+        if held.batch.level != SAFE or held.place <= self._safe_places:
+            return True
+        self.follow_stable()
+        return held.place <= self._safe_places
 
-    def waits_for_safety(self) -> bool:
-        """Whether a safe message has its place and waits for all to acknowledge the votes that decided it."""
-        return bool(self._line) and bool(self._line[0].decided_by)
+    def follow_stable(self) -> None:
+        """Let the nodes vote that have become stable, each after all that precede it."""
+        stable_to = self._graph.stable_to
+        rounds, is_news = self._stable_rounds, True
+        while is_news:
+            is_news = False
+            for rank, nodes in enumerate(self._unstable):
+                while nodes and nodes[0][0] <= stable_to[rank] and self._may_follow(nodes[0][1]):
+                    number, past, is_ordered = nodes.popleft()
+                    rounds.add(rank, number, past, is_ordered)
+                    is_news = True
+        self._safe_places += len(rounds.take())
+
+    def _may_follow(self, past: list[int]) -> bool:
+        """Whether all that precede a node with this past have voted."""
+        for rank, count in enumerate(past):
+            nodes = self._unstable[rank]
+            if nodes and nodes[0][0] <= count:
+                return False
+        return True
+
+    def lacks_ack(self, past: list[int], me: int) -> bool:
+        """Whether a safe message waits here whose place is decided by messages that this member, whose last node has
+        this past, has not acknowledged."""
+        if not self._line:
+            return False
+        return any(number > past[rank] and rank != me for rank, number in enumerate(self._line[0].decided_by))
 
     def _release(self, effects: Effects) -> None:
         """Deliver those that wait for nothing any more."""

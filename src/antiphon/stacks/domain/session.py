@@ -7,14 +7,14 @@ Each view is a domain of its own: numbers and votes begin anew. What becomes of 
 every group (parts/membership), by the policies `static` and `primary`.
 
 Acknowledgement. What a member sends acknowledges all that is in its graph. A member with nothing to send sends an empty
-node: soon after an agreed or safe message has come, else after a while or some packets; for an empty node only while a
-safe message waits here, whose place votes like this one decide, or if another member says that it waits. Otherwise
+node: soon after an agreed or safe message has come, else after a while or some packets; for an empty node only if that
+was among what decided the place of a safe message that waits here, or if another member says that it waits. Otherwise
 empty nodes are not acknowledged, or there would be no end to it.
 
 Why that is live: each node with messages is acknowledged by all, so an ordered one has all votes (voting.py). A safe
 message needs, besides, that all acknowledge the votes that decided its place at the member where it waits; whoever
 waits says so in its status, and all answer with a node that follows all they have, the votes included, or lack some of
-it and ask for that.
+it and ask for that. Then the votes are stable at the member that waits.
 
 A paused application is delivered nothing, and its member sends no node, so nothing is acknowledged, and the windows of
 all senders close.
@@ -283,7 +283,7 @@ class DomainSession(Session):
         while self._may_send(now_ns) and self._send_next(effects, now_ns):
             pass
         if self._may_ack():
-            if self._services.waits_for_safety() and self._has_unacked():
+            if self._services.lacks_ack(self._last_past, self._me):
                 self._ack_at_ns = min(self._ack_at_ns, max(now_ns, self._acked_at_ns + self._options.ack_gap_ns))
             if self._ack_at_ns <= now_ns:
                 self._bare_acks += 1
@@ -315,6 +315,7 @@ class DomainSession(Session):
             self._stable_before = stable
             self._tries = 0
         if self._graph.nodes > self._free_at:
+            self._services.follow_stable()
             self._graph.free_waves(self._graph.stable_wave)
             self._free_at = 2 * self._graph.nodes + _FREE_MIN
 
@@ -421,13 +422,18 @@ class DomainSession(Session):
 
     # ---- the end of the view ---------------------------------------------------------------------------------------
 
-    def finish_cut(self, barriers: list[BarrierBody], effects: Effects, now_ns: int) -> bool:
+    def complete_cut(self, effects: Effects, now_ns: int) -> None:
+        """Take in what was fetched of the cut, and deliver what the rules of this view decide of it."""
         fetched = self.cut.fetched
         for mid in sorted(fetched, key=_by_number):
             node = fetched[mid]
             assert isinstance(node, DomainNode)
             for attached in self._broadcast.receive(node, now_ns):
                 self._take_in(attached, effects, now_ns)
+        self._services.finish_regular(effects)
+
+    def finish_cut(self, barriers: list[BarrierBody], effects: Effects, now_ns: int) -> bool:
+        self.complete_cut(effects, now_ns)
         self._services.close()
         self._services.drain(effects)
         for rank, number, payload in barriers:

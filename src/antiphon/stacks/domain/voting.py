@@ -113,7 +113,7 @@ def _precedes(votes: int, rank: int, other_votes: int, other: int) -> bool:
 class VoteRounds:
     """The order of one graph's messages, as far as one member knows it."""
 
-    __slots__ = ("_closed", "_first", "_heard", "_members", "_ordered", "_placed", "_support", "_votes", "decided_by")
+    __slots__ = ("_closed", "_first", "_heard", "_members", "_ordered", "_placed", "_support", "_votes")
 
     def __init__(self, members: int) -> None:
         self._members = members
@@ -129,8 +129,6 @@ class VoteRounds:
         self._placed: list[int] = []
         """The senders of what was placed in this round."""
         self._closed = False
-        self.decided_by = [0] * members
-        """By rank, the last message that was a vote when something was placed: whoever has these has the same order."""
 
     def pending(self) -> int:
         """How many messages wait for their place."""
@@ -138,12 +136,6 @@ class VoteRounds:
         for numbers in self._ordered:
             count += len(numbers)
         return count
-
-    def is_pending(self, rank: int, number: int) -> bool:
-        """Whether this message, which is to be ordered, waits for its place."""
-        numbers = self._ordered[rank]
-        first = 1 if rank in self._placed else 0
-        return len(numbers) > first and numbers[first] <= number
 
     def unheard(self) -> list[int]:
         """The members that have not voted in this round; none if nothing is pending."""
@@ -176,18 +168,11 @@ class VoteRounds:
             else:
                 self._placed.append(rank)
                 result.append((rank, self._first[rank]))
-        if result:
-            self._note_votes()
         return result
 
     def close(self) -> None:
         """Nothing more comes: whoever was not heard abstains, in this and in all further rounds."""
         self._closed = True
-
-    def _note_votes(self) -> None:
-        for rank, votes in enumerate(self._votes):
-            if votes:
-                self.decided_by[rank] = max(self.decided_by[rank], votes[0][0])
 
     def _follows(self, sender: int, number: int, past: list[int]) -> bool:
         """Whether a message equals or follows a pending one."""
@@ -210,7 +195,6 @@ class VoteRounds:
             self._support[voter] = 1 << voter
 
     def _begin_round(self) -> None:
-        self._note_votes()
         for rank in self._placed:
             self._ordered[rank].popleft()
             self._first[rank] = self._ordered[rank][0] if self._ordered[rank] else 0

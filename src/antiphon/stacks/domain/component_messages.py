@@ -1,0 +1,161 @@
+"""What processes tell each other about configurations under the policy `partitionable`. The kind stands in the packet's
+flags; the body is msgpack. Everything may be lost, doubled or late, and is sent again until it no longer matters.
+
+ATTEMPT  (the paper: AJ) the configuration that its sender is in, for processes that are in others; `leaving`: its
+         sender wants to be let go
+COMMIT   (the paper: JOIN, and its acknowledgement) a suggestion that its sender is committed to, with the commits to it
+         that the sender has; `installed`: its sender is in that configuration already
+"""
+
+from typing import Final, final
+
+import msgspec
+
+from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import ProcessId, View, is_name
+from antiphon.parts.membership.messages import Count, Life, Member
+from antiphon.parts.membership.policies import HEIGHT_MAX, PARTITIONABLE_POLICY, height_of
+
+ATTEMPT: Final = 1
+COMMIT: Final = 2
+
+_MEMBERS_MAX: Final = 1000
+
+AttemptBody = tuple[Member, Count, list[Member], bool]
+Origin = tuple[Member, Count]
+"""A member of a suggestion, and the configuration that it comes from."""
+SuggestionBody = tuple[Count, Life, list[Origin], list[tuple[Life, Life]]]
+CommitBody = tuple[Member, SuggestionBody, list[tuple[Life, list[Count]]], bool]
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_ATTEMPTS: Final = msgspec.msgpack.Decoder(AttemptBody)
+_COMMITS: Final = msgspec.msgpack.Decoder(CommitBody)
+
+
+@final
+class Suggestion:
+    """A configuration that may come next: its members with what they come from, and the links that are taken to be cut,
+    for the sake of which others are not in it."""
+
+    __slots__ = ("cuts", "id", "number", "origins", "proposer", "view")
+
+    def __init__(
+        self,
+        number: int,
+        proposer: ProcessId,
+        members: list[tuple[ProcessId, str]],
+        origins: dict[ProcessId, int],
+        cuts: set[tuple[ProcessId, ProcessId]],
+    ) -> None:
+        self.number = number
+        self.proposer = proposer
+        self.origins = origins
+        self.cuts = cuts
+        self.id = PARTITIONABLE_POLICY.merged_id(sorted(set(origins.values())), proposer, number)
+        self.view = View(
+            self.id, tuple([process for process, _ in members]), tuple([address for _, address in members])
+        )
+
+    def has(self, process: ProcessId) -> bool:
+        return process in self.origins
+
+    def rank_key(self) -> tuple[int, ProcessId]:
+        """Suggestions with a higher one replace others."""
+        return (self.number, self.proposer)
+
+    def body(self) -> SuggestionBody:
+        members = zip(self.view.members, self.view.addresses, strict=True)
+        origins = [((who.name, who.incarnation, where), self.origins[who]) for who, where in members]
+        cuts = [((a.name, a.incarnation), (b.name, b.incarnation)) for a, b in sorted(self.cuts)]
+        return (self.number, (self.proposer.name, self.proposer.incarnation), origins, cuts)
+
+
+@final
+class Attempt:
+    """What somebody says of the configuration that it is in."""
+
+    __slots__ = ("address", "leaving", "sender", "view")
+
+    def __init__(self, sender: ProcessId, address: str, view: View, leaving: bool) -> None:
+        self.sender = sender
+        self.address = address
+        self.view = view
+        self.leaving = leaving
+
+
+@final
+class Commit:
+    """A suggestion that somebody is committed to, and the commits that it has."""
+
+    __slots__ = ("address", "commits", "installed", "sender", "suggestion")
+
+    def __init__(
+        self,
+        sender: ProcessId,
+        address: str,
+        suggestion: Suggestion,
+        commits: dict[ProcessId, list[int]],
+        installed: bool,
+    ) -> None:
+        self.sender = sender
+        self.address = address
+        self.suggestion = suggestion
+        self.commits = commits
+        """By process, how much it holds of each member's messages of the configuration that it comes from."""
+        self.installed = installed
+
+
+def encode_attempt(attempt: Attempt) -> bytes:
+    view = attempt.view
+    members = [(who.name, who.incarnation, where) for who, where in zip(view.members, view.addresses, strict=True)]
+    sender = (attempt.sender.name, attempt.sender.incarnation, attempt.address)
+    body: AttemptBody = (sender, view.id, members, attempt.leaving)
+    return _ENCODER.encode(body)
+
+
+def encode_commit(commit: Commit) -> bytes:
+    commits = [((who.name, who.incarnation), vector) for who, vector in sorted(commit.commits.items())]
+    sender = (commit.sender.name, commit.sender.incarnation, commit.address)
+    body: CommitBody = (sender, commit.suggestion.body(), commits, commit.installed)
+    return _ENCODER.encode(body)
+
+
+def decode_attempt(data: bytes) -> Attempt:
+    """Raises MalformedError."""
+    try:
+        sender, view_id, members, leaving = _ATTEMPTS.decode(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise MalformedError("membership") from error
+    processes = tuple([_process(name, incarnation) for name, incarnation, _ in members])
+    view = View(view_id, processes, tuple([address for _, _, address in members]))
+    own = _process(sender[0], sender[1])
+    if own not in processes or len(set(processes)) != len(processes) or len(processes) > _MEMBERS_MAX:
+        raise MalformedError("membership")
+    return Attempt(own, sender[2], view, leaving)
+
+
+def decode_commit(data: bytes) -> Commit:
+    """Raises MalformedError."""
+    try:
+        sender, (number, proposer, origins, cuts), commits, installed = _COMMITS.decode(data)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise MalformedError("membership") from error
+    members = [(_process(who[0], who[1]), who[2]) for who, _ in origins]
+    by_process = {_process(who[0], who[1]): origin for who, origin in origins}
+    if not members or len(by_process) != len(members) or len(members) > _MEMBERS_MAX:
+        raise MalformedError("membership")
+    if max([height_of(origin) for origin in by_process.values()]) >= HEIGHT_MAX:
+        raise MalformedError("membership")
+    pairs = {(_process(a[0], a[1]), _process(b[0], b[1])) for a, b in cuts}
+    suggestion = Suggestion(number, _process(proposer[0], proposer[1]), members, by_process, pairs)
+    vectors = {_process(who[0], who[1]): vector for who, vector in commits}
+    own = _process(sender[0], sender[1])
+    if own not in vectors or not all(suggestion.has(who) for who in vectors):
+        raise MalformedError("membership")
+    return Commit(own, sender[2], suggestion, vectors, installed)
+
+
+def _process(name: str, incarnation: int) -> ProcessId:
+    if not is_name(name):
+        raise MalformedError("membership")
+    return ProcessId(name, incarnation)

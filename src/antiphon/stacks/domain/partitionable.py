@@ -1,0 +1,293 @@
+"""A member of a group whose views part and merge: stack `domain` under the policy `partitionable` (transis-1992, 5).
+
+    application ──▶ PendingQueue ──▶ DomainSession (one per configuration) ──▶ application
+                                        ▲ freeze, cut, install
+                                     Components
+
+A process that joins by contacts is in a configuration of its own at once, and merges with the others when it hears of
+them. What was accepted and has not left goes over into the next configuration. Before each new configuration the
+application is told which members of the old one come along (`Transitional`); what is delivered between the two was
+decided among these alone. Sessions of configurations before this one answer processes that lack some of their
+messages still.
+
+Limits: EARLIER_MAX earlier sessions are kept.
+"""
+
+from collections import deque
+from random import Random
+from typing import Final, final
+
+from antiphon.kernel.declaration import Declaration, declare
+from antiphon.kernel.effects import NEVER, Effects, Ended, Installed, Route, Suspected, Transitional, Transmit, Writable
+from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.inputs import Join, Send
+from antiphon.kernel.options import Options
+from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
+from antiphon.parts.member import Member, StabilityMark, add_counts
+from antiphon.parts.membership.messages import Chunks, packets_of
+from antiphon.parts.membership.phases import CLOSING, FLUSHING, NORMAL, OUT
+from antiphon.parts.membership.policies import PARTITIONABLE_POLICY
+from antiphon.parts.pending import PendingQueue
+from antiphon.parts.ranges import Ranges
+from antiphon.stacks.domain.component_messages import ATTEMPT, COMMIT, decode_attempt, decode_commit
+from antiphon.stacks.domain.components import Components
+from antiphon.stacks.domain.offers import NUMBER
+from antiphon.stacks.domain.session import DomainSession, members_max
+
+EARLIER_MAX: Final = 4
+
+
+@final
+class PartitionableMember(Member):
+    """One member of one group."""
+
+    __slots__ = (
+        "_address",
+        "_chunks",
+        "_closing_at",
+        "_components",
+        "_declaration",
+        "_earlier",
+        "_leave_by_ns",
+        "_options",
+        "_paused",
+        "_pending",
+        "_process",
+        "_random",
+        "_session",
+        "_situations",
+    )
+
+    def __init__(self, join: Join, process: ProcessId, last_number: int, random: Random, options: Options) -> None:
+        super().__init__(join.group)
+        self._process = process
+        self._address = join.address
+        self._random = random
+        self._options = options
+        self._pending = PendingQueue(options, last_number)
+        self._declaration = Declaration(declare(join.policy, join.domain, options))
+        self._chunks = Chunks()
+        self._paused = False
+        view = join.view
+        if view is None:
+            alone = PARTITIONABLE_POLICY.merged_id([0], process, join.last_view)
+            view = View(alone, (process,), (join.address,))
+        self._session = DomainSession(self.group, process, view, self._pending, random, options)
+        self._earlier: deque[DomainSession] = deque(maxlen=EARLIER_MAX)
+        self._components = Components(process, join.address, options, members_max(options))
+        self._closing_at = 0
+        """The id of the suggestion whose cut is being fetched."""
+        self._leave_by_ns = NEVER
+        self._situations: list[int] = []
+
+    # ---- the application's side ------------------------------------------------------------------------------------
+
+    def start(self, contacts: tuple[str, ...], effects: Effects, now_ns: int) -> None:
+        session = self._session
+        effects.events.append(Installed(self.group, session.view, session.view.members))
+        self._components.begin(session.view, session.cut, contacts, now_ns)
+
+    def send(self, input: Send, effects: Effects, now_ns: int) -> int:
+        if input.destinations:
+            raise UsageError("stack 'domain' sends every message to all members; name no destination")
+        if self.over:
+            raise UsageError(f"{self._process} is no longer a member of group {self.group!r}")
+        for payload in input.payloads:
+            if len(payload) > self._options.message_bytes_max:
+                raise MessageTooLargeError(len(payload), self._options.message_bytes_max)
+        return self._pending.accept(input.payloads, input.level)
+
+    def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> int:
+        raise UsageError(f"group {self.group!r} may part, so it has no barriers; join with `primary`")
+
+    def leave(self, now_ns: int) -> None:
+        """Go when all that was sent is everywhere, or after a while."""
+        if self._leave_by_ns == NEVER:
+            self._leave_by_ns = now_ns + 2 * self._options.silence_ns_min
+
+    def pause(self) -> None:
+        self._paused = True
+        self._session.pause()
+
+    def resume(self, effects: Effects, now_ns: int) -> None:
+        self._paused = False
+        self._session.resume(effects, now_ns)
+
+    # ---- the network's side ----------------------------------------------------------------------------------------
+
+    def receive(
+        self, kind: int, tag: int, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int
+    ) -> None:
+        if self.over:
+            raise MalformedError("group")
+        if kind == MEMBERSHIP:
+            if tag != self._declaration.id:
+                raise MalformedError("declaration")
+            message = self._chunks.join(flags, data)
+            if message is not None:
+                self._receive_message(message[0], message[1], now_ns)
+        elif tag == self._session.tag:
+            self._session.receive(kind, sender, flags, level, data, effects, now_ns)
+            if kind != DATA:
+                self._components.heard(sender, now_ns)
+        else:
+            for session in self._earlier:
+                if tag == session.tag:
+                    if sender >= len(session.view.members):
+                        raise MalformedError("rank")
+                    session.answer_late(kind, sender, data, effects, now_ns)
+                    return
+            raise MalformedError("view")
+
+    def _receive_message(self, kind: int, body: bytes, now_ns: int) -> None:
+        if kind == ATTEMPT:
+            self._components.receive_attempt(decode_attempt(body), now_ns)
+        elif kind == COMMIT:
+            commit = decode_commit(body)
+            for process, vector in commit.commits.items():
+                mate = commit.suggestion.origins[process] == self._session.view.id
+                if mate and not self._session.cut.is_genuine(_as_holdings(vector)):
+                    raise MalformedError("number")
+            self._components.receive_commit(commit, now_ns)
+        else:
+            raise MalformedError("kind")
+
+    # ---- the end of a step -----------------------------------------------------------------------------------------
+
+    def tick(self, effects: Effects, now_ns: int) -> None:
+        if self._session.deadline_ns() <= now_ns:
+            self._session.tick(effects, now_ns)
+        self._components.tick(now_ns)
+
+    def finish(self, effects: Effects, now_ns: int) -> None:
+        self.unfinished = False
+        if self.over:
+            return
+        self._session.finish(effects, now_ns)
+        while self._closes(now_ns):
+            self._install(effects, now_ns)
+            self._session.finish(effects, now_ns)
+        self._session.collect(effects)
+        for process in self._components.suspected:
+            effects.events.append(Suspected(self.group, self._session.view.id, process))
+        self._components.suspected = []
+        self._go(effects, now_ns)
+        self._collect(effects)
+        if self._pending.take_writable():
+            effects.events.append(Writable(self.group))
+
+    def _closes(self, now_ns: int) -> bool:
+        """Whether the next configuration is decided and all messages of this one are here; if not, ask for them."""
+        components, cut = self._components, self._session.cut
+        if not components.is_decided():
+            self._closing_at = 0
+            return False
+        assert components.suggestion is not None
+        if self._closing_at != components.suggestion.id:
+            self._closing_at = components.suggestion.id
+            cut.close_at(_as_holdings(components.cut_of_messages()), components.mates(), now_ns)
+            if cut.ask_at_ns <= now_ns:
+                self._session.tick(Effects(), now_ns)
+        return cut.is_complete()
+
+    def _install(self, effects: Effects, now_ns: int) -> None:
+        components, old = self._components, self._session
+        suggestion = components.suggestion
+        assert suggestion is not None
+        before, after = old.view, suggestion.view
+        old.complete_cut(effects, now_ns)
+        mates = tuple([before.members[rank] for rank in components.mates()])
+        effects.events.append(Transitional(self.group, before.id, mates))
+        old.finish_cut([], effects, now_ns)
+        old.collect(effects)
+        self._situations = add_counts(self._situations, old.situations())
+        self._earlier.append(old)
+        self._pending.restart_message()
+        self._session = DomainSession(self.group, self._process, after, self._pending, self._random, self._options)
+        gone = [process for process in before.members if after.rank(process) < 0]
+        effects.events.append(
+            Installed(
+                self.group,
+                after,
+                tuple([process for process in after.members if before.rank(process) < 0]),
+                tuple([process for process in gone if process in components.left]),
+                tuple([process for process in gone if process not in components.left]),
+                tuple(sorted(set(suggestion.origins.values()))),
+            )
+        )
+        components.begin(after, self._session.cut, (), now_ns)
+        self._closing_at = 0
+        if self._paused:
+            self._session.pause()
+
+    def _go(self, effects: Effects, now_ns: int) -> None:
+        """Leave, if that is wanted and it is time."""
+        if self._leave_by_ns == NEVER:
+            return
+        components = self._components
+        if not components.leaving and (self.outstanding() == 0 or now_ns >= self._leave_by_ns):
+            components.leaving = True
+            self._leave_by_ns = max(self._leave_by_ns, now_ns + 2 * self._options.silence_ns_min)
+            components.attempt_soon(now_ns)
+        alone = len(self._session.view.members) == 1
+        if components.leaving and (components.let_go or alone or now_ns >= self._leave_by_ns):
+            self.over = True
+            effects.events.append(Ended(self.group, False))
+
+    def _collect(self, effects: Effects) -> None:
+        for address, kind, body in self._components.out:
+            packets = packets_of(
+                kind, body, NUMBER, self.group_id, self._declaration.id, self._options.packet_bytes_max
+            )
+            effects.transmits.append(Transmit(Route((), (address,)), packets))
+        self._components.out = []
+
+    # ---- questions -------------------------------------------------------------------------------------------------
+
+    def deadline_ns(self) -> int:
+        if self.over:
+            return NEVER
+        return min(self._session.deadline_ns(), self._components.deadline_ns(), self._leave_by_ns)
+
+    def outstanding(self) -> int:
+        return self._pending.messages() + self._session.outstanding()
+
+    def held(self) -> int:
+        return 0 if self.over else self._session.held()
+
+    def phase(self) -> int:
+        if self.over:
+            return OUT
+        if self._components.is_decided():
+            return CLOSING
+        return NORMAL if self._components.suggestion is None else FLUSHING
+
+    def mark(self) -> StabilityMark:
+        session = self._session
+        return StabilityMark(self.group, session.view.id, session.known(), self._pending.accepted)
+
+    def is_stable(self, mark: StabilityMark, copies: int) -> bool:
+        session = self._session
+        if self.over:
+            return True
+        if self._pending.next_message() <= mark.accepted:
+            return False
+        if session.view.id == mark.view_id and not session.is_stable(mark.known, copies):
+            return False
+        return session.are_own_stable(mark.accepted, copies)
+
+    def last_number(self) -> int:
+        return self._pending.accepted
+
+    def statistics(self) -> dict[str, int]:
+        result = {"messages_accepted": self._pending.accepted, "pending_bytes": self._pending.pending_bytes}
+        result.update(self._session.statistics())
+        return result
+
+    def situations(self) -> list[int]:
+        return add_counts(self._situations, self._session.situations())
+
+
+def _as_holdings(vector: list[int]) -> list[Ranges]:
+    return [Ranges([(1, count)] if count else []) for count in vector]
