@@ -17,11 +17,13 @@ from antiphon.pipeline.audit.reduce import root_counts
 from antiphon.pipeline.audit.second_look import LOOK, Sights, Wishes, look, sights_of
 from antiphon.pipeline.audit.summary import Summary, summaries_of, summarise
 from antiphon.pipeline.audit.total import Placed
-from antiphon.pipeline.first_pass import Limits, goes_beyond
-from antiphon.pipeline.guarantees import CHECKED, SETTLED
+from antiphon.pipeline.first_pass import Limits, Logs, goes_beyond
+from antiphon.pipeline.guarantees import CHECKED, PRIMARY, SETTLED, VIEW_AGREEMENT
 from antiphon.pipeline.promises import gather
 from antiphon.pipeline.result import Audit
 
+BY_FRAMES = (VIEW_AGREEMENT, PRIMARY)
+"""Judged on Spark alone (`antiphon.pipeline.view_frames`): test_view_frames.py compares them."""
 Counts = dict[str, tuple[int, int, int, int]]
 """Guarantee → violations, unknown, checked, root causes."""
 
@@ -59,7 +61,7 @@ def count_pieces(pieces: Sequence[Piece], promise: Sequence[str] | None = None) 
         return summaries_of(pa.Table.from_batches(batches))
 
     found = summaries(range(len(pieces)), {})
-    logs = gather_logs(found, {})
+    logs: Logs = gather_logs(found, {})
     limits = {run: beyond for run, of_run in logs.items() if (beyond := never_sent(of_run))}
     again = [summary["task"] for summary in found if goes_beyond(summary, limits)]
     if again:
@@ -103,9 +105,14 @@ def count_pieces(pieces: Sequence[Piece], promise: Sequence[str] | None = None) 
             add(guarantee, (of_views.violations, of_views.unknown, of_views.checked, of_views.roots))
     for guarantee, roots in root_counts(broken).items():
         add(guarantee, (0, 0, 0, roots))
-    return {guarantee: (*sums[guarantee],) for guarantee in promises.all()}  # type: ignore[misc]
+    judged = [guarantee for guarantee in promises.all() if guarantee not in BY_FRAMES]
+    return {guarantee: (*sums[guarantee],) for guarantee in judged}  # type: ignore[misc]
 
 
 def counts_of(audit: Audit) -> Counts:
-    """What an audit counts."""
-    return {f.guarantee: (f.violations, f.unknown, f.checked, f.roots) for f in audit.findings}
+    """What an audit counts, but for BY_FRAMES."""
+    return {
+        f.guarantee: (f.violations, f.unknown, f.checked, f.roots)
+        for f in audit.findings
+        if f.guarantee not in BY_FRAMES
+    }

@@ -7,7 +7,8 @@
 2. Each piece is judged with that knowledge (`antiphon.pipeline.audit.case` and one file per guarantee). Only counts, a
    witness per broken guarantee and rounded latencies leave a piece; the driver adds them up.
 
-What must hold in the end (settled), or of whole views, is decided from the summaries alone. Only where the second pass
+What must hold in the end (settled), or of whole views, is decided from the summaries alone; what compares view rows of
+all logs is DataFrame code (`antiphon.pipeline.view_frames`). Only where the second pass
 finds agreed or safe messages out of order, their deliveries are looked at all together (total). The rules, word for
 word, are at the top of `antiphon.pipeline.reference`; both auditors give the same verdicts and counts on every history.
 
@@ -25,16 +26,18 @@ from pyspark.sql import SparkSession
 
 from antiphon.history.reader import HistoryFiles
 from antiphon.history.start import parse_start
-from antiphon.pipeline.audit import primary, settled, views
+from antiphon.pipeline.audit import settled, views
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
+from antiphon.pipeline.audit.overrides import overrides
 from antiphon.pipeline.audit.pieces import Task, plan, read_pieces
 from antiphon.pipeline.audit.preparation import RunFacts, find_tangles, prepare
 from antiphon.pipeline.audit.reduce import findings, latencies, placements
 from antiphon.pipeline.audit.rows import MESSAGE_COLUMNS
 from antiphon.pipeline.audit.second_look import LOOK, Look, Sights, Wishes, look, sights_of
 from antiphon.pipeline.audit.total import Positions, Tangle
+from antiphon.pipeline.audit.view_intervals import ViewCounts
 from antiphon.pipeline.explain import early_text, open_log_text, override_text, undescribed_text
 from antiphon.pipeline.first_pass import Logs, over_tasks, read_logs
 from antiphon.pipeline.guarantees import CHECKED, OF_OWED, PRIMARY, SETTLED
@@ -43,6 +46,7 @@ from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
 from antiphon.pipeline.shipping import shipped
 from antiphon.pipeline.verdicts import Tally, conclude
+from antiphon.pipeline.view_frames import GroupCounts, count_views
 from antiphon.pipeline.witness import Storyteller
 
 Progress = Callable[[str], None]
@@ -97,7 +101,8 @@ def _audit(
         judged = _second_pass(spark, tasks, runs, open_knowledge, promises, increment)
     tangles = find_tangles(runs, placements(judged), look)
     tell("adding up")
-    tallies = _tallies(judged, runs, promises, tangles, history)
+    compared = count_views(spark, logs, promises)
+    tallies = _tallies(judged, runs, promises, tangles, compared, history)
     return conclude(
         promises,
         tallies,
@@ -181,6 +186,7 @@ def _tallies(
     runs: Mapping[str, RunFacts],
     promises: Promises,
     tangles: Mapping[str, Mapping[str, Tangle]],
+    compared: Sequence[GroupCounts],
     history: HistoryFiles,
 ) -> dict[str, Tally]:
     tallies = {guarantee: Tally() for guarantee in CHECKED}
@@ -191,6 +197,8 @@ def _tallies(
         tally.roots = found.roots
         if found.witness is not None:
             tally.example = storytellers[found.witness["run"]].tell(guarantee, found.witness)
+    for run_name, group, guarantee, of_group in compared:
+        _add_group(tallies[guarantee], group, of_group, storytellers[run_name])
     for name, run in runs.items():
         _add_settled(tallies[SETTLED], run, promises, storytellers[name])
         _add_views(tallies, run, promises, tangles.get(name, {}), storytellers[name])
@@ -219,20 +227,23 @@ def _add_views(
     storyteller: Storyteller,
 ) -> None:
     for guarantee, found, group in views.count(run.order, run.logs, run.stays, promises, tangles):
-        tally = tallies[guarantee]
-        tally.violations += found.violations
-        tally.unknown += found.unknown
-        tally.checked += found.checked
-        tally.roots += found.roots
-        if found.witness is not None and tally.example is None:
-            tally.example = storyteller.tell_view(group, found.witness)
+        _add_group(tallies[guarantee], group, found, storyteller)
+
+
+def _add_group(tally: Tally, group: str, found: ViewCounts, storyteller: Storyteller) -> None:
+    tally.violations += found.violations
+    tally.unknown += found.unknown
+    tally.checked += found.checked
+    tally.roots += found.roots
+    if found.witness is not None and tally.example is None:
+        tally.example = storyteller.tell_view(group, found.witness)
 
 
 def _add_overrides(tally: Tally, run: RunFacts, promises: Promises, told_run: str | None) -> None:
     pieces = [piece for log in run.logs.values() for piece in log.pieces]
     for group in sorted({note["group"] for piece in pieces for note in piece["recovers"]}):
         if promises.holds(PRIMARY, run.order.run, group):
-            for process, view in primary.overrides(group, run.stays.get(group, {}), run.logs):
+            for process, view in overrides(group, run.stays.get(group, {}), run.logs):
                 tally.overrides.append(override_text(process, group, view, told_run))
 
 

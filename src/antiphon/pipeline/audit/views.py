@@ -1,19 +1,20 @@
 """The checks of whole views and of whole groups, group by group, from the summaries alone.
 
-But for total: what of it is in no order was found before.
+But for total: what of it is in no order was found before. What compares view rows alone is DataFrame code
+(`antiphon.pipeline.view_frames`).
 """
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from antiphon.pipeline.audit import group_broadcast, primary, safe, total, view_agreement, view_synchrony
+from antiphon.pipeline.audit import group_broadcast, safe, total, view_synchrony
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts
-from antiphon.pipeline.guarantees import GROUP_BROADCAST, PRIMARY, SAFE, TOTAL, VIEW_AGREEMENT, VIEW_SYNCHRONY
+from antiphon.pipeline.guarantees import GROUP_BROADCAST, SAFE, TOTAL, VIEW_SYNCHRONY
 from antiphon.pipeline.promises import Promises
 
-OF_GROUPS: Final = (VIEW_AGREEMENT, VIEW_SYNCHRONY, PRIMARY, TOTAL, SAFE, GROUP_BROADCAST)
+OF_GROUPS: Final = (VIEW_SYNCHRONY, TOTAL, SAFE, GROUP_BROADCAST)
 
 
 def count(
@@ -29,12 +30,8 @@ def count(
     sendings = view_synchrony.Sendings(order, logs)
     for group, stays in view_intervals_of.items():
         found = {}
-        if promises.holds(VIEW_AGREEMENT, order.run, group):
-            found[VIEW_AGREEMENT] = view_agreement.count(group, stays)
         if promises.holds(VIEW_SYNCHRONY, order.run, group):
             found[VIEW_SYNCHRONY] = view_synchrony.count(group, stays, sendings)
-        if promises.holds(PRIMARY, order.run, group):
-            found[PRIMARY] = primary.count(group, stays, logs)
         if promises.holds(TOTAL, order.run, group):
             found[TOTAL] = total.count(group, stays, logs, sendings, tangles.get(group, total.Tangle()))
         if promises.holds(SAFE, order.run, group):
