@@ -133,8 +133,9 @@ def test_proportion_counts_copies() -> None:
 
 
 def test_the_cost_of_recording_is_the_median_of_the_pairs() -> None:
-    *_, ratio = recording.results([(90.0, 100.0), (80.0, 100.0), (400.0, 500.0)], 3)
-    assert ratio.value == 0.8
+    pairs = [(90.0, 2.0, 100.0, 1.0), (80.0, 4.0, 100.0, 1.0), (400.0, 4.0, 500.0, 3.0)]
+    *_, rates, times = recording.results([recording.Pair(*pair) for pair in pairs], 3)
+    assert (rates.value, times.value) == (0.8, 0.5)
 
 
 def test_the_bound_counts_every_limit() -> None:

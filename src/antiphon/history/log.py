@@ -14,6 +14,7 @@ from typing import final
 
 import pyarrow as pa
 
+from antiphon.history.columns import column_of, same_of
 from antiphon.history.rows import MERGE_SPAN_NS, Cells, RowBuffer
 from antiphon.history.schema import ALL_GROUPS, QUIET, SCHEMA, SCHEMA_VERSION, Row
 
@@ -245,14 +246,12 @@ def to_table(log: Log, first_index: int, rows: list[Cells]) -> pa.Table:
     """The rows of `log` from `first_index` on as an Arrow table of SCHEMA."""
     count = len(rows)
     arrays: list[pa.Array] = [
-        pa.repeat(pa.scalar(log.run, pa.string()), count),
-        pa.repeat(pa.scalar(log.process, pa.string()), count),
-        pa.repeat(pa.scalar(log.incarnation, pa.int64()), count),
-        pa.array(range(first_index, first_index + count), pa.int64()),
+        same_of(log.run, count),
+        same_of(log.process, count),
+        same_of(log.incarnation, count),
+        column_of(range(first_index, first_index + count), pa.int64()),
     ]
     columns = zip(*rows, strict=True) if rows else [()] * (len(SCHEMA) - len(arrays))
     for column, field in zip(columns, list(SCHEMA)[len(arrays) :], strict=True):
-        # Most columns of most segments hold nothing, or one value: to find that out is quicker than to convert it.
-        same = count > 0 and column[0] == column[-1] and column.count(column[0]) == count
-        arrays.append(pa.repeat(pa.scalar(column[0], field.type), count) if same else pa.array(column, field.type))
+        arrays.append(column_of(column, field.type))
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
