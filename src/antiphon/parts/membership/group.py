@@ -317,9 +317,12 @@ class GroupMember(Member):
         return any(name == process.name for name, _ in self._founders)
 
     def _tell_founder(self, rank: int, effects: Effects, now_ns: int) -> None:
-        """Tell another founder how the group is declared here: its packets are of another view than this."""
+        """Tell another founder how the group is declared here: its packets are of another view than this. That is
+        no wonder while the view changes."""
         session = self._session
         if session is None or not self._is_founder or rank >= len(session.view.members):
+            return
+        if self._membership is not None and self._membership.phase != NORMAL:
             return
         member = session.view.members[rank]
         if member != self._process and now_ns >= self._declare_at_ns.get(rank, 0):
