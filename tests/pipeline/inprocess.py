@@ -12,9 +12,9 @@ from antiphon.pipeline.audit.judge import PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import gather_logs
 from antiphon.pipeline.audit.order import never_sent
 from antiphon.pipeline.audit.pieces import Piece
-from antiphon.pipeline.audit.preparation import Placement, find_tangles, prepare
+from antiphon.pipeline.audit.preparation import Placement, find_order_cycles, prepare
 from antiphon.pipeline.audit.reduce import root_counts
-from antiphon.pipeline.audit.second_look import LOOK, Sights, Wishes, look, sights_of
+from antiphon.pipeline.audit.row_queries import QUERIED_ROWS, QueryResults, RowQueries, results_of, select_rows
 from antiphon.pipeline.audit.summary import Summary, summaries_of, summarise
 from antiphon.pipeline.audit.total import Placed
 from antiphon.pipeline.first_pass import Limits, Logs, goes_beyond
@@ -72,16 +72,18 @@ def count_pieces(pieces: Sequence[Piece], promise: Sequence[str] | None = None) 
     sums = {guarantee: [0, 0, 0, 0] for guarantee in CHECKED}
     broken: list[dict[str, Any]] = []
 
-    def look_for(wishes: Wishes) -> Sights:
+    def read_rows(queries: RowQueries) -> QueryResults:
         batches = [
-            look(piece, wishes[piece.run, piece.process]) for piece in pieces if (piece.run, piece.process) in wishes
+            select_rows(piece, queries[piece.run, piece.process])
+            for piece in pieces
+            if (piece.run, piece.process) in queries
         ]
-        return sights_of(pa.Table.from_batches(batches, LOOK))
+        return results_of(pa.Table.from_batches(batches, QUERIED_ROWS))
 
     def add(guarantee: str, counts: Iterable[int]) -> None:
         sums[guarantee] = [one + other for one, other in zip(sums[guarantee], counts, strict=True)]
 
-    runs = prepare(logs, promises, look_for)
+    runs = prepare(logs, promises, read_rows)
     placements: list[Placement] = []
     for name, run in runs.items():
         for log in run.logs.values():
@@ -99,9 +101,11 @@ def count_pieces(pieces: Sequence[Piece], promise: Sequence[str] | None = None) 
         for group, found_in in settled.count(run.order, run.logs).items():
             if promises.holds(SETTLED, name, group):
                 add(SETTLED, (found_in.violations, found_in.unknown, found_in.checked, found_in.missed.roots()))
-    tangles = find_tangles(runs, placements, look_for)
+    cycles = find_order_cycles(runs, placements, read_rows)
     for name, run in runs.items():
-        for guarantee, of_views, _ in views.count(run.order, run.logs, run.stays, promises, tangles.get(name, {})):
+        for guarantee, of_views, _ in views.count(
+            run.order, run.logs, run.view_intervals, promises, cycles.get(name, {})
+        ):
             add(guarantee, (of_views.violations, of_views.unknown, of_views.checked, of_views.roots))
     for guarantee, roots in root_counts(broken).items():
         add(guarantee, (0, 0, 0, roots))

@@ -6,7 +6,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from antiphon.pipeline.cycle import cycle_through, find_knots
+from antiphon.pipeline.cycle import cycle_through, strongly_connected_sets
 from antiphon.pipeline.explain import MessageName
 
 
@@ -38,16 +38,16 @@ def before_each_other(sequences: dict[str, list[MessageName]]) -> set[tuple[Mess
 def test_knots_are_what_is_before_each_other(seed: int) -> None:
     sequences = draw(Random(seed))
     pairs = before_each_other(sequences)
-    knots = find_knots(sequences.values())
-    tied = {pair for knot in knots for pair in permutations(knot, 2)}
+    strong_sets = strongly_connected_sets(sequences.values())
+    tied = {pair for strong_set in strong_sets for pair in permutations(strong_set, 2)}
     assert tied == {(one, other) for one, other in pairs if one != other and (other, one) in pairs}
 
 
 @given(st.integers(0, 10**9))
 def test_a_cycle_is_one_and_none_is_shorter(seed: int) -> None:
     sequences = draw(Random(seed))
-    for knot in find_knots(sequences.values()):
-        first = min(knot)
+    for strong_set in strongly_connected_sets(sequences.values()):
+        first = min(strong_set)
         cycle = cycle_through(first, sequences)
         assert cycle[0].before == cycle[-1].after == first
         assert all(one.after == other.before for one, other in pairwise(cycle))
@@ -56,8 +56,8 @@ def test_a_cycle_is_one_and_none_is_shorter(seed: int) -> None:
             assert own.index(step.before) < own.index(step.after)
         if len(cycle) > 2:
             steps = {pair for own in sequences.values() for pair in combinations(own, 2)}
-            assert not any((first, other) in steps and (other, first) in steps for other in knot)
+            assert not any((first, other) in steps and (other, first) in steps for other in strong_set)
 
 
 def test_a_long_order_without_a_knot_needs_no_recursion() -> None:
-    assert find_knots([range(50_000), range(0, 50_000, 2)]) == []
+    assert strongly_connected_sets([range(50_000), range(0, 50_000, 2)]) == []

@@ -106,7 +106,7 @@ def test_what_is_known_is_not_read_again(spark: SparkSession, tmp_path: Path) ->
     assert last[1].notes == []
 
 
-def spoil_shelf(folder: Path) -> None:
+def spoil_store(folder: Path) -> None:
     file = max(folder.glob("*.arrow"), key=lambda file: file.stat().st_size)
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 1
@@ -119,7 +119,7 @@ def other_code(folder: Path) -> None:
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
-    "has changed since it was written": spoil_shelf,
+    "has changed since it was written": spoil_store,
     "it was made by another version": other_code,
     "state.json cannot be read": lambda folder: (folder / STATE_FILE).write_text('{"version": 1'),
     "cannot be read (": lambda folder: next(folder.glob("*.arrow")).unlink(),

@@ -52,7 +52,7 @@ def counted(spark: SparkSession, rows: list[Row], piece_rows: int = 9) -> dict[s
     for run, _, guarantee, found in count_views(spark, logs, HELD):
         own = (found.violations, found.unknown, found.checked, found.roots)
         sums[run][guarantee] = tuple(map(sum, zip(sums[run][guarantee], own, strict=True)))
-        assert (found.witness is not None) == (found.violations > 0)
+        assert (found.first_violation is not None) == (found.violations > 0)
     return {run: sums[run] for run in logs}
 
 
@@ -109,11 +109,11 @@ def test_the_examples_are_those_of_the_reference(spark: SparkSession) -> None:
         (wanted[text, guarantee],) = reference.audit(own).findings
     found = {(each.run, each.guarantee): each.counts for each in count_views(spark, logs_of(rows, 3), HELD)}
     for (run, guarantee), finding in wanted.items():
-        witness = found[run, guarantee].witness
-        assert witness is not None
+        first_violation = found[run, guarantee].first_violation
+        assert first_violation is not None
         assert finding.example is not None
-        assert (witness.text, witness.events) == (finding.example.text, finding.example.events)
-        assert witness.text == run
+        assert (first_violation.text, first_violation.events) == (finding.example.text, finding.example.events)
+        assert first_violation.text == run
 
 
 def test_nothing_is_asked_of_spark_where_nothing_of_the_kind_is_promised(spark: SparkSession) -> None:

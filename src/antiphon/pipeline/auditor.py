@@ -1,16 +1,16 @@
-"""The audit on Spark: two passes over the history, and a second look at a few rows, without a shuffle of its rows.
+"""The audit on Spark: two passes over the history, and queries for a few rows, without a shuffle of its rows.
 
 1. Each piece of each log is summarised (`antiphon.pipeline.first_pass`). From the summaries the driver puts together
    the logs, the causal order of the messages, and what each process had delivered before each piece. What the
-   summaries do not tell, it asks to see row by row (`antiphon.pipeline.audit.second_look`): the order of agreed
+   summaries do not tell, it asks for row by row (`antiphon.pipeline.audit.row_queries`): the order of agreed
    and safe messages of one process per view, and who had delivered what is lost.
-2. Each piece is judged with that knowledge (`antiphon.pipeline.audit.case` and one file per guarantee). Only counts, a
-   witness per broken guarantee and rounded latencies leave a piece; the driver adds them up.
+2. Each piece is judged with that knowledge (`antiphon.pipeline.audit.case` and one file per guarantee). Only counts,
+   the first violation of each broken guarantee and rounded latencies leave a piece; the driver adds them up.
 
 What must hold in the end (settled), or of whole views, is decided from the summaries alone; what compares view rows of
-all logs is DataFrame code (`antiphon.pipeline.view_frames`). Only where the second pass
-finds agreed or safe messages out of order, their deliveries are looked at all together (total). The rules, word for
-word, are at the top of `antiphon.pipeline.reference`; both auditors give the same verdicts and counts on every history.
+all logs is DataFrame code (`antiphon.pipeline.view_frames`). Only where the second pass finds agreed or safe messages
+out of order, their deliveries are compared all together (total). The rules, word for word, are at the top of
+`antiphon.pipeline.reference`; both auditors give the same verdicts and counts on every history.
 
 Memory: a task holds its row group; the driver holds one row per send run and one column per sender and group, one row
 per run of agreed or safe messages, and of a group whose messages are out of order all deliveries of these.
@@ -32,12 +32,20 @@ from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.overrides import overrides
 from antiphon.pipeline.audit.pieces import Task, plan, read_pieces
-from antiphon.pipeline.audit.preparation import RunFacts, find_tangles, prepare
+from antiphon.pipeline.audit.preparation import RunFacts, find_order_cycles, prepare
 from antiphon.pipeline.audit.reduce import findings, latencies, placements
+from antiphon.pipeline.audit.row_queries import (
+    QUERIED_ROWS,
+    QueryResults,
+    ReadRows,
+    RowQueries,
+    results_of,
+    select_rows,
+)
 from antiphon.pipeline.audit.rows import MESSAGE_COLUMNS
-from antiphon.pipeline.audit.second_look import LOOK, Look, Sights, Wishes, look, sights_of
-from antiphon.pipeline.audit.total import Positions, Tangle
+from antiphon.pipeline.audit.total import OrderCycles, Positions
 from antiphon.pipeline.audit.view_intervals import ViewCounts
+from antiphon.pipeline.example_builder import ExampleBuilder
 from antiphon.pipeline.explain import early_text, open_log_text, override_text, undescribed_text
 from antiphon.pipeline.first_pass import Logs, over_tasks, read_logs
 from antiphon.pipeline.guarantees import CHECKED, OF_OWED, PRIMARY, SETTLED
@@ -47,7 +55,6 @@ from antiphon.pipeline.result import Audit, MemberObservation
 from antiphon.pipeline.shipping import shipped
 from antiphon.pipeline.verdicts import Tally, conclude
 from antiphon.pipeline.view_frames import GroupCounts, count_views
-from antiphon.pipeline.witness import Storyteller
 
 Progress = Callable[[str], None]
 Orders = Mapping[str, tuple[Order, Mapping[str, Mapping[int, Positions]]]]
@@ -95,14 +102,14 @@ def _audit(
     starts = [(summary["run"], start) for summary in summaries for start in summary["starts"]]
     promises = gather([(run, start["group"], parse_start(start["label"])) for run, start in starts], promise)
     tell(f"checking {sum(summary['events'] for summary in summaries):,} events")
-    look = _looker(spark, tasks, logs, increment)
-    runs = prepare(logs, promises, look)
+    read_rows = _row_reader(spark, tasks, logs, increment)
+    runs = prepare(logs, promises, read_rows)
     with shipped(spark, _knowledge(runs)) as open_knowledge:
         judged = _second_pass(spark, tasks, runs, open_knowledge, promises, increment)
-    tangles = find_tangles(runs, placements(judged), look)
+    cycles = find_order_cycles(runs, placements(judged), read_rows)
     tell("adding up")
     compared = count_views(spark, logs, promises)
-    tallies = _tallies(judged, runs, promises, tangles, compared, history)
+    tallies = _tallies(judged, runs, promises, cycles, compared, history)
     return conclude(
         promises,
         tallies,
@@ -152,98 +159,100 @@ def _of_task(batch: pa.RecordBatch, place: int) -> pa.RecordBatch:
     return batch.append_column(TASK, pa.array([place] * len(batch), TASK.type))
 
 
-def _looker(spark: SparkSession, tasks: list[Task], logs: Logs, increment: Increment | None) -> Look:
+def _row_reader(spark: SparkSession, tasks: list[Task], logs: Logs, increment: Increment | None) -> ReadRows:
     """How single rows are seen: only tasks that may hold some are read."""
 
-    def look_for(wishes: Wishes) -> Sights:
-        asked = dict(wishes)
+    def read_rows(queries: RowQueries) -> QueryResults:
+        asked = dict(queries)
 
         def work(place: int) -> Iterator[pa.RecordBatch]:
             for piece in read_pieces(tasks[place], MESSAGE_COLUMNS):
                 if (piece.run, piece.process) in asked:
-                    yield _of_task(look(piece, asked[piece.run, piece.process]), place)
+                    yield _of_task(select_rows(piece, asked[piece.run, piece.process]), place)
 
         def make(chosen: list[int]) -> pa.Table:
-            return over_tasks(spark, chosen, work, LOOK.append(TASK)).toArrow()
+            return over_tasks(spark, chosen, work, QUERIED_ROWS.append(TASK)).toArrow()
 
         if increment is not None:
-            return sights_of(increment.sights(wishes, logs, make))
+            return results_of(increment.results(queries, logs, make))
         chosen = sorted(
             {
                 piece["task"]
-                for (run, process), own in wishes.items()
+                for (run, process), own in queries.items()
                 for piece in logs[run][process].pieces
-                if any(wish.first_index < piece["known_end"] and wish.end_index > piece["first_index"] for wish in own)
+                if any(
+                    query.first_index < piece["known_end"] and query.end_index > piece["first_index"] for query in own
+                )
             }
         )
-        return sights_of(make(chosen))
+        return results_of(make(chosen))
 
-    return look_for
+    return read_rows
 
 
 def _tallies(
     judged: pa.Table,
     runs: Mapping[str, RunFacts],
     promises: Promises,
-    tangles: Mapping[str, Mapping[str, Tangle]],
+    cycles: Mapping[str, Mapping[str, OrderCycles]],
     compared: Sequence[GroupCounts],
     history: HistoryFiles,
 ) -> dict[str, Tally]:
     tallies = {guarantee: Tally() for guarantee in CHECKED}
-    storytellers = {name: Storyteller(history, name, run.logs, run.order) for name, run in runs.items()}
+    builders = {name: ExampleBuilder(history, name, run.logs, run.order) for name, run in runs.items()}
     for guarantee, found in findings(judged).items():
         tally = tallies[guarantee]
         tally.violations, tally.unknown, tally.checked = found.violations, found.unknown, found.checked
         tally.roots = found.roots
-        if found.witness is not None:
-            tally.example = storytellers[found.witness["run"]].tell(guarantee, found.witness)
+        if found.first_violation is not None:
+            tally.example = builders[found.first_violation["run"]].of_delivery(guarantee, found.first_violation)
     for run_name, group, guarantee, of_group in compared:
-        _add_group(tallies[guarantee], group, of_group, storytellers[run_name])
+        _add_group(tallies[guarantee], group, of_group, builders[run_name])
     for name, run in runs.items():
-        _add_settled(tallies[SETTLED], run, promises, storytellers[name])
-        _add_views(tallies, run, promises, tangles.get(name, {}), storytellers[name])
+        _add_settled(tallies[SETTLED], run, promises, builders[name])
+        _add_views(tallies, run, promises, cycles.get(name, {}), builders[name])
         told_run = name if len(runs) > 1 else None
         _add_overrides(tallies[PRIMARY], run, promises, told_run)
         _add_open_logs(tallies, run, promises, told_run)
     return tallies
 
 
-def _add_settled(tally: Tally, run: RunFacts, promises: Promises, storyteller: Storyteller) -> None:
+def _add_settled(tally: Tally, run: RunFacts, promises: Promises, builder: ExampleBuilder) -> None:
     for group, found in settled.count(run.order, run.logs).items():
         if promises.holds(SETTLED, run.order.run, group):
             tally.violations += found.violations
             tally.unknown += found.unknown
             tally.checked += found.checked
             tally.roots += found.missed.roots()
-            if found.witness is not None and tally.example is None:
-                tally.example = storyteller.tell_settled(*found.witness)
+            if found.first_violation is not None and tally.example is None:
+                tally.example = builder.of_settled(*found.first_violation)
 
 
 def _add_views(
     tallies: Mapping[str, Tally],
     run: RunFacts,
     promises: Promises,
-    tangles: Mapping[str, Tangle],
-    storyteller: Storyteller,
+    cycles: Mapping[str, OrderCycles],
+    builder: ExampleBuilder,
 ) -> None:
-    for guarantee, found, group in views.count(run.order, run.logs, run.stays, promises, tangles):
-        _add_group(tallies[guarantee], group, found, storyteller)
+    for guarantee, found, group in views.count(run.order, run.logs, run.view_intervals, promises, cycles):
+        _add_group(tallies[guarantee], group, found, builder)
 
 
-def _add_group(tally: Tally, group: str, found: ViewCounts, storyteller: Storyteller) -> None:
+def _add_group(tally: Tally, group: str, found: ViewCounts, builder: ExampleBuilder) -> None:
     tally.violations += found.violations
     tally.unknown += found.unknown
     tally.checked += found.checked
     tally.roots += found.roots
-    if found.witness is not None and tally.example is None:
-        tally.example = storyteller.tell_view(group, found.witness)
+    if found.first_violation is not None and tally.example is None:
+        tally.example = builder.of_view(group, found.first_violation)
 
 
 def _add_overrides(tally: Tally, run: RunFacts, promises: Promises, told_run: str | None) -> None:
     pieces = [piece for log in run.logs.values() for piece in log.pieces]
     for group in sorted({note["group"] for piece in pieces for note in piece["recovers"]}):
         if promises.holds(PRIMARY, run.order.run, group):
-            for process, view in overrides(group, run.stays.get(group, {}), run.logs):
+            for process, view in overrides(group, run.view_intervals.get(group, {}), run.logs):
                 tally.overrides.append(override_text(process, group, view, told_run))
 
 

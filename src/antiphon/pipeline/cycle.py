@@ -13,7 +13,7 @@ from antiphon.pipeline.explain import MessageName, Step
 Node = TypeVar("Node", bound=Hashable)
 
 
-def find_knots(sequences: Iterable[Iterable[Node]]) -> list[set[Node]]:
+def strongly_connected_sets(sequences: Iterable[Iterable[Node]]) -> list[set[Node]]:
     """The strongly connected sets of more than one: each is before all the others, somewhere or by a chain of steps.
 
     Tarjan's algorithm, with its own stack in place of recursion.
@@ -27,7 +27,7 @@ def find_knots(sequences: Iterable[Iterable[Node]]) -> list[set[Node]]:
     lowest: dict[Node, int] = {}
     stack: list[Node] = []
     unfinished: set[Node] = set()
-    knots: list[set[Node]] = []
+    strong_sets: list[set[Node]] = []
     for root in ahead:
         path: list[Node] = [] if root in number else [root]
         while path:
@@ -44,13 +44,13 @@ def find_knots(sequences: Iterable[Iterable[Node]]) -> list[set[Node]]:
             near = [lowest[after] for after in following.get(node, ()) if after in unfinished]
             lowest[node] = min([lowest[node], *near])
             if lowest[node] == number[node]:
-                knot = {node}
+                strong_set = {node}
                 while (tied := stack.pop()) != node:
-                    knot.add(tied)
-                unfinished -= knot
-                if len(knot) > 1:
-                    knots.append(knot)
-    return knots
+                    strong_set.add(tied)
+                unfinished -= strong_set
+                if len(strong_set) > 1:
+                    strong_sets.append(strong_set)
+    return strong_sets
 
 
 def cycle_through(first: MessageName, sequences: Mapping[str, Sequence[MessageName]]) -> list[Step]:

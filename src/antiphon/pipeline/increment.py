@@ -34,10 +34,10 @@ from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.pieces import Task
 from antiphon.pipeline.audit.preparation import RunFacts
-from antiphon.pipeline.audit.second_look import LOOK, RowQuery, Wishes
+from antiphon.pipeline.audit.row_queries import QUERIED_ROWS, RowQueries, RowQuery
 from antiphon.pipeline.audit.summary import SUMMARY, Summary
 from antiphon.pipeline.promises import Promises
-from antiphon.pipeline.shelf import SUFFIX, DamagedShelfError, Shelf, digest_of_file, digest_of_files
+from antiphon.pipeline.result_store import SUFFIX, DamagedStoreError, ResultStore, digest_of_file, digest_of_files
 
 STATE_FOLDER: Final = ".antiphon-audit"
 STATE_FILE: Final = "state.json"
@@ -46,10 +46,10 @@ STATE_VERSION: Final = 1
 
 SUMMARIES: Final = "summaries"
 JUDGEMENTS: Final = "judgements"
-SIGHTS: Final = "sights"
+QUERIED: Final = "results"
 TASK: Final = pa.field("task", pa.int64())
 """Which task a row comes from: the column by which rows are put away, and by which they come back."""
-SCHEMAS: Final = {SUMMARIES: SUMMARY, JUDGEMENTS: JUDGED.append(TASK), SIGHTS: LOOK.append(TASK)}
+SCHEMAS: Final = {SUMMARIES: SUMMARY, JUDGEMENTS: JUDGED.append(TASK), QUERIED: QUERIED_ROWS.append(TASK)}
 
 Make = Callable[[list[int]], pa.Table]
 """Does the work for some tasks, by their places; each row says in the column `task` for which."""
@@ -88,7 +88,7 @@ class Increment:
         digests = {file: facts["digest"] for file, facts in self._files.items()}
         names = {unit.file: str(Path(unit.file).relative_to(history.path)) for unit in history.units}
         self._keys = [joined(f"{digests[names[unit.file]]} {unit.row_group}" for unit in task) for task in tasks]
-        self._shelves = self._read()
+        self._stores = self._read()
 
     def summaries(self, make: Make) -> pa.Table:
         """Rows of SUMMARY for all tasks."""
@@ -110,63 +110,63 @@ class Increment:
         self.reuse.judged += read
         return table
 
-    def sights(self, wishes: Wishes, logs: Mapping[str, Mapping[str, LogFacts]], make: Make) -> pa.Table:
-        """Rows of LOOK for all tasks that may hold what is wished for."""
+    def results(self, queries: RowQueries, logs: Mapping[str, Mapping[str, LogFacts]], make: Make) -> pa.Table:
+        """Rows of QUERIED_ROWS for all tasks that may hold what is wished for."""
         asked: dict[int, list[str]] = {}
-        for (run, process), own in sorted(wishes.items()):
+        for (run, process), own in sorted(queries.items()):
             for piece in logs[run][process].pieces:
-                if within := sorted({repr(wish) for wish in _clipped(own, piece)}):
+                if within := sorted({repr(query) for query in _clipped(own, piece)}):
                     asked.setdefault(piece["task"], []).append(joined([run, process, *within]))
         keys = {place: joined([self._keys[place], *own]) for place, own in sorted(asked.items())}
-        table, read = self._recall(SIGHTS, keys, make)
+        table, read = self._recall(QUERIED, keys, make)
         self.reuse.looked_at += read
         return table
 
     def save(self) -> None:
         """Keep what was used and made; what was not used is of no use any more."""
-        shelves = {kind: shelf.write(self._folder) for kind, shelf in self._shelves.items()}
-        manifest = {"version": STATE_VERSION, "code": code_digest(), "files": self._files, "shelves": shelves}
+        stores = {kind: store.write(self._folder) for kind, store in self._stores.items()}
+        manifest = {"version": STATE_VERSION, "code": code_digest(), "files": self._files, "stores": stores}
         fresh = self._folder / f"{STATE_FILE}.new"
         fresh.write_text(json.dumps(manifest, indent=1) + "\n")
         fresh.rename(self._folder / STATE_FILE)
         for file in self._folder.glob(f"*{SUFFIX}"):
-            if file.name not in shelves.values():
+            if file.name not in stores.values():
                 file.unlink()
 
     def _recall(self, kind: str, keys: Mapping[int, str], make: Make) -> tuple[pa.Table, int]:
         """The rows of some tasks, made where they are not known; and how many row groups were read for it."""
-        shelf, schema = self._shelves[kind], SCHEMAS[kind]
-        missing = [place for place, key in keys.items() if key not in shelf]
+        store, schema = self._stores[kind], SCHEMAS[kind]
+        missing = [place for place, key in keys.items() if key not in store]
         if missing:
             for place, rows in _by_task(make(missing), missing):
-                shelf.put(keys[place], rows)
+                store.put(keys[place], rows)
         column = schema.get_field_index("task")
         parts = [
             batch.set_column(column, TASK, pa.array([place] * len(batch), pa.int64()))
             for place, key in keys.items()
-            if len(batch := shelf.take(key))
+            if len(batch := store.take(key))
         ]
         return pa.Table.from_batches(parts, schema), sum(len(self._tasks[place]) for place in missing)
 
-    def _read(self) -> dict[str, Shelf]:
+    def _read(self) -> dict[str, ResultStore]:
         """What is known, as far as it can be believed."""
-        empty = {kind: Shelf(schema) for kind, schema in SCHEMAS.items()}
+        empty = {kind: ResultStore(schema) for kind, schema in SCHEMAS.items()}
         file = self._folder / STATE_FILE
         if not file.exists():
             return empty
         try:
             manifest = json.loads(file.read_text())
             if manifest["version"] != STATE_VERSION or manifest["code"] != code_digest():
-                raise DamagedShelfError("it was made by another version")
-            names = manifest["shelves"]
-            shelves = {kind: Shelf.read(self._folder, names[kind], schema) for kind, schema in SCHEMAS.items()}
+                raise DamagedStoreError("it was made by another version")
+            names = manifest["stores"]
+            stores = {kind: ResultStore.read(self._folder, names[kind], schema) for kind, schema in SCHEMAS.items()}
             self._note_changes(manifest["files"])
-        except DamagedShelfError as error:
+        except DamagedStoreError as error:
             problem = str(error)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             problem = f"{STATE_FILE} cannot be read"
         else:
-            return shelves
+            return stores
         self.reuse.notes.append(f"what was kept of earlier audits is thrown away: {problem}")
         return empty
 
@@ -213,13 +213,13 @@ def _by_task(rows: pa.Table, places: Sequence[int]) -> Iterator[tuple[int, pa.Ta
         yield place, rows.slice(first, end - first)
 
 
-def _clipped(wishes: Sequence[RowQuery], piece: Summary) -> Iterator[RowQuery]:
-    """What of the wishes concerns a piece."""
-    for wish in wishes:
-        first = max(wish.first_index, piece["first_index"])
-        end = min(wish.end_index, piece["known_end"])
+def _clipped(queries: Sequence[RowQuery], piece: Summary) -> Iterator[RowQuery]:
+    """What of the queries concerns a piece."""
+    for query in queries:
+        first = max(query.first_index, piece["first_index"])
+        end = min(query.end_index, piece["known_end"])
         if first < end:
-            yield wish._replace(first_index=first, end_index=end)
+            yield query._replace(first_index=first, end_index=end)
 
 
 def _describe(history: HistoryFiles) -> dict[str, dict[str, Any]]:

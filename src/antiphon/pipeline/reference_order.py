@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from antiphon.history.schema import BARRIER, Row
-from antiphon.pipeline.cycle import cycle_through, find_knots
+from antiphon.pipeline.cycle import cycle_through, strongly_connected_sets
 from antiphon.pipeline.explain import MessageName, group_broadcast_text, safe_text, total_text
 from antiphon.pipeline.guarantees import GROUP_BROADCAST, SAFE, TOTAL
 from antiphon.pipeline.reference_views import FindTally, MakeExample
@@ -80,14 +80,14 @@ class OrderJudge:
                 doubtful.add((process, message))
         tally.checked += len({message for own in sequences.values() for message in own})
         tally.unknown += len(doubtful)
-        knots = find_knots(sequences.values())
-        tally.violations += len(knots)
-        tally.roots += len(knots)
-        if knots and tally.example is None:
-            knot = min(knots, key=min)
+        strong_sets = strongly_connected_sets(sequences.values())
+        tally.violations += len(strong_sets)
+        tally.roots += len(strong_sets)
+        if strong_sets and tally.example is None:
+            strong_set = min(strong_sets, key=min)
             cycle = cycle_through(
-                min(knot),
-                {process: [message for message in own if message in knot] for process, own in sequences.items()},
+                min(strong_set),
+                {process: [message for message in own if message in strong_set] for process, own in sequences.items()},
             )
             rows = [sequences[step.process][message] for step in cycle for message in (step.before, step.after)]
             tally.example = self._example(total_text(cycle), group, rows)

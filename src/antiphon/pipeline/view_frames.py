@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.view_intervals import Event, ViewCounts, ViewWitness
+from antiphon.pipeline.audit.view_intervals import Event, ViewCounts, ViewViolation
 from antiphon.pipeline.explain import (
     broken_chain_text,
     fork_text,
@@ -82,7 +82,9 @@ def count_views(spark: SparkSession, logs: Logs, promises: Promises) -> list[Gro
             row["guarantee"],
             ViewCounts(
                 *(row["violations"], row["unknown"], row["checked"]),
-                _witness(row["group"], json.loads(row["first"]), list(logs[row["run"]])) if row["first"] else None,
+                _first_violation(row["group"], json.loads(row["first"]), list(logs[row["run"]]))
+                if row["first"]
+                else None,
                 row["roots"],
             ),
         )
@@ -233,7 +235,7 @@ def _groups(logs: Logs, promises: Promises) -> pa.Table:
     return pa.Table.from_pylist(rows, GROUPS)
 
 
-def _witness(group: str, shown: Mapping[str, Any], processes: Sequence[str]) -> ViewWitness:
+def _first_violation(group: str, shown: Mapping[str, Any], processes: Sequence[str]) -> ViewViolation:
     """A violation in words; `processes` are those of the run, in the order of their logs."""
 
     def event(row: Mapping[str, int]) -> Event:
@@ -243,20 +245,20 @@ def _witness(group: str, shown: Mapping[str, Any], processes: Sequence[str]) -> 
     match shown["fault"]:
         case "fork":
             text = fork_text(group, view, shown["fork_members"], shown["members"])
-            return ViewWitness(text, (event(shown["row"]), event(shown["fork_row"])))
+            return ViewViolation(text, (event(shown["row"]), event(shown["fork_row"])))
         case "minority":
             text = no_majority_text(group, view, shown["present"], shown["electors"])
-            return ViewWitness(text, (event(shown["row_before"]), event(shown["row"])))
+            return ViewViolation(text, (event(shown["row_before"]), event(shown["row"])))
         case "gap":
-            return ViewWitness(broken_chain_text(group, view), (event(shown["row"]),))
+            return ViewViolation(broken_chain_text(group, view), (event(shown["row"]),))
     own = event(shown)
     match shown["fault"]:
         case "differs":
             standard = event(shown["standard_row"])
             text = members_differ_text(own[0], group, view, shown["members"], standard[0])
-            return ViewWitness(text, (standard, own))
+            return ViewViolation(text, (standard, own))
         case "falls":
             before = shown["before"]
-            return ViewWitness(view_falls_text(own[0], group, view, before["view"]), ((own[0], before["index"]), own))
+            return ViewViolation(view_falls_text(own[0], group, view, before["view"]), ((own[0], before["index"]), own))
         case _:
-            return ViewWitness(not_in_view_text(own[0], group, view, shown["members"]), (own,))
+            return ViewViolation(not_in_view_text(own[0], group, view, shown["members"]), (own,))

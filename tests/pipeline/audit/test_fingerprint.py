@@ -16,7 +16,7 @@ from antiphon.pipeline.audit.logs import LogFacts, gather_logs
 from antiphon.pipeline.audit.order import never_sent
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.preparation import prepare
-from antiphon.pipeline.audit.second_look import LOOK, Sights, Wishes, look, sights_of
+from antiphon.pipeline.audit.row_queries import QUERIED_ROWS, QueryResults, RowQueries, results_of, select_rows
 from antiphon.pipeline.audit.summary import summaries_of, summarise
 from antiphon.pipeline.promises import gather
 from tests.pipeline.corruption import CORRUPTIONS, OF_LOSS, OF_ORDER, Corrupt
@@ -31,7 +31,7 @@ Judgement = tuple[tuple[str, str, int, int], str, str]
 def judgements(rows: list[Row], piece_rows: int) -> Iterator[Judgement]:
     """Every piece of a history, judged."""
     pieces = pieces_of(rows, piece_rows)
-    runs = prepare(logs_of(pieces), promises := gather((), PROMISES), lambda wishes: look_at(pieces, wishes))
+    runs = prepare(logs_of(pieces), promises := gather((), PROMISES), lambda queries: look_at(pieces, queries))
     for run in runs.values():
         fingerprints = Fingerprints(run.order, run.positions, promises)
         for log in run.logs.values():
@@ -54,9 +54,9 @@ def logs_of(pieces: list[Piece]) -> dict[str, dict[str, LogFacts]]:
     return logs
 
 
-def look_at(pieces: list[Piece], wishes: Wishes) -> Sights:
-    batches = [look(piece, wishes[piece.run, piece.process]) for piece in pieces if piece[:2] in wishes]
-    return sights_of(pa.Table.from_batches(batches, LOOK))
+def look_at(pieces: list[Piece], queries: RowQueries) -> QueryResults:
+    batches = [select_rows(piece, queries[piece.run, piece.process]) for piece in pieces if piece[:2] in queries]
+    return results_of(pa.Table.from_batches(batches, QUERIED_ROWS))
 
 
 def grow(random: Random, rows: list[Row], steps: int) -> Iterator[list[Row]]:

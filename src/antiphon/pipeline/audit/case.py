@@ -33,7 +33,7 @@ class RowCounts(NamedTuple):
     checked: Ints
 
 
-class Witness(NamedTuple):
+class FirstViolation(NamedTuple):
     """Which message of a row shows a violation, and which earlier ones of other keys it lacks."""
 
     number: int

@@ -3,16 +3,16 @@
 The past of a message is one number per source (`antiphon.pipeline.audit.past`). For each key, the lowest message that
 the process is still owed behind a delivery must not be among so many of its source. A message that is in its own past
 is violated by every delivery. What is not violated is unknown if something in the past is off record, or lacking and
-perhaps owed to the process. Of what is lost,
-only what is in the strong past counts (`antiphon.pipeline.audit.lost`); that, and witnesses, go by numbers of keys.
-A process that reads each group apart is held to the order within each group only.
+perhaps owed to the process. Of what is lost, only what is in the strong past counts (`antiphon.pipeline.audit.lost`);
+that, and examples, go by numbers of keys. A process that reads each group apart is held to the order within each group
+only.
 """
 
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness, spans_by_key
+from antiphon.pipeline.audit.case import Case, FirstViolation, RowCounts, Segments, spans_by_key
 from antiphon.pipeline.audit.logs import ENDLESS
 from antiphon.pipeline.audit.order import NO_ROW
 from antiphon.pipeline.audit.past import Counts
@@ -31,7 +31,7 @@ def count(case: Case) -> RowCounts:
     return RowCounts(*(case.per_row(segments, counts) for counts in (violations, unknown, messages)))
 
 
-def witness(case: Case, row: int) -> Witness:
+def first_violation(case: Case, row: int) -> FirstViolation:
     """The first violating message of the row, and of each key the highest number that it should have waited for."""
     chosen = np.zeros(len(case.place), bool)
     chosen[row] = True
@@ -40,7 +40,7 @@ def witness(case: Case, row: int) -> Witness:
     segment = int(np.argmax(_late(case, segments) | circular))
     number, index = int(segments.start[segment]), int(case.rows.index[row])
     if circular[segment]:
-        return Witness(number, [(int(case.place[row]), number)])
+        return FirstViolation(number, [(int(case.place[row]), number)])
     lacking: dict[int, int] = {}
     for place, wanted, needed in _demands(case, segments, range(len(case.order.keys))):
         if not needed[segment]:
@@ -48,7 +48,7 @@ def witness(case: Case, row: int) -> Witness:
         missing = case.cover(place, wanted).highest_missing(index, int(needed[segment]))
         if missing is not None:
             lacking[place] = max(missing, lacking.get(place, 0))
-    return Witness(number, list(lacking.items()))
+    return FirstViolation(number, list(lacking.items()))
 
 
 def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from antiphon.history.schema import DIGEST_DIGITS, LEVELS
-from antiphon.pipeline.audit.case import Case, RowCounts, Witness, spans_by_key
+from antiphon.pipeline.audit.case import Case, FirstViolation, RowCounts, spans_by_key
 from antiphon.pipeline.audit.contents import DIGEST_TYPE, SentContents
 from antiphon.pipeline.intervals import Ints, Mask, Spans
 
@@ -47,9 +47,9 @@ def _differing(case: Case, own: Ints, sent: SentContents) -> Ints:
     return np.where(other_size, end - start, bad)
 
 
-def witness(case: Case, row: int) -> Witness:
+def first_violation(case: Case, row: int) -> FirstViolation:
     """The first message of the row whose level or digest differs, or else the first of all."""
-    return Witness(int(_bad_numbers(case, row)[0]), [])
+    return FirstViolation(int(_bad_numbers(case, row)[0]), [])
 
 
 def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:

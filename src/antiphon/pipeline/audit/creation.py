@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness, spans_by_key
+from antiphon.pipeline.audit.case import Case, FirstViolation, RowCounts, Segments, spans_by_key
 from antiphon.pipeline.intervals import Mask, Spans
 
 
@@ -20,15 +20,15 @@ def count(case: Case) -> RowCounts:
     return RowCounts(np.where(case.open, 0, beyond) + astray, np.where(case.open, beyond, 0), rows.end - rows.start)
 
 
-def witness(case: Case, row: int) -> Witness:
+def first_violation(case: Case, row: int) -> FirstViolation:
     """The first number that was meant for others, or else the first that was never sent."""
     chosen = np.zeros(len(case.place), bool)
     chosen[row] = True
     segments = case.segments(chosen)
     astray = _astray(case, segments)
     if astray.any():
-        return Witness(int(segments.start[np.argmax(astray)]), [])
-    return Witness(max(int(case.rows.start[row]), int(case.sent[row]) + 1), [])
+        return FirstViolation(int(segments.start[np.argmax(astray)]), [])
+    return FirstViolation(max(int(case.rows.start[row]), int(case.sent[row]) + 1), [])
 
 
 def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from antiphon.pipeline.audit.case import Case, RowCounts, Witness
+from antiphon.pipeline.audit.case import Case, FirstViolation, RowCounts
 from antiphon.pipeline.audit.logs import ENDLESS
 from antiphon.pipeline.intervals import Mask, Spans, covered_twice, span
 
@@ -28,12 +28,12 @@ def count(case: Case) -> RowCounts:
     return RowCounts(messages - new, np.zeros_like(messages), messages)
 
 
-def witness(case: Case, row: int) -> Witness:
+def first_violation(case: Case, row: int) -> FirstViolation:
     """The lowest number of the row that had been delivered before it."""
     start, end, index = (int(column[row]) for column in (case.rows.start, case.rows.end, case.rows.index))
     again = case.cover(int(case.place[row]), EVERYTHING).delivered_before(index)
     numbers = np.maximum(again.starts, start)
-    return Witness(int(numbers[(numbers < again.ends) & (numbers < end)][0]), [])
+    return FirstViolation(int(numbers[(numbers < again.ends) & (numbers < end)][0]), [])
 
 
 def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:

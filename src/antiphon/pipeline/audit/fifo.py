@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from antiphon.pipeline.audit.case import Case, RowCounts, Witness, spans_by_key
+from antiphon.pipeline.audit.case import Case, FirstViolation, RowCounts, spans_by_key
 from antiphon.pipeline.audit.rows import FIFO_RANK
 from antiphon.pipeline.intervals import Mask, Spans
 
@@ -35,12 +35,12 @@ def count(case: Case) -> RowCounts:
     return RowCounts(np.where(violated, messages, 0), np.where(unknown, messages, 0), messages)
 
 
-def witness(case: Case, row: int) -> Witness:
+def first_violation(case: Case, row: int) -> FirstViolation:
     """The lowest number that the row should have waited for."""
     place, start, index = int(case.place[row]), int(case.rows.start[row]), int(case.rows.index[row])
     missing = case.cover(place, case.order.owed(case.process, place)).lowest_missing(index, start - 1)
     assert missing is not None
-    return Witness(start, [(place, missing)])
+    return FirstViolation(start, [(place, missing)])
 
 
 def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.view_intervals import ViewCounts, ViewWitness
+from antiphon.pipeline.audit.view_intervals import ViewCounts, ViewViolation
 from antiphon.pipeline.audit.view_synchrony import Sendings
 from antiphon.pipeline.explain import MessageName, group_broadcast_text
 from antiphon.pipeline.intervals import EMPTY, Spans, difference, intersection, span, union
@@ -46,7 +46,7 @@ def count(group: str, logs: Mapping[str, LogFacts], sendings: Sendings) -> ViewC
     violations = checked = 0
     barriers: set[MessageName] = set()
     astray: dict[str, list[Spans]] = defaultdict(list)
-    witness: ViewWitness | None = None
+    first_violation: ViewViolation | None = None
     for barrier, by_process in sorted(_barriers(group, logs, sendings).items()):
         before = _together([marked.before for marked in by_process.values()])
         after = _together([marked.after for marked in by_process.values()])
@@ -58,10 +58,10 @@ def count(group: str, logs: Mapping[str, LogFacts], sendings: Sendings) -> ViewC
             if both.size():
                 barriers.add(barrier)
                 astray[sender].append(both)
-            if both.size() and witness is None:
-                witness = _witness(MessageName(group, sender, int(both.starts[0])), barrier, by_process)
+            if both.size() and first_violation is None:
+                first_violation = _first_violation(MessageName(group, sender, int(both.starts[0])), barrier, by_process)
     messages = sum(union(*spans).size() for spans in astray.values())
-    return ViewCounts(violations, 0, checked, witness, min(len(barriers), messages))
+    return ViewCounts(violations, 0, checked, first_violation, min(len(barriers), messages))
 
 
 def _barriers(
@@ -112,9 +112,11 @@ def _together(parts: list[BySender]) -> BySender:
     return {sender: union(*spans) for sender, spans in by_sender.items()}
 
 
-def _witness(message: MessageName, barrier: MessageName, by_process: Mapping[str, _BarrierIntervals]) -> ViewWitness:
+def _first_violation(
+    message: MessageName, barrier: MessageName, by_process: Mapping[str, _BarrierIntervals]
+) -> ViewViolation:
     number = np.array([message.number])
     one = next(name for name, own in by_process.items() if own.before.get(message.sender, EMPTY).holds(number)[0])
     other = next(name for name, own in by_process.items() if own.after.get(message.sender, EMPTY).holds(number)[0])
     deliveries = ((one, message), (one, barrier), (other, barrier), (other, message))
-    return ViewWitness(group_broadcast_text(message, barrier, one, other), (), deliveries)
+    return ViewViolation(group_broadcast_text(message, barrier, one, other), (), deliveries)

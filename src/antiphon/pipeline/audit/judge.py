@@ -1,4 +1,4 @@
-"""What comes out of judging a piece: counts by group and guarantee, a witness where something is broken, latencies."""
+"""What comes out of judging a piece: counts by group and guarantee, the first violation of each, and latencies."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from antiphon.pipeline.audit import causal, content, creation, duplication, fifo, silence, total, view_sending
-from antiphon.pipeline.audit.case import Already, Case, RowCounts, Witness
+from antiphon.pipeline.audit.case import Already, Case, FirstViolation, RowCounts
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.pieces import Piece
@@ -20,7 +20,7 @@ from antiphon.pipeline.intervals import Ints, Mask, Spans
 from antiphon.pipeline.latency import coarse
 from antiphon.pipeline.promises import Promises
 
-FindWitness = Callable[[Case, int], Witness]
+FindViolation = Callable[[Case, int], FirstViolation]
 FindRoots = Callable[[Case, Mask], Iterable[tuple[int, Spans]]]
 GroupPositions = Mapping[str, Mapping[int, total.Positions]]
 """group → key, as a place in the order's keys → positions."""
@@ -31,20 +31,20 @@ class Check:
     """How a guarantee is judged delivery by delivery."""
 
     count: Callable[[Case], RowCounts]
-    witness: FindWitness
+    first_violation: FindViolation
     """Of a row that violates it."""
     roots: FindRoots
     """The causes of some rows that violate it: numbers by key, the key as a place in the order's keys."""
 
 
 CHECKS: Final[Mapping[str, Check]] = {
-    CREATION: Check(creation.count, creation.witness, creation.roots),
-    DUPLICATION: Check(duplication.count, duplication.witness, duplication.roots),
-    FIFO: Check(fifo.count, fifo.witness, fifo.roots),
-    CAUSAL: Check(causal.count, causal.witness, causal.roots),
-    CONTENT: Check(content.count, content.witness, content.roots),
-    VIEW_SENDING: Check(view_sending.count, view_sending.witness, view_sending.roots),
-    SILENCE: Check(silence.count, silence.witness, silence.roots),
+    CREATION: Check(creation.count, creation.first_violation, creation.roots),
+    DUPLICATION: Check(duplication.count, duplication.first_violation, duplication.roots),
+    FIFO: Check(fifo.count, fifo.first_violation, fifo.roots),
+    CAUSAL: Check(causal.count, causal.first_violation, causal.roots),
+    CONTENT: Check(content.count, content.first_violation, content.roots),
+    VIEW_SENDING: Check(view_sending.count, view_sending.first_violation, view_sending.roots),
+    SILENCE: Check(silence.count, silence.first_violation, silence.roots),
 }
 
 JUDGED: Final = pa.schema(
@@ -148,7 +148,7 @@ def _counted(case: Case, counts: RowCounts, mask: Mask, check: Check) -> dict[st
     if entry["violations"]:
         violating = mask & (counts.violations > 0)
         row = int(np.argmax(violating))
-        number, lacking = check.witness(case, row)
+        number, lacking = check.first_violation(case, row)
         entry |= {"index": int(case.rows.index[row]), "view": int(case.rows.view[row])}
         entry |= {"sender": case.order.keys[case.place[row]][1], "number": number}
         names = (dict(zip(("group", "sender"), case.order.keys[key], strict=True)) for key, _ in lacking)

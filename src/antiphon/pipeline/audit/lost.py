@@ -20,8 +20,8 @@ import numpy as np
 from antiphon.pipeline.audit.logs import CRASHED, ENDLESS, LogFacts
 from antiphon.pipeline.audit.order import NO_ROW, LostMessages, Order
 from antiphon.pipeline.audit.past import Past, direct_past, raise_to_full
+from antiphon.pipeline.audit.row_queries import QueriedRows, RowQuery
 from antiphon.pipeline.audit.rows import CAUSAL_RANK
-from antiphon.pipeline.audit.second_look import RowQuery, Seen
 from antiphon.pipeline.audit.view_intervals import GroupIntervals
 from antiphon.pipeline.intervals import EMPTY, Ints, Spans, difference, intersection, span, union
 
@@ -29,7 +29,7 @@ Lost = Mapping[int, Spans]
 """Key, as a place in the order's keys → numbers."""
 
 
-def find(order: Order, logs: Mapping[str, LogFacts], stays: Mapping[str, GroupIntervals]) -> Lost:
+def find(order: Order, logs: Mapping[str, LogFacts], view_intervals: Mapping[str, GroupIntervals]) -> Lost:
     """What is lost, where it makes a difference."""
     if not any(len(piece["strong_reach"]) for log in logs.values() for piece in log.pieces):
         return {}
@@ -39,19 +39,19 @@ def find(order: Order, logs: Mapping[str, LogFacts], stays: Mapping[str, GroupIn
         return {}
     lost: dict[int, Spans] = {}
     for place, group, sender in keys:
-        of_group = stays.get(group, {})
+        of_group = view_intervals.get(group, {})
         last = of_group.get(sender, [])[-1:]
-        runs = np.flatnonzero((order.key == place) & np.isin(order.view, [stay.view for stay in last]))
+        runs = np.flatnonzero((order.key == place) & np.isin(order.view, [interval.view for interval in last]))
         spans = union((order.start[runs], order.end[runs]))
         for process, own in of_group.items():
-            if any(stay.completed and stay.view == last[0].view for stay in own if last):
+            if any(interval.completed and interval.view == last[0].view for interval in own if last):
                 spans = difference(spans, logs[process].delivered.get((group, sender), EMPTY))
         if spans.size():
             lost[place] = spans
     return lost
 
 
-def wishes(order: Order, logs: Mapping[str, LogFacts], lost: Lost) -> Iterator[tuple[str, RowQuery]]:
+def queries(order: Order, logs: Mapping[str, LogFacts], lost: Lost) -> Iterator[tuple[str, RowQuery]]:
     """What each process that delivered something lost delivered below causal of the same sender in the same group."""
     for process, log in logs.items():
         for place, spans in lost.items():
@@ -61,14 +61,14 @@ def wishes(order: Order, logs: Mapping[str, LogFacts], lost: Lost) -> Iterator[t
                     yield process, RowQuery(group, 0, log.rows, sender, level)
 
 
-def note(order: Order, logs: Mapping[str, LogFacts], lost: Lost, sights: Iterable[tuple[str, Seen]]) -> None:
+def note(order: Order, logs: Mapping[str, LogFacts], lost: Lost, results: Iterable[tuple[str, QueriedRows]]) -> None:
     """Write down in the order in whose strong past the lost messages are."""
     if not lost:
         return
     strong = direct_past(logs, order.keys, order.past.sources, "strong_reach")
     raise_to_full(strong, order.time_ns)
     told: dict[int, list[tuple[Spans, int, int]]] = defaultdict(list)
-    tellers = list(sights)
+    tellers = list(results)
     for teller, (_, seen) in enumerate(tellers):
         for key, start, end, index in zip(seen.key, seen.start, seen.end, seen.index, strict=True):
             place = order.places[seen.keys[key]]

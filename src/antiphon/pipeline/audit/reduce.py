@@ -23,7 +23,7 @@ class Found(NamedTuple):
     unknown: int
     checked: int
     roots: int
-    witness: Mapping[str, Any] | None
+    first_violation: Mapping[str, Any] | None
     """The first violating delivery, by run, process and index: a row of JUDGED."""
 
 
@@ -52,14 +52,14 @@ def findings(judged: pa.Table) -> dict[str, Found]:
     sums = rows.group_by("guarantee").aggregate([(name, "sum") for name in counts]).to_pylist()
     broken = rows.filter(pc.greater(rows["violations"], 0))
     order = [(name, "ascending") for name in ("run", "process", "index")]
-    witnesses: dict[str, Mapping[str, Any]] = {}
+    first_violations: dict[str, Mapping[str, Any]] = {}
     for row in broken.sort_by(order).to_pylist():
-        witnesses.setdefault(row["guarantee"], row)
+        first_violations.setdefault(row["guarantee"], row)
     causes = root_counts(broken.to_pylist())
     return {
         row["guarantee"]: Found(
             *(row["violations_sum"], row["unknown_sum"], row["checked_sum"]),
-            *(causes.get(row["guarantee"], 0), witnesses.get(row["guarantee"])),
+            *(causes.get(row["guarantee"], 0), first_violations.get(row["guarantee"])),
         )
         for row in sums
     }

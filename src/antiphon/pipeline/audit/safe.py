@@ -12,20 +12,20 @@ import numpy as np
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.missed import MissedMessages
 from antiphon.pipeline.audit.order import Order
-from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewWitness
+from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewViolation
 from antiphon.pipeline.audit.view_synchrony import Sendings
 from antiphon.pipeline.explain import MessageName, safe_text
 from antiphon.pipeline.intervals import EMPTY, Spans, difference, union
 
 
 def count(
-    group: str, stays: GroupIntervals, order: Order, logs: Mapping[str, LogFacts], sendings: Sendings
+    group: str, view_intervals: GroupIntervals, order: Order, logs: Mapping[str, LogFacts], sendings: Sendings
 ) -> ViewCounts:
-    in_view = _delivered_in(group, stays, sendings)
-    members = _members(stays)
+    in_view = _delivered_in(group, view_intervals, sendings)
+    members = _members(view_intervals)
     violations = unknown = checked = 0
     missed = MissedMessages()
-    witness: ViewWitness | None = None
+    first_violation: ViewViolation | None = None
     for process, log in logs.items():
         if log.is_gone(group) or not ((group, process) in order.joined or process in order.missing):
             continue
@@ -43,38 +43,38 @@ def count(
             lacking = difference(lacking, doubtful)
             violations += lacking.size()
             missed.add(process, sender, lacking)
-            if lacking.size() and witness is None:
+            if lacking.size() and first_violation is None:
                 message = MessageName(group, sender, int(lacking.starts[0]))
-                witness = _witness(process, message, log.rows - 1, stays, members)
-    return ViewCounts(violations, unknown, checked, witness, missed.roots())
+                first_violation = _first_violation(process, message, log.rows - 1, view_intervals, members)
+    return ViewCounts(violations, unknown, checked, first_violation, missed.roots())
 
 
-def _delivered_in(group: str, stays: GroupIntervals, sendings: Sendings) -> dict[str, dict[int, Spans]]:
+def _delivered_in(group: str, view_intervals: GroupIntervals, sendings: Sendings) -> dict[str, dict[int, Spans]]:
     """By sender and view: what anybody delivered there as safe."""
     parts: dict[str, dict[int, list[Spans]]] = defaultdict(lambda: defaultdict(list))
-    for own in stays.values():
-        for stay in own:
-            for sender, spans in stay.safe.items():
-                parts[sender][stay.view].append(sendings.existing((group, sender), spans))
+    for own in view_intervals.values():
+        for interval in own:
+            for sender, spans in interval.safe.items():
+                parts[sender][interval.view].append(sendings.existing((group, sender), spans))
     return {sender: {view: union(*spans) for view, spans in by_view.items()} for sender, by_view in parts.items()}
 
 
-def _members(stays: GroupIntervals) -> dict[int, set[str]]:
+def _members(view_intervals: GroupIntervals) -> dict[int, set[str]]:
     members: dict[int, set[str]] = defaultdict(set)
-    for own in stays.values():
-        for stay in own:
-            members[stay.view].update(stay.members)
+    for own in view_intervals.values():
+        for interval in own:
+            members[interval.view].update(interval.members)
     return members
 
 
-def _witness(
-    process: str, message: MessageName, end: int, stays: GroupIntervals, members: Mapping[int, set[str]]
-) -> ViewWitness:
+def _first_violation(
+    process: str, message: MessageName, end: int, view_intervals: GroupIntervals, members: Mapping[int, set[str]]
+) -> ViewViolation:
     number = np.array([message.number])
     other, view = next(
-        (name, stay.view)
-        for name, own in stays.items()
-        for stay in own
-        if process in members[stay.view] and stay.safe.get(message.sender, EMPTY).holds(number)[0]
+        (name, interval.view)
+        for name, own in view_intervals.items()
+        for interval in own
+        if process in members[interval.view] and interval.safe.get(message.sender, EMPTY).holds(number)[0]
     )
-    return ViewWitness(safe_text(process, message, other, view), ((process, end),), ((other, message),))
+    return ViewViolation(safe_text(process, message, other, view), ((process, end),), ((other, message),))

@@ -24,7 +24,7 @@ class Settlement:
     unknown: int = 0
     checked: int = 0
     missed: MissedMessages = field(default_factory=MissedMessages)
-    witness: tuple[str, MessageName] | None = None
+    first_violation: tuple[str, MessageName] | None = None
     """A process, and a message that it never delivered."""
 
 
@@ -61,8 +61,8 @@ def _settle(
         found.unknown += (doubtful if logs[sender].is_early(group) else intersection(doubtful, perhaps)).size()
         found.violations += surely.size()
         found.missed.add(process, sender, surely)
-        if surely.size() and found.witness is None:
-            found.witness = (process, MessageName(group, sender, int(surely.starts[0])))
+        if surely.size() and found.first_violation is None:
+            found.first_violation = (process, MessageName(group, sender, int(surely.starts[0])))
     for process, log in logs.items():
         if not log.is_gone(group):
             perhaps = order.perhaps_owed(process, place)

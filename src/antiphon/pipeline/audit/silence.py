@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from antiphon.pipeline.audit.case import Case, RowCounts, Witness
+from antiphon.pipeline.audit.case import Case, FirstViolation, RowCounts
 from antiphon.pipeline.intervals import Mask, Spans, span
 
 
@@ -23,8 +23,8 @@ def count(case: Case) -> RowCounts:
     return RowCounts(np.where(dropped, messages, 0), np.zeros_like(messages), np.where(checked, messages, 0))
 
 
-def witness(case: Case, row: int) -> Witness:
-    return Witness(int(case.rows.start[row]), [])
+def first_violation(case: Case, row: int) -> FirstViolation:
+    return FirstViolation(int(case.rows.start[row]), [])
 
 
 def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:

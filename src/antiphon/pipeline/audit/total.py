@@ -7,7 +7,7 @@ one piece ends with where the next one begins.
 
 Where this proves nothing, because positions fall, or a message has none, the driver asks to see all agreed and safe
 deliveries of the group, cuts them up so that every log delivers each block in one go or not at all, and looks for
-knots of blocks. Only broken histories, and odd ones, cost that.
+strongly connected sets of blocks. Only broken histories, and odd ones, cost that.
 """
 
 from collections import defaultdict
@@ -20,11 +20,11 @@ import numpy as np
 from antiphon.pipeline.audit.case import Case
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
+from antiphon.pipeline.audit.row_queries import QueriedRows, RowQuery
 from antiphon.pipeline.audit.rows import AGREED_RANK, SAFE_RANK
-from antiphon.pipeline.audit.second_look import RowQuery, Seen
-from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewInterval, ViewWitness
+from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewInterval, ViewViolation
 from antiphon.pipeline.audit.view_synchrony import Sendings
-from antiphon.pipeline.cycle import cycle_through, find_knots
+from antiphon.pipeline.cycle import cycle_through, strongly_connected_sets
 from antiphon.pipeline.explain import MessageName, total_text
 from antiphon.pipeline.intervals import Ints, Mask, Spans, span, union
 
@@ -48,11 +48,11 @@ UNPLACED: Final = Placed(0, -1)
 """Of a piece along which positions do not rise, or that delivers what has none."""
 
 
-class Tangle(NamedTuple):
+class OrderCycles(NamedTuple):
     """How many sets of messages of a group are in no order, and what shows it."""
 
-    knots: int = 0
-    witness: ViewWitness | None = None
+    strong_sets: int = 0
+    first_violation: ViewViolation | None = None
 
 
 class Model(NamedTuple):
@@ -65,41 +65,45 @@ class Model(NamedTuple):
 
 
 def count(
-    group: str, stays: GroupIntervals, logs: Mapping[str, LogFacts], sendings: Sendings, tangle: Tangle
+    group: str,
+    view_intervals: GroupIntervals,
+    logs: Mapping[str, LogFacts],
+    sendings: Sendings,
+    cycles: OrderCycles,
 ) -> ViewCounts:
-    """All counts of a group. What takes part and what is unknown is told by the stays."""
+    """All counts of a group. The view intervals tell what takes part and what is unknown."""
     taking_part: dict[str, list[Spans]] = defaultdict(list)
     unknown = 0
-    for process, own in stays.items():
-        for stay in own:
-            for sender, spans in _taking_part(stay):
+    for process, own in view_intervals.items():
+        for interval in own:
+            for sender, spans in _taking_part(interval):
                 taking_part[sender].append(sendings.existing((group, sender), spans))
-            if not stay.completed and logs[process].is_early(group):
-                unknown += sum(sendings.existing((group, key), spans).size() for key, spans in stay.agreed.items())
+            if not interval.completed and logs[process].is_early(group):
+                unknown += sum(sendings.existing((group, key), spans).size() for key, spans in interval.agreed.items())
     checked = sum(union(*spans).size() for spans in taking_part.values())
-    return ViewCounts(tangle.knots, unknown, checked, tangle.witness, tangle.knots)
+    return ViewCounts(cycles.strong_sets, unknown, checked, cycles.first_violation, cycles.strong_sets)
 
 
-def _taking_part(stay: ViewInterval) -> Iterator[tuple[str, Spans]]:
-    yield from stay.safe.items()
-    if stay.completed:
-        yield from stay.agreed.items()
+def _taking_part(interval: ViewInterval) -> Iterator[tuple[str, Spans]]:
+    yield from interval.safe.items()
+    if interval.completed:
+        yield from interval.agreed.items()
 
 
-def models(stays: GroupIntervals, logs: Mapping[str, LogFacts]) -> list[Model]:
+def models(view_intervals: GroupIntervals, logs: Mapping[str, LogFacts]) -> list[Model]:
     """One for each view in which anything takes part, by view id."""
     best: dict[int, tuple[int, Model]] = {}
-    for process, own in stays.items():
-        ends = [*(stay.index for stay in own[1:]), logs[process].rows]
-        for stay, end in zip(own, ends, strict=True):
-            size = sum(spans.size() for _, spans in _taking_part(stay))
-            if size > best.get(stay.view, (0,))[0]:
-                model = Model(process, stay.index, end, end if stay.completed else stay.index)
-                best[stay.view] = (size, model)
+    for process, own in view_intervals.items():
+        ends = [*(interval.index for interval in own[1:]), logs[process].rows]
+        for interval, end in zip(own, ends, strict=True):
+            size = sum(spans.size() for _, spans in _taking_part(interval))
+            if size > best.get(interval.view, (0,))[0]:
+                model = Model(process, interval.index, end, end if interval.completed else interval.index)
+                best[interval.view] = (size, model)
     return [model for _, (_, model) in sorted(best.items())]
 
 
-def model_wishes(group: str, models: Iterable[Model]) -> Iterator[tuple[str, RowQuery]]:
+def model_queries(group: str, models: Iterable[Model]) -> Iterator[tuple[str, RowQuery]]:
     """What takes part of the models' deliveries. Who is the model of many views in a row is asked only once."""
     parts: dict[tuple[str, int], list[Spans]] = defaultdict(list)
     for model in models:
@@ -110,7 +114,7 @@ def model_wishes(group: str, models: Iterable[Model]) -> Iterator[tuple[str, Row
             yield process, RowQuery(group, first, end, level=level)
 
 
-def all_wishes(group: str, logs: Mapping[str, LogFacts]) -> Iterator[tuple[str, RowQuery]]:
+def all_queries(group: str, logs: Mapping[str, LogFacts]) -> Iterator[tuple[str, RowQuery]]:
     """What takes part of anybody's deliveries."""
     for process, log in logs.items():
         first_view = min(
@@ -122,7 +126,7 @@ def all_wishes(group: str, logs: Mapping[str, LogFacts]) -> Iterator[tuple[str, 
         yield process, RowQuery(group, first_view, completed_end, level=AGREED_RANK)
 
 
-def positions(order: Order, models: Iterable[Model], seen: Mapping[str, Seen]) -> dict[int, Positions] | None:
+def positions(order: Order, models: Iterable[Model], seen: Mapping[str, QueriedRows]) -> dict[int, Positions] | None:
     """By key, as a place in the order's keys; None if the models themselves have something twice."""
     parts = [
         _existing(order, seen[model.process].between(model.first_index, model.end_index))
@@ -143,7 +147,7 @@ def positions(order: Order, models: Iterable[Model], seen: Mapping[str, Seen]) -
     return result
 
 
-def _existing(order: Order, seen: Seen) -> tuple[Ints, Ints, Ints]:
+def _existing(order: Order, seen: QueriedRows) -> tuple[Ints, Ints, Ints]:
     """Key, start and end of rows, in order, without what was never sent."""
     key = np.array([order.places[name] for name in seen.keys], np.int64)[seen.key]
     end = np.where(order.open_keys[key], seen.end, np.minimum(seen.end, order.sent[key] + 1))
@@ -205,7 +209,7 @@ def rises(pieces: Iterable[tuple[str, int, Placed]]) -> bool:
     )
 
 
-def tangle(order: Order, group: str, seen: Mapping[str, Seen]) -> Tangle:
+def find_cycles(order: Order, group: str, seen: Mapping[str, QueriedRows]) -> OrderCycles:
     """What is in no order, from all deliveries of a group that take part."""
     rows = {process: _existing(order, own) for process, own in seen.items()}
     bounds: dict[int, Ints] = {}
@@ -214,15 +218,15 @@ def tangle(order: Order, group: str, seen: Mapping[str, Seen]) -> Tangle:
         bounds[key] = np.unique(np.concatenate(cuts))
     offsets = dict(zip(bounds, np.cumsum([0, *(len(cuts) for cuts in bounds.values())]).tolist(), strict=False))
     sequences = {process: _blocks(own, bounds, offsets) for process, own in rows.items()}
-    knots = find_knots(sequences.values())
-    if not knots:
-        return Tangle()
+    strong_sets = strongly_connected_sets(sequences.values())
+    if not strong_sets:
+        return OrderCycles()
     names = [MessageName(group, order.keys[key][1], int(cut)) for key, cuts in bounds.items() for cut in cuts]
-    knot = min(knots, key=min)
-    told = {process: [names[block] for block in own if block in knot] for process, own in sequences.items()}
-    cycle = cycle_through(names[min(knot)], told)
+    strong_set = min(strong_sets, key=min)
+    told = {process: [names[block] for block in own if block in strong_set] for process, own in sequences.items()}
+    cycle = cycle_through(names[min(strong_set)], told)
     deliveries = tuple((step.process, message) for step in cycle for message in (step.before, step.after))
-    return Tangle(len(knots), ViewWitness(total_text(cycle), (), deliveries))
+    return OrderCycles(len(strong_sets), ViewViolation(total_text(cycle), (), deliveries))
 
 
 def _blocks(rows: tuple[Ints, Ints, Ints], bounds: Mapping[int, Ints], offsets: Mapping[int, int]) -> list[int]:

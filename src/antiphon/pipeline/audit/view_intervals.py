@@ -30,7 +30,7 @@ class ViewInterval:
 
 
 class Presence(NamedTuple):
-    """What the second pass must know of a stay."""
+    """What the second pass must know of a view interval."""
 
     begin: int
     """The index of the view row."""
@@ -39,7 +39,7 @@ class Presence(NamedTuple):
     """Who was in an earlier view of the process, and is not in this one."""
 
 
-class ViewWitness(NamedTuple):
+class ViewViolation(NamedTuple):
     """What shows a violation."""
 
     text: str
@@ -54,24 +54,26 @@ class ViewCounts(NamedTuple):
     violations: int
     unknown: int
     checked: int
-    witness: ViewWitness | None
+    first_violation: ViewViolation | None
     roots: int
 
 
 GroupIntervals = Mapping[str, list[ViewInterval]]
-"""The stays of each process in one group, in order; the processes in the order of their logs."""
+"""The view intervals of each process in one group, in order; the processes in the order of their logs."""
 
 
 def view_intervals_of(log: LogFacts) -> dict[str, list[ViewInterval]]:
-    """By group. What was delivered before the first view row of its group belongs to no stay."""
-    stays: dict[str, list[ViewInterval]] = defaultdict(list)
+    """By group. What was delivered before the first view row of its group belongs to no interval."""
+    view_intervals: dict[str, list[ViewInterval]] = defaultdict(list)
     parts: dict[tuple[str, int, int | None, str], list[Spans]] = defaultdict(list)
     completed_end = log.completed_ends()
     for piece in log.pieces:
-        before = {group: len(own) for group, own in stays.items()}
+        before = {group: len(own) for group, own in view_intervals.items()}
         for view in piece["views"]:
             completed = view["index"] < completed_end[view["group"]]
-            stays[view["group"]].append(ViewInterval(view["view"], tuple(view["members"]), view["index"], completed))
+            view_intervals[view["group"]].append(
+                ViewInterval(view["view"], tuple(view["members"]), view["index"], completed)
+            )
         changed = {view["group"] for view in piece["views"]}
         whole = [entry | {"stretch": 0} for entry in piece["delivered"] if entry["group"] not in changed]
         for entry in (*whole, *piece["stretches"], *piece["ordered"]):
@@ -80,21 +82,21 @@ def view_intervals_of(log: LogFacts) -> dict[str, list[ViewInterval]]:
                 which = (entry["group"], place, entry.get("level"), entry["sender"])
                 parts[which].append(Spans(entry["starts"], entry["ends"]))
     for (group, place, level, sender), spans in parts.items():
-        _part(stays[group][place], level)[sender] = union(*spans)
-    return stays
+        _part(view_intervals[group][place], level)[sender] = union(*spans)
+    return view_intervals
 
 
-def _part(stay: ViewInterval, level: int | None) -> dict[str, Spans]:
+def _part(interval: ViewInterval, level: int | None) -> dict[str, Spans]:
     """Where to put down what was delivered, or what of it was agreed or safe."""
-    return stay.delivered if level is None else stay.agreed if level == AGREED_RANK else stay.safe
+    return interval.delivered if level is None else interval.agreed if level == AGREED_RANK else interval.safe
 
 
 def view_intervals_by_group(logs: Mapping[str, LogFacts]) -> dict[str, dict[str, list[ViewInterval]]]:
-    """group → process → stays; the groups by name."""
+    """group → process → view intervals; the groups by name."""
     result: dict[str, dict[str, list[ViewInterval]]] = defaultdict(dict)
     for process, log in logs.items():
-        for group, stays in view_intervals_of(log).items():
-            result[group][process] = stays
+        for group, view_intervals in view_intervals_of(log).items():
+            result[group][process] = view_intervals
     return dict(sorted(result.items()))
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from antiphon.pipeline.audit.case import Case, RowCounts, Segments, Witness, spans_by_key
+from antiphon.pipeline.audit.case import Case, FirstViolation, RowCounts, Segments, spans_by_key
 from antiphon.pipeline.audit.departures import NOT_LEFT
 from antiphon.pipeline.intervals import Mask, Spans
 
@@ -26,11 +26,11 @@ def count(case: Case) -> RowCounts:
     return RowCounts(*(case.per_row(segments, counts) for counts in (violations, unknown, messages)))
 
 
-def witness(case: Case, row: int) -> Witness:
+def first_violation(case: Case, row: int) -> FirstViolation:
     chosen = np.zeros(len(case.place), bool)
     chosen[row] = True
     segments = case.segments(chosen)
-    return Witness(int(segments.start[np.argmax(_elsewhere(case, segments))]), [])
+    return FirstViolation(int(segments.start[np.argmax(_elsewhere(case, segments))]), [])
 
 
 def roots(case: Case, chosen: Mask) -> Iterator[tuple[int, Spans]]:

@@ -16,7 +16,7 @@ from antiphon.pipeline.audit.logs import ENDLESS, LogFacts
 from antiphon.pipeline.audit.missed import MissedMessages
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.rows import Key
-from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewWitness
+from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewViolation
 from antiphon.pipeline.explain import MessageName, view_synchrony_text
 from antiphon.pipeline.intervals import EMPTY, Spans, clip, difference, intersection, span, union
 
@@ -96,11 +96,11 @@ class Sendings:
         return union((self._order.start[runs][chosen], self._order.end[runs][chosen]), *others)
 
 
-def count(group: str, stays: GroupIntervals, sendings: Sendings) -> ViewCounts:
+def count(group: str, view_intervals: GroupIntervals, sendings: Sendings) -> ViewCounts:
     violations = unknown = checked = 0
     missed = MissedMessages()
-    witness: ViewWitness | None = None
-    for (view, following), passages in sorted(_steps(group, stays, sendings).items()):
+    first_violation: ViewViolation | None = None
+    for (view, following), passages in sorted(_steps(group, view_intervals, sendings).items()):
         if len(passages) < 2:
             continue
         together = _together(passages)
@@ -115,19 +115,21 @@ def count(group: str, stays: GroupIntervals, sendings: Sendings) -> ViewCounts:
                     lacking = difference(lacking, doubtful)
                 violations += lacking.size()
                 missed.add(process, sender, lacking)
-                if lacking.size() and witness is None:
+                if lacking.size() and first_violation is None:
                     message = MessageName(group, sender, int(lacking.starts[0]))
-                    witness = _witness(process, message, view, following, passages)
-    return ViewCounts(violations, unknown, checked, witness, missed.roots())
+                    first_violation = _first_violation(process, message, view, following, passages)
+    return ViewCounts(violations, unknown, checked, first_violation, missed.roots())
 
 
-def _steps(group: str, stays: GroupIntervals, sendings: Sendings) -> dict[tuple[int, int], dict[str, _Passage]]:
+def _steps(
+    group: str, view_intervals: GroupIntervals, sendings: Sendings
+) -> dict[tuple[int, int], dict[str, _Passage]]:
     """Who went from which view to which. Several passages of a process by the same step are taken together."""
     steps: dict[tuple[int, int], dict[str, _Passage]] = defaultdict(dict)
-    for process, own in stays.items():
-        for stay, following in pairwise(own):
-            passage = steps[stay.view, following.view].setdefault(process, _Passage({}, following.index))
-            for sender, spans in stay.delivered.items():
+    for process, own in view_intervals.items():
+        for interval, following in pairwise(own):
+            passage = steps[interval.view, following.view].setdefault(process, _Passage({}, following.index))
+            for sender, spans in interval.delivered.items():
                 existing = sendings.existing((group, sender), spans)
                 passage.delivered[sender] = union(passage.delivered.get(sender, EMPTY), existing)
     return steps
@@ -149,13 +151,13 @@ def _lacking(meant: Spans, delivered: Spans) -> Spans:
     return difference(meant, delivered)
 
 
-def _witness(
+def _first_violation(
     process: str, message: MessageName, view: int, following: int, passages: Mapping[str, _Passage]
-) -> ViewWitness:
+) -> ViewViolation:
     number = np.array([message.number])
     other = next(
         name for name, passage in passages.items() if passage.delivered.get(message.sender, EMPTY).holds(number)[0]
     )
     text = view_synchrony_text(process, message, other, view, following)
     events = ((other, passages[other].arrival), (process, passages[process].arrival))
-    return ViewWitness(text, events, ((other, message),))
+    return ViewViolation(text, events, ((other, message),))

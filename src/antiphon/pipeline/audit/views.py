@@ -22,20 +22,20 @@ def count(
     logs: Mapping[str, LogFacts],
     view_intervals_of: Mapping[str, GroupIntervals],
     promises: Promises,
-    tangles: Mapping[str, total.Tangle],
+    cycles: Mapping[str, total.OrderCycles],
 ) -> Iterator[tuple[str, ViewCounts, str]]:
-    """Guarantee, what was found, and in which group, as far as it was promised. Stays and `tangles` are by group."""
+    """Guarantee, what was found, and in which group, as far as it was promised. Stays and `cycles` are by group."""
     if not any(promises.in_run(guarantee, order.run) for guarantee in OF_GROUPS):
         return
     sendings = view_synchrony.Sendings(order, logs)
-    for group, stays in view_intervals_of.items():
+    for group, view_intervals in view_intervals_of.items():
         found = {}
         if promises.holds(VIEW_SYNCHRONY, order.run, group):
-            found[VIEW_SYNCHRONY] = view_synchrony.count(group, stays, sendings)
+            found[VIEW_SYNCHRONY] = view_synchrony.count(group, view_intervals, sendings)
         if promises.holds(TOTAL, order.run, group):
-            found[TOTAL] = total.count(group, stays, logs, sendings, tangles.get(group, total.Tangle()))
+            found[TOTAL] = total.count(group, view_intervals, logs, sendings, cycles.get(group, total.OrderCycles()))
         if promises.holds(SAFE, order.run, group):
-            found[SAFE] = safe.count(group, stays, order, logs, sendings)
+            found[SAFE] = safe.count(group, view_intervals, order, logs, sendings)
         if promises.holds(GROUP_BROADCAST, order.run, group):
             found[GROUP_BROADCAST] = group_broadcast.count(group, logs, sendings)
         for guarantee, counts in found.items():

@@ -1,4 +1,4 @@
-"""From a witness to an example: the shortest chain of events that shows why a guarantee is broken, with its rows."""
+"""From a violation to an example: the shortest chain of events that shows why a guarantee is broken, with its rows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.audit.chain import DirectPast, chain
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import NO_ROW, Order
-from antiphon.pipeline.audit.view_intervals import Event, ViewInterval, ViewWitness, view_intervals_of
+from antiphon.pipeline.audit.view_intervals import Event, ViewInterval, ViewViolation, view_intervals_of
 from antiphon.pipeline.explain import (
     MessageName,
     causal_text,
@@ -27,8 +27,8 @@ from antiphon.pipeline.intervals import EMPTY
 from antiphon.pipeline.result import Example
 
 
-class Storyteller:
-    """Tells the examples of one run; reads from the history only the few rows that they name."""
+class ExampleBuilder:
+    """Builds the examples of one run; reads from the history only the few rows that they name."""
 
     def __init__(self, history: HistoryFiles, run: str, logs: Mapping[str, LogFacts], order: Order) -> None:
         self._history = history
@@ -37,31 +37,31 @@ class Storyteller:
         self._order = order
         self._direct = DirectPast(order, logs)
 
-    def tell(self, guarantee: str, witness: Mapping[str, Any]) -> Example:
+    def of_delivery(self, guarantee: str, first_violation: Mapping[str, Any]) -> Example:
         """Of a violating delivery, as the second pass found it."""
-        message = MessageName(witness["group"], witness["sender"], witness["number"])
-        process, delivery = witness["process"], (witness["process"], witness["index"])
+        message = MessageName(first_violation["group"], first_violation["sender"], first_violation["number"])
+        process, delivery = first_violation["process"], (first_violation["process"], first_violation["index"])
         places = self._order.places
-        lacking = [(places[entry["group"], entry["sender"]], entry["number"]) for entry in witness["lacking"]]
-        tellers = {
+        lacking = [(places[entry["group"], entry["sender"]], entry["number"]) for entry in first_violation["lacking"]]
+        by_guarantee = {
             CREATION: lambda: self._creation(process, message, delivery),
             DUPLICATION: lambda: self._duplication(process, message, delivery),
             FIFO: lambda: self._fifo(process, message, delivery, lacking),
             CAUSAL: lambda: self._causal(process, message, delivery, lacking),
             CONTENT: lambda: self._content(process, message, delivery),
-            VIEW_SENDING: lambda: self._view_sending(process, message, delivery, witness["view"]),
+            VIEW_SENDING: lambda: self._view_sending(process, message, delivery, first_violation["view"]),
             SILENCE: lambda: self._silence(process, message, delivery),
         }
-        return tellers[guarantee]()
+        return by_guarantee[guarantee]()
 
-    def tell_settled(self, process: str, message: MessageName) -> Example:
+    def of_settled(self, process: str, message: MessageName) -> Example:
         end = (process, self._logs[process].rows - 1)
         return self._example(settled_text(process, message), message.group, [self._send(message), end])
 
-    def tell_view(self, group: str, witness: ViewWitness) -> Example:
+    def of_view(self, group: str, first_violation: ViewViolation) -> Example:
         """Of what was decided from whole views."""
-        first = [self._delivery(*delivery) for delivery in witness.deliveries]
-        return self._example(witness.text, group, [*first, *witness.events])
+        first = [self._delivery(*delivery) for delivery in first_violation.deliveries]
+        return self._example(first_violation.text, group, [*first, *first_violation.events])
 
     def _creation(self, process: str, message: MessageName, delivery: Event) -> Example:
         place = self._order.places[message.group, message.sender]
@@ -101,22 +101,22 @@ class Storyteller:
     def _view_sending(self, process: str, message: MessageName, delivery: Event, named: int) -> Example:
         place = self._order.places[message.group, message.sender]
         sent_in = int(self._order.view[self._order.run_of(place, np.array([message.number]))[0]])
-        stay = self._stay(message.group, delivery)
-        seen = None if stay is None else stay.view
+        interval = self._interval(message.group, delivery)
+        seen = None if interval is None else interval.view
         text = view_sending_text(process, message, sent_in, seen if seen != sent_in else named)
         return self._example(text, message.group, [self._send(message), delivery])
 
     def _silence(self, process: str, message: MessageName, delivery: Event) -> Example:
-        stay = self._stay(message.group, delivery)
-        assert stay is not None
+        interval = self._interval(message.group, delivery)
+        assert interval is not None
         return self._example(
-            silence_text(process, message, stay.view), message.group, [(process, stay.index), delivery]
+            silence_text(process, message, interval.view), message.group, [(process, interval.index), delivery]
         )
 
-    def _stay(self, group: str, at: Event) -> ViewInterval | None:
+    def _interval(self, group: str, at: Event) -> ViewInterval | None:
         """The view that the process of a row was in."""
-        stays = view_intervals_of(self._logs[at[0]]).get(group, [])
-        return next((stay for stay in reversed(stays) if stay.index < at[1]), None)
+        view_intervals = view_intervals_of(self._logs[at[0]]).get(group, [])
+        return next((interval for interval in reversed(view_intervals) if interval.index < at[1]), None)
 
     def _knew(self, earlier: MessageName, sent: MessageName) -> bool:
         """Whether the sender of `sent` had sent or delivered `earlier` itself by then."""

@@ -1,6 +1,6 @@
-"""A second look: single deliver rows that the driver asks to see, because the summaries do not tell enough.
+"""Row queries: single deliver rows that the driver asks the workers for, because the summaries do not tell enough.
 
-It wishes for few: the order of deliveries of one process per view, what was delivered of lost messages, and, only where
+It asks for few: the order of deliveries of one process per view, what was delivered of lost messages, and, only where
 something is out of order, all agreed and safe deliveries of a group.
 """
 
@@ -33,7 +33,7 @@ class RowQuery(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Seen:
+class QueriedRows:
     """The rows of a log and group that were asked for, in order of index: each the numbers [start, end) of a sender."""
 
     keys: list[Key]
@@ -43,17 +43,17 @@ class Seen:
     end: Ints
     index: Ints
 
-    def between(self, first_index: int, end_index: int) -> "Seen":
+    def between(self, first_index: int, end_index: int) -> "QueriedRows":
         part = slice(*np.searchsorted(self.index, [first_index, end_index]))
-        return Seen(self.keys, self.key[part], self.start[part], self.end[part], self.index[part])
+        return QueriedRows(self.keys, self.key[part], self.start[part], self.end[part], self.index[part])
 
 
-Wishes = Mapping[LogName, Sequence[RowQuery]]
-Sights = Mapping[tuple[str, str], Mapping[str, Seen]]
+RowQueries = Mapping[LogName, Sequence[RowQuery]]
+QueryResults = Mapping[tuple[str, str], Mapping[str, QueriedRows]]
 """(run, group) → process → rows."""
-Look = Callable[[Wishes], Sights]
+ReadRows = Callable[[RowQueries], QueryResults]
 
-LOOK: Final = pa.schema(
+QUERIED_ROWS: Final = pa.schema(
     [
         # One row per group of a piece that has any; the rows that were asked for are columns, packed.
         *((name, pa.string()) for name in ("run", "group", "process")),
@@ -64,24 +64,24 @@ LOOK: Final = pa.schema(
 )
 
 
-def look(piece: Piece, wishes: Sequence[RowQuery]) -> pa.RecordBatch:
-    """The rows of a piece that are wished for, each once, as rows of LOOK."""
+def select_rows(piece: Piece, queries: Sequence[RowQuery]) -> pa.RecordBatch:
+    """The rows of a piece that are asked for, each once, as rows of QUERIED_ROWS."""
     rows = message_rows(piece.table, "deliver")
     wanted = np.zeros(len(rows.key), bool)
     first, last = (piece.table["index"][place].as_py() for place in (0, -1))
-    for wish in wishes:
-        if wish.first_index > last or wish.end_index <= first:
+    for query in queries:
+        if query.first_index > last or query.end_index <= first:
             continue
-        mask = rows.of_group(wish.group) & (rows.index >= wish.first_index) & (rows.index < wish.end_index)
-        if wish.sender is not None:
-            mask &= np.array([sender == wish.sender for _, sender in rows.keys], bool)[rows.key]
-        if wish.level is not None:
-            mask &= rows.level == wish.level
+        mask = rows.of_group(query.group) & (rows.index >= query.first_index) & (rows.index < query.end_index)
+        if query.sender is not None:
+            mask &= np.array([sender == query.sender for _, sender in rows.keys], bool)[rows.key]
+        if query.level is not None:
+            mask &= rows.level == query.level
         wanted |= mask
     log = {"run": piece.run, "process": piece.process}
     chosen = rows.chosen(wanted)
     groups = sorted({chosen.keys[key][0] for key in np.unique(chosen.key)})
-    return pa.RecordBatch.from_pylist([log | _packed(chosen, group) for group in groups], LOOK)
+    return pa.RecordBatch.from_pylist([log | _packed(chosen, group) for group in groups], QUERIED_ROWS)
 
 
 def _packed(rows: MessageRows, group: str) -> dict[str, Any]:
@@ -93,12 +93,12 @@ def _packed(rows: MessageRows, group: str) -> dict[str, Any]:
     return found
 
 
-def sights_of(table: pa.Table) -> dict[tuple[str, str], dict[str, Seen]]:
-    """The rows of a table of LOOK, log by log."""
+def results_of(table: pa.Table) -> dict[tuple[str, str], dict[str, QueriedRows]]:
+    """The rows of a table of QUERIED_ROWS, log by log."""
     pieces: dict[tuple[str, str, str], list[dict[str, Any]]] = defaultdict(list)
     for piece in table.sort_by("first_index").to_pylist():
         pieces[piece["run"], piece["group"], piece["process"]].append(piece)
-    result: dict[tuple[str, str], dict[str, Seen]] = {}
+    result: dict[tuple[str, str], dict[str, QueriedRows]] = {}
     for (run, group, process), own in sorted(pieces.items()):
         senders = sorted({sender for piece in own for sender in piece["senders"]})
         places = {sender: place for place, sender in enumerate(senders)}
@@ -107,5 +107,7 @@ def sights_of(table: pa.Table) -> dict[tuple[str, str], dict[str, Seen]]:
             np.concatenate([unpack(piece[name]) for piece in own]) for name in ("start", "count", "index")
         )
         keys = [(group, sender) for sender in senders]
-        result.setdefault((run, group), {})[process] = Seen(keys, np.concatenate(parts), start, start + count, index)
+        result.setdefault((run, group), {})[process] = QueriedRows(
+            keys, np.concatenate(parts), start, start + count, index
+        )
     return result

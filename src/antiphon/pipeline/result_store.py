@@ -1,4 +1,4 @@
-"""A shelf: the rows that a piece of work gave, put away under a key that names all that the work hangs on.
+"""A result store: the rows that a piece of work returned, by a key that names everything that they depend on.
 
 In memory it holds one record batch per key. On disk it is one Arrow file, compressed, whose name is the digest of its
 bytes: a file whose bytes are not those that it was written with is found out before anything in it is believed.
@@ -17,11 +17,11 @@ KEYS: Final = b"antiphon.keys"
 CHUNK_BYTES: Final = 1 << 20
 
 
-class DamagedShelfError(Exception):
+class DamagedStoreError(Exception):
     """The file is not what was written; the text says why."""
 
 
-class Shelf:
+class ResultStore:
     """What is known, by key; what is not taken or put since it was read is not written again."""
 
     def __init__(self, schema: pa.Schema, known: dict[str, pa.RecordBatch] | None = None) -> None:
@@ -57,19 +57,19 @@ class Shelf:
 
     @classmethod
     def read(cls, directory: Path, name: str, schema: pa.Schema) -> Self:
-        """Raises DamagedShelfError where the file is not there, not whole, or not of this schema."""
+        """Raises DamagedStoreError where the file is not there, not whole, or not of this schema."""
         file = directory / name
         try:
             if digest_of_file(file) + SUFFIX != name:
-                raise DamagedShelfError(f"{name} has changed since it was written")
+                raise DamagedStoreError(f"{name} has changed since it was written")
             with pa.OSFile(str(file), "rb") as stream, pa.ipc.open_file(stream) as reader:
                 keys = json.loads((reader.schema.metadata or {})[KEYS])
                 batches = [reader.get_batch(place) for place in range(reader.num_record_batches)]
                 if reader.schema.remove_metadata() != schema.remove_metadata():
-                    raise DamagedShelfError(f"{name} holds other columns")
+                    raise DamagedStoreError(f"{name} holds other columns")
             return cls(schema, dict(zip(keys, batches, strict=True)))
         except (OSError, pa.ArrowException, KeyError, ValueError) as error:
-            raise DamagedShelfError(f"{name} cannot be read ({error})") from error
+            raise DamagedStoreError(f"{name} cannot be read ({error})") from error
 
 
 def digest_of_file(file: Path) -> str:
