@@ -4,6 +4,10 @@ A group is *quiet* when all its processes that run are in one view, of just them
 stable. A group has *lost its majority* when so many members of its last view are gone that no view can follow it. Since
 causal order makes a group wait for others, groups that share a process with one that has lost its majority may be held
 up for good with it: both are *excused* from becoming quiet.
+
+On a network that has healed every member hears all others, so none that runs may be given up any more, except by a
+suspicion that was under way. A group where that happens is *wrongful*: it may come to rest all the same, when those
+that were given up have come back.
 """
 
 from typing import final
@@ -22,10 +26,12 @@ class GroupProgress:
         "_ended",
         "_hosts",
         "_last_views",
+        "_late_ns",
         "_left",
         "_members",
         "_needs_majority",
         "_running",
+        "_wrongful",
         "first_views",
         "groups",
     )
@@ -35,10 +41,14 @@ class GroupProgress:
         plans: list[ScriptedGroup],
         hosts: dict[str, int],
         running: list[Incarnation | None],
+        late_ns: int,
         needs_majority: bool = True,
     ) -> None:
         self._needs_majority = needs_majority
         """False where a service holds the groups: they outlive any of their members."""
+        self._late_ns = late_ns
+        """From when on nobody that runs may be given up."""
+        self._wrongful: set[str] = set()
         self.groups = [plan.name for plan in plans]
         self.first_views: dict[str, View] = {}
         self._members: dict[str, list[str]] = {plan.name: plan.members for plan in plans}
@@ -68,6 +78,15 @@ class GroupProgress:
     def have_entered(self) -> bool:
         """Whether all that run are in all their groups."""
         return all(NO_VIEW not in running.views.values() for running in self._running if running is not None)
+
+    def note_excluded(self, group: str, now_ns: int) -> None:
+        """A process that runs learns that the others have given it up."""
+        if now_ns > self._late_ns:
+            self._wrongful.add(group)
+
+    def is_wrongful(self, group: str) -> bool:
+        """Whether a process that runs was given up on a network that had healed long before."""
+        return group in self._wrongful
 
     def is_quiet(self, group: str) -> bool:
         """Whether all that run in the group are in one view, of just them, and all that was sent there is stable."""

@@ -1,8 +1,8 @@
 """From a script to what its run leaves behind: logs, figures, and what the run itself can tell that no history can.
 
-Two things are of the run and not of the history. After the last fault every group must become quiet
-(group_progress.py). And no input may make the engine fail: where it does, that is the *mistake*, and the logs end
-there.
+Two things are of the run and not of the history. After the last fault every group must become quiet, and give up nobody
+that runs (group_progress.py). And no input may make the engine fail: where it does, that is the *mistake*, and the logs
+end there.
 """
 
 from typing import Final, final
@@ -36,7 +36,8 @@ class ScriptRun:
         self.excused: list[str] = []
         """Groups that cannot become quiet."""
         self.restless: list[str] = []
-        """Groups that could have become quiet, and did not."""
+        """Groups that could have become quiet, and did not, or only after members that ran were given up, long after
+        the network had healed."""
         self.mistake = ""
         """How the engine failed, if it did."""
         self.failures = 0
@@ -73,8 +74,11 @@ def run_script(script: Script, workload: Workload | None = None) -> ScriptRun:
     try:
         play(world, script)
         result.excused = world.progress.excused()
+        progress = world.progress
         result.restless = [
-            group for group in result.groups if group not in result.excused and not world.progress.is_quiet(group)
+            group
+            for group in result.groups
+            if group not in result.excused and (not progress.is_quiet(group) or progress.is_wrongful(group))
         ]
         world.end()
     except Exception as error:  # whatever it was: no input may make the engine raise

@@ -99,6 +99,9 @@ _TICKS_MAX: Final = 10
 """An engine that wants more ticks than this at one point in time makes no progress."""
 _RESTART_DELAY_NS: Final = 300 * MILLISECOND_NS
 """How soon the next incarnation starts after an exclusion or a crash trigger."""
+_EXCLUSION_SILENCES: Final = 4
+"""After healing, a suspicion that was under way may still end in an exclusion for so many times the silence, and the
+doubt that follows it, after which a member is suspected."""
 _ANSWER_DELAY_NS: Final = MILLISECOND_NS
 """How long an application takes to answer a question."""
 
@@ -175,7 +178,9 @@ class World:
         self._crash_triggers: list[CrashTrigger] = []
         self._incarnations = [0] * len(self.names)
         self._hosts = {name: host for host, name in enumerate(self.names)}
-        self.progress = GroupProgress(self.plans, self._hosts, self.running, not script.services)
+        options = script.options
+        late_ns = script.heal_ns + _EXCLUSION_SILENCES * (options.silence_ns_min + options.doubt_ns)
+        self.progress = GroupProgress(self.plans, self._hosts, self.running, late_ns, not script.services)
 
     # ---- what is to come -------------------------------------------------------------------------------------------
 
@@ -567,6 +572,7 @@ class World:
         del incarnation.views[event.group]
         if event.excluded:
             self.exclusions += 1
+            self.progress.note_excluded(event.group, self.now_ns)
             self.coverage.count(situations.EXCLUDED)
             incarnation.log.crash(self.now_ns, "excluded")
             self._end_incarnation(incarnation)

@@ -98,7 +98,10 @@ def judge(run: SimulatedRun) -> Judgement:
     logs = [list(log.rows()) for log in run.logs]
     rows = [row for log in logs for row in log]
     own = [Problem(MISTAKE, BROKEN, run.mistake)] if run.mistake else []
-    own += [Problem(REST, BROKEN, f"group {group} never came to rest") for group in run.restless]
+    own += [
+        Problem(REST, BROKEN, f"group {group} did not come to rest without losing members that run")
+        for group in run.restless
+    ]
     # After a mistake the logs end in the middle: only what is broken for certain is told.
     promised = _broken_only(_audit(rows)) if run.mistake or run.excused else _audit(rows)
     rest = [group for group in run.groups if group not in run.excused]
