@@ -2,6 +2,7 @@
 
     python -m tests.programs.campaign --seeds 0:500 --jobs 2
     python -m tests.programs.campaign --seeds 7:8 --program counter      # one seed of one program
+    python -m tests.programs.campaign --seeds 0:100000 --seconds 180     # as many as fit
 
 A seed plays the program whose turn it is; with --program it plays that one.
 """
@@ -95,6 +96,7 @@ def main() -> int:
     parser.add_argument("--seeds", default="0:500", help="from:to, the last one excluded")
     parser.add_argument("--jobs", type=int, default=2, help="processes that share the work")
     parser.add_argument("--program", choices=PROGRAMS, help="play this one only")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="play no more seeds after so long")
     parser.add_argument("--brief", action="store_true", help="do not make failures smaller")
     arguments = parser.parse_args()
     first, last = (int(part) for part in arguments.seeds.split(":"))
@@ -110,6 +112,8 @@ def main() -> int:
             print(f"seed {outcome.seed} {outcome.program}:", *told, sep="\n  ", flush=True)
         if len(outcomes) % 100 == 0:
             print(f"{len(outcomes)} seeds, {failed} failed", file=sys.stderr)
+        if time.perf_counter() - started_s > arguments.seconds:
+            break
     elapsed_s = time.perf_counter() - started_s
     print(
         json.dumps(
