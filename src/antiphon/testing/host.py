@@ -89,8 +89,8 @@ class Program:
         self.is_paused = False
         self.errors: list[str] = []
         self.logs: list[ProgramLog] = []
-        self.fds: dict[int, Callable[[], bool]] = {}
-        """Open sockets, and whether there is something to read."""
+        self.readable: dict[int, None] = {}
+        """Sockets with something to read."""
         self.at_death: dict[int, Callable[[bool], None]] = {}
         """What the kernel does when the program ends, by number; true if the power is still on."""
         self.loop = VirtualLoop(self, SimulatedEnvironment(self))  # type: ignore[abstract]  # the rest is not offered
@@ -116,10 +116,6 @@ class Program:
         """Whether it came to its end by itself, or was killed."""
         return not self.is_alive or (self.task is not None and self.task.done())
 
-    def has_input(self, fd: int) -> bool:
-        waits = self.fds.get(fd)
-        return waits is not None and waits()
-
     def touch(self) -> None:
         """An adapter is called: here a kill may strike."""
         if self._fuse > 0:
@@ -144,7 +140,7 @@ class Program:
             log.cut("killed", self.timeline.now_ns)
         for call in list(self.at_death.values()):
             call(power)
-        self.fds.clear()
+        self.readable.clear()
         if not power and self.host.storage is not None:
             self.host.storage.lose_power()
 

@@ -106,13 +106,14 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self.wake()
 
     def _look_at_sockets(self) -> None:
-        for fd, handle in list(self._readers.items()):
-            if self.program.has_input(fd):
-                self._ready.append(handle)
-        self._ready.extend(self._writers.values())
+        readable = self.program.readable
+        if readable:
+            self._ready.extend([handle for fd, handle in self._readers.items() if fd in readable])
+        if self._writers:
+            self._ready.extend(self._writers.values())
 
     def _has_input(self) -> bool:
-        return bool(self._writers) or any(self.program.has_input(fd) for fd in self._readers)
+        return bool(self._writers) or not self.program.readable.keys().isdisjoint(self._readers)
 
     def bury(self) -> None:
         """Cancel all that a program left behind, until it is gone: after the simulation, when nothing that it does has
@@ -223,7 +224,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def add_reader(self, fd: Any, callback: Callable[..., object], *args: Any) -> None:  # type: ignore[override]
         self._readers[fd] = asyncio.Handle(callback, args, self)
-        if self.program.has_input(fd):
+        if fd in self.program.readable:
             self.wake()
 
     def remove_reader(self, fd: Any) -> bool:

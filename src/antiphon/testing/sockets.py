@@ -28,11 +28,7 @@ class SimulatedSocket:
         self._waiting: deque[bytes] = deque()
         self._waiting_bytes = 0
         self._closed = False
-        program.fds[self._fd] = self._has_input
         program.at_death[self._fd] = self._die
-
-    def _has_input(self) -> bool:
-        return bool(self._waiting)
 
     def _die(self, power: bool) -> None:
         self.close()
@@ -44,6 +40,7 @@ class SimulatedSocket:
         if not self._closed and self._waiting_bytes + len(data) <= BUFFER_BYTES_MAX:
             self._waiting.append(data)
             self._waiting_bytes += len(data)
+            self.program.readable[self._fd] = None
             self.program.loop.wake()
 
     # ---- what a program does ---------------------------------------------------------------------------------------
@@ -93,6 +90,8 @@ class SimulatedSocket:
             raise BlockingIOError(errno.EAGAIN, "nothing has come")
         data = self._waiting.popleft()
         self._waiting_bytes -= len(data)
+        if not self._waiting:
+            self.program.readable.pop(self._fd, None)
         return data[:size]
 
     def close(self) -> None:
@@ -100,7 +99,7 @@ class SimulatedSocket:
             self._closed = True
             self._waiting.clear()
             self._network.unbind(self)
-            self.program.fds.pop(self._fd, None)
+            self.program.readable.pop(self._fd, None)
             self.program.at_death.pop(self._fd, None)
 
     def __enter__(self) -> Self:
