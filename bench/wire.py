@@ -71,7 +71,7 @@ def by_kind(counts: Counter[str]) -> str:
 def view_change(section: str, case: str, rule: str, paper: float, members: int, lab: Lab, after: int) -> Row:
     """Go on until `after` members are in the next view, and count what that took."""
     lab.run_until(lambda: lab.installs >= after and lab.agree(G, after), LIMIT_NS)
-    counts = spoken(lab.tally.unicasts, without=("status", "HEARS"))
+    counts = spoken(lab.tally.unicasts, without=("status", "HEARS", "DECLARED"))
     detail = f"{by_kind(counts)}; beside it {lab.tally.multicasts['status']} status multicasts"
     return Row(
         section=section, case=case, members=members, rule=rule, paper=paper, measured=counts.total(),
