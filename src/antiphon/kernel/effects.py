@@ -201,6 +201,17 @@ class Writable:
 
 
 @final
+class RecoveryAsked:
+    """An operator has asked, by the name of the group, that it go on without a majority (`Recover`)."""
+
+    __slots__ = ("group", "operator")
+
+    def __init__(self, group: str, operator: ProcessId) -> None:
+        self.group = group
+        self.operator = operator
+
+
+@final
 class DeclaredDifferently:
     """`process` has declared the group differently, and takes no part in it; `reason` is for people."""
 
@@ -305,6 +316,7 @@ Event = (
     | Suspected
     | MajorityLost
     | DeclaredDifferently
+    | RecoveryAsked
     | Ended
     | Writable
     | RequestRefused

@@ -28,7 +28,6 @@ from antiphon.engine import Engine
 from antiphon.kernel.effects import (
     NEVER,
     BarrierReached,
-    DeclaredDifferently,
     Delivered,
     Effects,
     Ended,
@@ -36,6 +35,7 @@ from antiphon.kernel.effects import (
     Installed,
     MajorityLost,
     Received,
+    RecoveryAsked,
     Sent,
     Suspected,
     Transmit,
@@ -367,26 +367,24 @@ class Driver:
         if isinstance(event, Received):
             if tap is not None:
                 tap.recorder.receive(event, now_ns)
-        elif isinstance(event, Installed):
-            log_membership(self.process, event)
-            self._install(event, now_ns)
         elif isinstance(event, BarrierReached):
             member._reach(event)
         elif isinstance(event, Writable):
             member._unblock()
-        elif isinstance(event, Suspected):
+        else:
             log_membership(self.process, event)
-            if tap is not None:
+            if isinstance(event, Installed):
+                self._install(event, now_ns)
+            elif isinstance(event, Suspected) and tap is not None:
                 tap.recorder.suspect(event, now_ns)
-        elif isinstance(event, MajorityLost):
-            log_membership(self.process, event)
-            if tap is not None:
-                tap.recorder.stalled(event.group, now_ns)
-            member._stall()
-        elif isinstance(event, (Ended, DeclaredDifferently)):
-            log_membership(self.process, event)
-            if isinstance(event, Ended):
+            elif isinstance(event, MajorityLost):
+                if tap is not None:
+                    tap.recorder.stalled(event.group, now_ns)
+                member._stall()
+            elif isinstance(event, Ended):
                 self._end(event, now_ns)
+            elif isinstance(event, RecoveryAsked):
+                self.recover(event.group)
 
     def _install(self, event: Installed, now_ns: int) -> None:
         group = event.group

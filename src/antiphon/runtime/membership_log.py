@@ -6,7 +6,7 @@ A view without a change of members (a barrier or an epoch ended the one before) 
 import logging
 from typing import Final
 
-from antiphon.kernel.effects import DeclaredDifferently, Ended, Event, Installed, MajorityLost, Suspected
+from antiphon.kernel.effects import DeclaredDifferently, Ended, Event, Installed, MajorityLost, RecoveryAsked, Suspected
 from antiphon.kernel.identity import ProcessId
 
 log: Final = logging.getLogger("antiphon")
@@ -28,6 +28,8 @@ def log_membership(process: ProcessId, event: Event) -> None:
     elif isinstance(event, Ended):
         how = "was refused" if event.refused else "was excluded" if event.excluded else "has left"
         log.info("%r in group %s: %s", process, event.group, how)
+    elif isinstance(event, RecoveryAsked):
+        log.warning("%r in group %s: an operator has it go on without a majority", process, event.group)
     elif isinstance(event, DeclaredDifferently):
         log.warning("%r in group %s: goes on without %r: %s", process, event.group, event.process, event.reason)
 

@@ -32,7 +32,7 @@ from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.parts.membership import messages
-from antiphon.parts.membership.messages import MembershipMessage, Proposal
+from antiphon.parts.membership.messages import Life, MembershipMessage, Proposal
 from antiphon.parts.membership.phases import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING, step
 from antiphon.parts.membership.policies import PRIMARY_POLICY, MembershipPolicy
 from antiphon.parts.membership.reachability import Reachability
@@ -127,6 +127,11 @@ class Agreement:
     def is_stalled(self) -> bool:
         """Whether the view has no majority that this process can reach."""
         return self._stalled
+
+    def reached(self) -> list[Life]:
+        """The members that are not suspected."""
+        members = enumerate(self._view.members)
+        return [(member.name, member.incarnation) for rank, member in members if rank not in self._suspects]
 
     # ---- phases ----------------------------------------------------------------------------------------------------
 

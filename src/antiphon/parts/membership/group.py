@@ -23,6 +23,7 @@ from antiphon.kernel.effects import (
     Effects,
     Ended,
     Installed,
+    RecoveryAsked,
     Route,
     Transmit,
     Writable,
@@ -37,7 +38,7 @@ from antiphon.kernel.policies import PRIMARY, STATIC
 from antiphon.parts.member import Member, StabilityMark, add_counts
 from antiphon.parts.membership.founding import Founding
 from antiphon.parts.membership.membership import Membership
-from antiphon.parts.membership.messages import DECLARED, Chunks, MembershipMessage, Proposal
+from antiphon.parts.membership.messages import DECLARED, RECOVERY, RECOVERY_STATE, Chunks, MembershipMessage, Proposal
 from antiphon.parts.membership.phases import NORMAL, OUT
 from antiphon.parts.membership.policies import PRIMARY_POLICY
 from antiphon.parts.membership.session import Session
@@ -250,7 +251,9 @@ class GroupMember(Member):
             return
         if membership is not None:
             membership.notice_time(effects, now_ns)
-        if kind == MEMBERSHIP and (tag != self._declaration.id or flags == DECLARED):
+        if kind == MEMBERSHIP and flags == RECOVERY:
+            self._answer_operator(data, effects)
+        elif kind == MEMBERSHIP and (tag != self._declaration.id or flags == DECLARED):
             self._receive_different(tag, flags, data, effects)
         elif kind == MEMBERSHIP and membership is not None:
             message = self._chunks.take(flags, data)
@@ -299,6 +302,23 @@ class GroupMember(Member):
             raise MalformedError("rank")
         previous.answer_late(kind, sender, data, effects, now_ns)
         membership.answer_old_packet(previous.view.members[sender], effects)
+
+    def _answer_operator(self, data: bytes, effects: Effects) -> None:
+        """An operator, who is no member, asks how the group stands, or says, by its name, that it may go on."""
+        message = self._chunks.take(RECOVERY, data)
+        if message is None or self._session is None:
+            return
+        membership = self._membership
+        is_stalled = membership is not None and membership.is_stalled()
+        if is_stalled and message.annex == self.group.encode():
+            effects.events.append(RecoveryAsked(self.group, message.sender))
+        state = MembershipMessage(
+            RECOVERY_STATE, self._process, self._address, self._session.view.id, round=1 if is_stalled else 0,
+            accepted=Proposal(self._session.view, [], [], [], [], [], b""),
+            heard=[] if membership is None else membership.reached(), about=message.sender,
+        )  # fmt: skip
+        packets = state.encode(self._stack, self.group_id, self._declaration.id, self._options.packet_bytes_max)
+        effects.transmits.append(Transmit(Route((message.sender,), (message.address,)), packets))
 
     # ---- declarations ----------------------------------------------------------------------------------------------
 

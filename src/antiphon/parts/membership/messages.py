@@ -33,6 +33,8 @@ CHUNK: Final = 13
 STALL: Final = 14
 DECLARED: Final = 15
 OUTSIDE: Final = 16
+RECOVERY: Final = 17
+RECOVERY_STATE: Final = 18
 
 _TEXT_MAX: Final = 1000
 """Characters of a name or an address; `is_name` asks for more."""
@@ -54,6 +56,8 @@ MESSAGE_NAMES: Final = {
     STALL: "stall",
     DECLARED: "declared",
     OUTSIDE: "outside",
+    RECOVERY: "recovery",
+    RECOVERY_STATE: "recovery state",
 }
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=NUMBER_MAX)]
