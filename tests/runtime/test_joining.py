@@ -185,3 +185,20 @@ def test_the_first_view_tells_of_all_founders() -> None:
         await close(*nodes.values())
 
     run(test)
+
+
+def test_founders_that_have_all_left_meet_again() -> None:
+    """View ids go on after the last that any of them was in."""
+
+    async def test() -> None:
+        nodes = await started("abc")
+        last = 0
+        for _ in range(2):
+            places = await found(nodes, listed(nodes))
+            assert {place.group.view.id for place in places} == {last + 1}
+            for place in places:  # one after the other: the last one sees the most views
+                last = max(last, place.group.view.id)
+                assert await place.group.leave()
+        await close(*nodes.values())
+
+    run(test)

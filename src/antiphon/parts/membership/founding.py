@@ -41,13 +41,20 @@ class Founding:
         "_needs_all",
         "_process",
         "first_life",
+        "last_view",
         "proposal",
     )
 
     def __init__(
-        self, founders: tuple[tuple[str, str], ...], process: ProcessId, needs_all: bool, after_ns: int
+        self,
+        founders: tuple[tuple[str, str], ...],
+        process: ProcessId,
+        needs_all: bool,
+        after_ns: int,
+        last_view: int = 0,
     ) -> None:
-        """`founders`: names and addresses, the first first. `after_ns`: when the first need no longer wait for all."""
+        """`founders`: names and addresses, the first first. `after_ns`: when the first need no longer wait for all.
+        `last_view`: the last view that this process was in, in this life, before all left the group."""
         self._names = [name for name, _ in founders]
         self._addresses = [address for _, address in founders]
         self._process = process
@@ -56,6 +63,8 @@ class Founding:
         self._met: dict[str, tuple[ProcessId, str]] = {}
         """Those that are outside, by name, and where they are."""
         self._confirmed: set[ProcessId] = set()
+        self.last_view = last_view
+        """The last view that any founder was in before: ids go on after it."""
         self.proposal: Proposal | None = None
         """The first view, if this process is the first and has proposed it."""
         self.first_life = 0
@@ -80,15 +89,16 @@ class Founding:
         """Whether this is a life of the first that is not followed any more."""
         return self.leads(sender) and sender.incarnation < self.first_life
 
-    def meet(self, process: ProcessId, address: str) -> None:
-        """A founder says that it is outside. Of two lives of one name the later counts."""
+    def meet(self, process: ProcessId, address: str, last_view: int = 0) -> None:
+        """A founder says that it is outside, after its last view. Of two lives of one name the later counts."""
         if process.name not in self._names or process.name == self._process.name:
             return
         known = self._met.get(process.name)
         if known is None or known[0].incarnation <= process.incarnation:
             self._met[process.name] = (process, address)
+            self.last_view = max(self.last_view, last_view)
 
-    def propose(self, view_id: int, members_heard: bool, now_ns: int) -> bool:
+    def propose(self, members_heard: bool, now_ns: int) -> bool:
         """Make the proposal if it is time; whether there is a new one."""
         if self.proposal is not None or not self.is_first:
             return False
@@ -100,7 +110,7 @@ class Founding:
                 return False
         members = [self._process if not place else self._met[self._names[place]][0] for place in present]
         addresses = [self._addresses[0] if not place else self._met[self._names[place]][1] for place in present]
-        view = View(view_id, tuple(members), tuple(addresses))
+        view = View(self.last_view + 1, tuple(members), tuple(addresses))
         self.proposal = Proposal(view, [], [], [], [], [], b"")
         self._confirmed.add(self._process)
         return True

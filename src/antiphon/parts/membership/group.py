@@ -177,7 +177,7 @@ class GroupMember(Member):
         if not self._founders:
             return None
         is_static = self._policy == STATIC
-        return Founding(self._founders, self._process, is_static, now_ns + self._founds_at_ns)
+        return Founding(self._founders, self._process, is_static, now_ns + self._founds_at_ns, self._last_view)
 
     def send(self, input: Send, effects: Effects, now_ns: int) -> int:
         """Accept messages; `finish` puts on the wire what may leave."""

@@ -246,7 +246,7 @@ class Membership(Agreement):
     def _receive_founder(self, founding: Founding, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
         """A founder answers me, the first of them."""
         if message.kind == messages.OUTSIDE and message.about == self._process:
-            founding.meet(message.sender, message.address)
+            founding.meet(message.sender, message.address, message.round)
             self._try_found(founding, effects, now_ns)
         elif message.kind == messages.INSTALLED and founding.proposal is not None:
             founding.confirm(message.sender)
@@ -255,7 +255,7 @@ class Membership(Agreement):
     def _try_found(self, founding: Founding, effects: Effects, now_ns: int) -> None:
         """Propose the first view, if it is time, and offer it to the other founders."""
         heard = any(at_ns >= now_ns - self._options.silence_ns_min for at_ns in self._knocked.values())
-        founding.propose(self._last_view + 1, heard, now_ns)
+        founding.propose(heard, now_ns)
         if founding.proposal is not None:
             self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=founding.proposal))
             for member, address in founding.unconfirmed():
@@ -275,7 +275,7 @@ class Membership(Agreement):
     def _receive_join(self, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
         founding = self._founding if self.phase == JOINING and self.decided is None else None
         if founding is not None and founding.answer(message.sender):
-            outside = self._post.message(messages.OUTSIDE, about=message.sender)
+            outside = self._post.message(messages.OUTSIDE, round=self._last_view, about=message.sender)
             self._post.tell(message.sender, outside, effects, message.address)
         if self.phase == JOINING or message.sender == self._process:
             return
