@@ -53,11 +53,14 @@ class ProcessId:
         """Name and incarnation in figures, as histories have them."""
         return f"{self.name}/{self.incarnation}"
 
+    @property
+    def is_from_clock(self) -> bool:
+        """Whether the incarnation is a time in milliseconds."""
+        return self.incarnation >= _FROM_CLOCK
+
     def __repr__(self) -> str:
         """Name and incarnation; one that came from the clock in fewer digits, to base 36."""
-        if self.incarnation < _FROM_CLOCK:
-            return f"{self.name}/{self.incarnation}"
-        return f"{self.name}~{_short(self.incarnation)}"
+        return f"{self.name}~{_short(self.incarnation)}" if self.is_from_clock else self.full
 
 
 def is_name(text: str) -> bool:

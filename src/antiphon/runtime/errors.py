@@ -54,9 +54,8 @@ class ExcludedError(ClosedError):
 
     def __init__(self, group: str, process: ProcessId, reason: str = "") -> None:
         why = reason or f"the other members of group {group!r} took {process} to have failed and went on without it"
-        super().__init__(
-            f"{why}; join again as a new incarnation: Node({process.name!r}, incarnation={process.incarnation + 1}, …)"
-        )
+        number = "" if process.is_from_clock else f"incarnation={process.incarnation + 1}, "
+        super().__init__(f"{why}; join again as a new incarnation: Node({process.name!r}, {number}…)")
         self.group = group
         self.process = process
 
