@@ -27,8 +27,7 @@ async def main(name, members, history):
     members = json.loads(members)
     stopping = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopping.set)
-    options = antiphon.Options.fast()
-    async with antiphon.Node(name, address=members[name], options=options, history=history) as node:
+    async with antiphon.Node(name, address=members[name], history=history, rejoin=True) as node:
         group = await node.join("quotes", members=members, timeout_s=30)
 
         async def read():

@@ -115,6 +115,11 @@ class Founding:
         self._confirmed.add(self._process)
         return True
 
+    def has_proposed(self, view: View) -> bool:
+        """Whether this process has proposed this view."""
+        own = self.proposal
+        return own is not None and own.view.id == view.id and own.view.members == view.members
+
     def confirm(self, process: ProcessId) -> None:
         """A founder is in the view that was proposed."""
         self._confirmed.add(process)

@@ -352,7 +352,12 @@ class Membership(Agreement):
         if proposal is None or self.decided is not None:
             return
         if self.phase == JOINING:
-            if self._founding is not None and self._founding.is_outdated(message.sender):
+            founding = self._founding
+            if founding is not None and founding.is_outdated(message.sender):
+                return
+            if founding is not None and founding.has_proposed(proposal.view):
+                founding.confirm(message.sender)  # it has entered, and passes the view on
+                self._try_begin(founding)
                 return
             is_new = proposal.view.id > self._last_view
             if is_new and proposal.view.rank(self._process) >= 0 and len(proposal.view.members) <= self._members_max:
