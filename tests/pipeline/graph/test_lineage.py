@@ -10,7 +10,7 @@ import pytest
 
 from antiphon.history.log import MemoryLog
 from antiphon.history.reader import HistoryFiles
-from antiphon.history.schema import Row
+from antiphon.history.schema import LEVELS, Row
 from antiphon.history.segments import segment_file
 from antiphon.kernel.options import Options
 from antiphon.pipeline.explain import MessageName
@@ -163,6 +163,31 @@ def test_a_process_that_is_not_there_is_refused(runs: dict[str, CausalRun]) -> N
     assert find_process(runs["one"], "bob") == find_process(runs["one"], "bob/1") == "bob/1"
     with pytest.raises(UnknownProcessError, match="there is: bob"):
         find_process(runs["one"], "bop")
+
+
+def test_an_incarnation_from_the_clock_goes_by_its_name_if_it_is_the_only_one() -> None:
+    lives = (1_794_926_400_123, 1_794_926_400_456)
+
+    def run_of(*incarnations: int) -> CausalRun:
+        rows: list[Row] = []
+        for incarnation in incarnations:
+            log = MemoryLog(run="r", process="alice", incarnation=incarnation, merge=False)
+            log.start(0, "quotes", "script", "primary", LEVELS, [])
+            log.view(0, "quotes", 1, [f"alice/{incarnation}"])
+            log.send(1, "quotes", 1, 1, 1, "causal", 1, None, None, None)
+            log.stop(2)
+            rows += log.rows()
+        return read_run(pieces_of(rows, 100))
+
+    one = run_of(lives[0])
+    for text in ("alice#1", "quotes:alice#1", "alice~mwksu263#1", f"alice/{lives[0]}#1"):
+        assert full_name(find_message({"r": one}, text, None)[1]) == "quotes:alice~mwksu263#1"
+    assert find_process(one, "alice") == find_process(one, "alice~mwksu263") == f"alice/{lives[0]}"
+    both = run_of(*lives)
+    with pytest.raises(UnknownMessageError, match="may be any of quotes:alice~mwksu263#1, quotes:alice~"):
+        find_message({"r": both}, "alice#1", None)
+    with pytest.raises(UnknownProcessError, match="may be any of alice~mwksu263, alice~"):
+        find_process(both, "alice")
 
 
 def timeline(level: str) -> list[Row]:
