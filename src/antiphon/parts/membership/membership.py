@@ -21,7 +21,7 @@ from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.parts.membership import messages
-from antiphon.parts.membership.agreement import Agreement
+from antiphon.parts.membership.entrance import Entrance
 from antiphon.parts.membership.founding import Founding
 from antiphon.parts.membership.messages import MembershipMessage, Proposal
 from antiphon.parts.membership.phases import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
@@ -33,7 +33,7 @@ _CONTRADICTIONS_MAX: Final = 3
 
 
 @final
-class Membership(Agreement):
+class Membership(Entrance):
     """One process's part in the membership of one group.
 
     The stack calls `receive`, `tick` and, at the end of each step, `progress`; when `decided` is set and `ready` says
@@ -54,8 +54,6 @@ class Membership(Agreement):
         super().__init__(stack, group, group_id, declared, process, address, options, members_max)
         self._address = address
         self._contacts: tuple[str, ...] = ()
-        self._last_view = 0
-        self._founding: Founding | None = None
         self._ask_at_ns = NEVER
         self._told: set[int] = set()
         self._leaving = False
@@ -75,10 +73,8 @@ class Membership(Agreement):
         self._hears_at_ns = NEVER
         """When to tell the others whom I hear; NEVER while no link is strained."""
         self._hears_sent_ns = 0
-        self._knocked: dict[ProcessId, int] = {}
-        """While I ask to join: the members that answered me directly, and when they last did."""
         self._door: tuple[str, ...] = ()
-        """…and the addresses of all members."""
+        """While I ask to join: the addresses of all members, as one of them told me."""
 
     # ---- entry and exit --------------------------------------------------------------------------------------------
 
@@ -242,35 +238,6 @@ class Membership(Agreement):
                 self._try_install(effects, now_ns)
         else:
             raise MalformedError("membership")
-
-    def _receive_founder(self, founding: Founding, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
-        """A founder answers me, the first of them."""
-        if message.kind == messages.OUTSIDE and message.about == self._process:
-            founding.meet(message.sender, message.address, message.round)
-            self._try_found(founding, effects, now_ns)
-        elif message.kind == messages.INSTALLED and founding.proposal is not None:
-            founding.confirm(message.sender)
-            self._try_begin(founding)
-
-    def _try_found(self, founding: Founding, effects: Effects, now_ns: int) -> None:
-        """Propose the first view, if it is time, and offer it to the other founders."""
-        heard = any(at_ns >= now_ns - self._options.silence_ns_min for at_ns in self._knocked.values())
-        founding.propose(heard, now_ns)
-        if founding.proposal is not None:
-            self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=founding.proposal))
-            for member, address in founding.unconfirmed():
-                self._post.transmit(member, address, self._last_install, effects)
-            self._try_begin(founding)
-
-    def _try_begin(self, founding: Founding) -> None:
-        if self.decided is None and founding.may_enter():
-            self.decided = founding.proposal
-
-    def answer_founder(self, message: MembershipMessage, effects: Effects) -> None:
-        """I am in the first view, which never changes; the first of the founders asks whether I am."""
-        proposal = message.accepted if message.kind == messages.INSTALL else None
-        if proposal is not None and proposal.view.id == self._view.id and self._view.rank(message.sender) >= 0:
-            self._post.tell(message.sender, self._post.message(messages.INSTALLED), effects, message.address)
 
     def _receive_join(self, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
         founding = self._founding if self.phase == JOINING and self.decided is None else None
