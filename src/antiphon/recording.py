@@ -22,7 +22,17 @@ from sys import byteorder
 from typing import TYPE_CHECKING, Final, final
 from zlib import crc32
 
-from antiphon.kernel.effects import BarrierReached, Delivered, Event, Received, RoleClosed, RoleOpened, Sent, Suspected
+from antiphon.kernel.effects import (
+    BarrierReached,
+    Delivered,
+    Event,
+    Received,
+    RoleClosed,
+    RoleOpened,
+    Sent,
+    Suspected,
+    Transitional,
+)
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.levels import LEVEL_NAMES, SAFE
 from antiphon.kernel.policies import STATIC
@@ -95,6 +105,11 @@ class ProcessRecorder:
 
     def suspect(self, event: Suspected, time_ns: int) -> None:
         self._log.suspect(time_ns, event.group, event.view_id, event.process.full)
+
+    def transitional(self, event: Transitional, time_ns: int) -> None:
+        """The view ends for these members together; what follows in it is delivered among them alone."""
+        members = ", ".join([member.full for member in event.members])
+        self._log.note(time_ns, f"transitional: {members}", event.group)
 
     def leaves(self, group: str, time_ns: int) -> None:
         """The process announces that it leaves; the audit counts it among those that agree to the next view."""

@@ -11,7 +11,7 @@ from antiphon.runtime.errors import (
     ReaderBlockedError,
     ReaderError,
 )
-from antiphon.runtime.events import Barrier, Batch, Excluded, Message, Stalled, ViewChange
+from antiphon.runtime.events import Barrier, Batch, Excluded, Message, Stalled, TransitionalView, ViewChange
 from antiphon.runtime.group import Group
 from antiphon.runtime.node import Node
 from antiphon.runtime.plan import Plan, PlanError, load_plan
@@ -36,6 +36,7 @@ __all__ = [
     "ReaderBlockedError",
     "ReaderError",
     "Stalled",
+    "TransitionalView",
     "ViewChange",
     "load_plan",
 ]

@@ -38,6 +38,7 @@ from antiphon.kernel.effects import (
     RecoveryAsked,
     Sent,
     Suspected,
+    Transitional,
     Transmit,
     Writable,
 )
@@ -58,7 +59,7 @@ from antiphon.kernel.inputs import (
     StackRequest,
     Tick,
 )
-from antiphon.kernel.policies import PRIMARY
+from antiphon.kernel.policies import STATIC
 from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import AddressBook, contacts_of
 from antiphon.runtime.clock import Clock
@@ -381,6 +382,10 @@ class Driver:
                 if tap is not None:
                     tap.recorder.stalled(event.group, now_ns)
                 member._stall()
+            elif isinstance(event, Transitional):
+                if tap is not None:
+                    tap.recorder.transitional(event, now_ns)
+                member._transit(event)
             elif isinstance(event, Ended):
                 self._end(event, now_ns)
             elif isinstance(event, RecoveryAsked):
@@ -413,7 +418,7 @@ class Driver:
 
     def _can_return(self, event: Ended) -> bool:
         """Whether another incarnation may follow: the members of a static group would not know it."""
-        static = any(join.policy != PRIMARY for join in self._joins.values())
+        static = any(join.policy == STATIC for join in self._joins.values())
         return event.excluded and not event.refused and self._next_life is not None and not static
 
     def _lapse(self) -> None:

@@ -154,7 +154,19 @@ class Excluded:
     incarnation sends, if there is one."""
 
 
-StreamEvent = Message | ViewChange | Barrier | Stalled | Excluded
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransitionalView:
+    """In a group that may part (policy `partitionable`), before each ViewChange but the first: what follows, up to
+    that, is delivered in the old view among `members` alone, who come along. Safe messages before this were delivered
+    by all members of the old view that live; of those after it that is known of `members` only."""
+
+    group: str
+    view_id: int
+    """The view that ends."""
+    members: tuple[ProcessId, ...]
+
+
+StreamEvent = Message | ViewChange | Barrier | Stalled | Excluded | TransitionalView
 """What a reader of single messages gets."""
-BatchEvent = Batch | ViewChange | Barrier | Stalled | Excluded
+BatchEvent = Batch | ViewChange | Barrier | Stalled | Excluded | TransitionalView
 """What a reader of batches gets."""

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from antiphon.kernel.causality_domain import CausalityDomain
-from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Installed
+from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Installed, Transitional
 from antiphon.kernel.errors import AntiphonError, ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Send
 from antiphon.kernel.inputs import SendBarrier as BarrierInput
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE, Order
 from antiphon.kernel.options import Options
-from antiphon.kernel.policies import PRIMARY
+from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC
 from antiphon.parts.membership.group import BARRIER_BYTES_MAX
 from antiphon.runtime.arguments import (
     check_count,
@@ -25,7 +25,7 @@ from antiphon.runtime.arguments import (
 )
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import DeclarationError, ExcludedError, ReaderBlockedError
-from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, ViewChange
+from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, TransitionalView, ViewChange
 from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox, SendMode, measure
 from antiphon.runtime.readers import BatchReader, MessageReader, caller
@@ -170,6 +170,8 @@ class Group:
         """
         if not self._offered.barriers:
             raise UsageError(f"stack {self.stack!r} has no barriers; `agreed` messages have one place among all")
+        if self.policy == PARTITIONABLE:
+            raise UsageError(f"group {self.name!r} may part, so it has no barriers; join with `primary`")
         if self.policy != PRIMARY:
             raise UsageError(
                 f"the view of group {self.name!r} is static, and a barrier ends a view; join with `primary`"
@@ -239,7 +241,7 @@ class Group:
         Each of the two waits lasts at most `timeout_s`, or the node's `linger_s`. True if all went well. False if time
         ran out: then this process is silent from here on, and the others will take it to have failed.
         """
-        if self.policy != PRIMARY:
+        if self.policy == STATIC:
             raise UsageError(f"the view of group {self.name!r} is static: nobody can leave it; join with `primary`")
         if timeout_s is not None:
             check_seconds("timeout_s", timeout_s)
@@ -269,7 +271,7 @@ class Group:
 
     async def _wind_up(self, linger_s: float) -> bool:
         """What the end of the node asks of this group: leave it, or where nobody can, settle; whether all went well."""
-        return await (self._leave(linger_s) if self.policy == PRIMARY else self._settle(linger_s))
+        return await (self._settle(linger_s) if self.policy == STATIC else self._leave(linger_s))
 
     async def _enter(self, timeout_s: float) -> bool:
         """Wait for the first view; whether it came in time. Raises if it never will."""
@@ -468,6 +470,9 @@ class Group:
     def _stall(self) -> None:
         self._going.clear()
         self._stream.put(Stalled(group=self.name, view=self.view))
+
+    def _transit(self, event: Transitional) -> None:
+        self._stream.put(TransitionalView(group=self.name, view_id=event.view_id, members=event.members))
 
     def _part(self, event: Ended) -> None:
         if self._over.is_set():

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Event, Installed
+from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Event, Installed, Transitional
 from antiphon.runtime.outbox import Outbox
 
 
@@ -26,6 +26,9 @@ class GroupHandler(Protocol):
 
     def _stall(self) -> None:
         """The group stands still for want of a majority."""
+
+    def _transit(self, event: Transitional) -> None:
+        """The view ends for these members together."""
 
     def _part(self, event: Ended) -> None:
         """This process is no longer a member; nothing more will be told but `end`."""

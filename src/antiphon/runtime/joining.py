@@ -149,6 +149,45 @@ class Joining:
             raise
         return member
 
+    async def begin_alone(
+        self,
+        group: str,
+        members: Mapping[str, str] | None,
+        contacts: Sequence[str] | Discovery,
+        policy: str,
+        stack: str,
+        domain: CausalityDomain,
+    ) -> Group:
+        """Begin in a view of this process alone, of a group whose views merge; the others are told of it."""
+        if members is not None:
+            addresses = {parse_process(text).name: where for text, where in members.items()}
+            own = addresses.get(self._running().process.name)
+            if own is None:
+                raise UsageError(
+                    f"the members of group {group!r} do not include this process, {self._running().process.name!r}; "
+                    "every member lists all"
+                )
+            contacts = [where for where in addresses.values() if where != own]
+        search = Search(contacts, self._address, self._family)
+        if contacts:
+            await search.look()
+        driver = self._running()  # which may have ended while names were looked up
+        member = self._make_group(driver, group, stack, policy, domain)
+        join = Join(
+            group=group,
+            stack=stack,
+            policy=policy,
+            address=search.own or self._address,
+            contacts=tuple(join_address(other) for other in search.others),
+            domain=domain,
+            last_view=self._last_views.get(group, 0),
+            unsent=self._unsent.get(group, 0),
+        )
+        driver.join(join, member)
+        self._unsent.pop(group, None)  # the engine has passed them over
+        self.groups[group] = member
+        return member
+
     async def ask(
         self,
         group: str,

@@ -31,7 +31,7 @@ from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import MAIN, Open
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.kernel.policies import PRIMARY, STATIC, Policy
+from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC, Policy
 from antiphon.runtime.address import is_loopback, join_address, resolve, split_address
 from antiphon.runtime.arguments import (
     check_contacts,
@@ -270,9 +270,13 @@ class Node:
         causal order with each other, by its rule; see `antiphon.CausalityDomain`. All members declare it alike: whoever
         does not is refused with a DeclarationError.
 
+        With `partitionable`, on the stacks that offer it, this process begins in a view of its own, and views that hear
+        of each other merge: `members` or `contacts` tell whom to look for, and nobody is waited for.
+
         `contacts` are addresses of members, or something that finds them (runtime/discovery.py); the policy is
-        `primary`. At least one must answer. If none does for `found_after_s`, the first contact founds the group. On a
-        stack whose groups live at a service (`serve`), contacts are addresses of that; nobody else founds groups.
+        `primary` or `partitionable`. With `primary` at least one must answer. If none does for `found_after_s`, the
+        first contact founds the group. On a stack whose groups live at a service (`serve`), contacts are addresses of
+        that; nobody else founds groups.
         Returns when this process is in. Raises JoinError, which is a TimeoutError, if it is not after `timeout_s`, and
         ExcludedError if the members know this incarnation and have given it up: that asks for a new node, with a
         higher incarnation; with `rejoin` a higher one is tried at once. A group that was left can be joined again.
@@ -283,6 +287,8 @@ class Node:
         check_seconds("timeout_s", timeout_s)
         check_seconds("found_after_s", found_after_s)
         self._check_way_in(group, members, contacts, policy)
+        if policy == PARTITIONABLE:
+            return await self._joining.begin_alone(group, members, contacts, policy, stack, domain)
         if members is None:
             return await self._joining.ask(group, contacts, stack, domain, timeout_s, found_after_s)
         policy = PRIMARY if policy is None else policy
@@ -315,7 +321,7 @@ class Node:
         check_contacts(contacts)
         if (members is None) == (not contacts):
             raise UsageError(f"to join group {group!r}, name either its founding members, or contacts to be let in by")
-        if contacts and policy not in (None, PRIMARY):
+        if contacts and policy not in (None, PRIMARY, PARTITIONABLE):
             raise UsageError(
                 f"nobody can be let into a group whose policy is {policy!r}; with contacts it is `primary`"
             )

@@ -17,13 +17,23 @@ from collections.abc import Callable
 from typing import Final, final
 
 from antiphon.runtime.errors import ReaderError
-from antiphon.runtime.events import Barrier, Batch, BatchEvent, Excluded, Message, Stalled, StreamEvent, ViewChange
+from antiphon.runtime.events import (
+    Barrier,
+    Batch,
+    BatchEvent,
+    Excluded,
+    Message,
+    Stalled,
+    StreamEvent,
+    TransitionalView,
+    ViewChange,
+)
 
 PREPARED_MAX: Final = 256
 TURN_MESSAGES: Final = 1024
 """A reader that never finds the queue empty lets the rest of the event loop have a turn after so many messages."""
 
-Other = ViewChange | Barrier | Stalled | Excluded
+Other = ViewChange | Barrier | Stalled | Excluded | TransitionalView
 Listener = Callable[[BatchEvent], None]
 Taken = Callable[[Batch, int, int, int], None]
 """Told of each batch or part of one as the application is handed it: batch, first number, count, payload bytes."""

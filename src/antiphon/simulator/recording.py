@@ -12,6 +12,7 @@ from antiphon.kernel.effects import (
     RoleOpened,
     Sent,
     Suspected,
+    Transitional,
 )
 from antiphon.kernel.identity import ProcessId
 from antiphon.recording import ProcessRecorder
@@ -35,6 +36,8 @@ def record(
         recorder.view(event.group, event.view, now_ns)
     elif isinstance(event, Suspected):
         recorder.suspect(event, now_ns)
+    elif isinstance(event, Transitional):
+        recorder.transitional(event, now_ns)
     elif isinstance(event, MajorityLost):
         recorder.stalled(event.group, now_ns)
     elif isinstance(event, RoleOpened | RoleClosed):

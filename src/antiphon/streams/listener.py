@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow.compute as pc
 
-from antiphon import Barrier, Batch, ClosedError, Excluded, Group, Stalled, ViewChange
+from antiphon import Barrier, Batch, ClosedError, Excluded, Group, Stalled, TransitionalView, ViewChange
 from antiphon.history.journal import BARRIER, FRAME_BYTES, GAP, MESSAGE, STALLED, VIEW, JournalReader, JournalRow
 from antiphon.history.journal_writer import JournalWriter
 from antiphon.streams.clock import RisingClock
@@ -25,7 +25,7 @@ PENDING_ROWS: Final = 65_536
 PENDING_BYTES: Final = 8 * FRAME_BYTES
 FRAME_ROWS: Final = 8_192
 
-GroupEvent = Batch | ViewChange | Barrier | Stalled | Excluded
+GroupEvent = Batch | ViewChange | Barrier | Stalled | Excluded | TransitionalView
 
 
 class Listener:
@@ -122,7 +122,7 @@ class Listener:
             )
         elif isinstance(event, Stalled):
             self._pending.append(self._row(time_ns, STALLED)._replace(view=event.view.id))
-        else:
+        elif isinstance(event, Excluded):
             self._was_away = True
 
     def _row(self, time_ns: int, kind: str) -> JournalRow:

@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from antiphon import Barrier, Excluded, Message, Order, ProcessId, Stalled, ViewChange
+from antiphon import Barrier, Excluded, Message, Order, ProcessId, Stalled, TransitionalView, ViewChange
 
-GroupEvent = Message | ViewChange | Barrier | Stalled | Excluded
+GroupEvent = Message | ViewChange | Barrier | Stalled | Excluded | TransitionalView
 """An event of a group."""
 
 

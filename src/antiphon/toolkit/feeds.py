@@ -26,13 +26,13 @@ import struct
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from antiphon import Barrier, Excluded, Message, Stalled, ViewChange
+from antiphon import Barrier, Excluded, Message, Stalled, TransitionalView, ViewChange
 
 FEEDS_MAX: Final = 16_384
 MAGIC: Final = b"antifeed"
 HEADER: Final = struct.Struct(">8s16sQ")
 
-E = TypeVar("E", Message, ViewChange, Barrier, Stalled, Excluded)
+E = TypeVar("E", Message, ViewChange, Barrier, Stalled, Excluded, TransitionalView)
 
 
 def encode_row(feed: str, number: int, row: bytes) -> bytes:

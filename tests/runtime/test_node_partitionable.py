@@ -1,0 +1,155 @@
+"""Groups that part and merge, through the public API on real sockets and in virtual time."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+import antiphon
+from antiphon.faults import Delay, Partition
+from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.testing import FaultPlan, Host, NetworkFault, simulate
+from tests.runtime.cluster import run, until
+
+SECOND_NS = 1000 * MILLISECOND_NS
+FOREVER_NS = 1 << 60
+
+
+class Island:
+    """A node in a group that may part, and all that it has read."""
+
+    def __init__(self, node: antiphon.Node, cut: Partition) -> None:
+        self.node = node
+        self.cut = cut
+        self.events: list[object] = []
+        self.group: antiphon.Group
+
+    async def join(self, members: dict[str, str]) -> None:
+        self.group = await self.node.join("g", members=members, policy="partitionable", stack="domain")
+        self.reading = asyncio.create_task(self.read())
+
+    async def read(self) -> None:
+        async for event in self.group:
+            self.events.append(event)
+
+    def names(self) -> str:
+        return " ".join(sorted(process.name for process in self.group.view.members))
+
+    def payloads(self) -> list[bytes]:
+        return [event.payload for event in self.events if isinstance(event, antiphon.Message)]
+
+
+@asynccontextmanager
+async def islands(*names: str) -> AsyncIterator[list[Island]]:
+    """Nodes on loopback, each of which can be cut off from the others."""
+    cuts = [Partition(frozenset(), frozenset(), 0, FOREVER_NS) for _ in names]
+    made = [
+        Island(
+            antiphon.Node(name, address="127.0.0.1:0", seed=seed, faults=[cut], options=antiphon.Options.fast()), cut
+        )
+        for seed, (name, cut) in enumerate(zip(names, cuts, strict=True))
+    ]
+    for island in made:
+        await island.node.start()
+    members = {island.node.process.name: island.node.address for island in made}
+    for island in made:
+        await island.join(members)
+    try:
+        yield made
+    finally:
+        for island in made:
+            island.reading.cancel()
+        await asyncio.gather(*(island.node.close() for island in made))
+
+
+def part(made: list[Island], *sides: str) -> None:
+    """Cut all links between these sets of nodes; none: heal."""
+    for island in made:
+        own = next((side for side in sides if island.node.process.name in side), "")
+        here = {other.node.address for other in made if not own or other.node.process.name in own}
+        there = {other.node.address for other in made} - here
+        island.cut.sources, island.cut.destinations = frozenset(here), frozenset(there)
+
+
+def test_both_sides_go_on_and_find_together_again() -> None:
+    async def test() -> None:
+        async with islands("a", "b", "c", "d") as made:
+            await until(lambda: all(island.names() == "a b c d" for island in made))
+            part(made, "ab", "cd")
+            await until(lambda: [island.names() for island in made] == ["a b", "a b", "c d", "c d"])
+            await made[0].group.send(b"left", order="safe")
+            await made[3].group.send(b"right", order="agreed")
+            await until(lambda: b"left" in made[1].payloads() and b"right" in made[2].payloads())
+            part(made)
+            await until(lambda: all(island.names() == "a b c d" for island in made))
+            await made[2].group.send(b"together", order="safe")
+            await until(lambda: all(island.payloads()[-1:] == [b"together"] for island in made))
+            assert [island.payloads()[0] for island in made] == [b"left", b"left", b"right", b"right"]
+            told = [event for event in made[0].events if isinstance(event, antiphon.TransitionalView)]
+            assert {process.name for process in told[-1].members} == {"a", "b"}
+
+    run(test)
+
+
+def test_a_member_leaves_and_another_comes_by_contacts() -> None:
+    async def test() -> None:
+        async with islands("a", "b") as made:
+            await until(lambda: all(island.names() == "a b" for island in made))
+            third = antiphon.Node("c", address="127.0.0.1:0", seed=9, options=antiphon.Options.fast())
+            async with third:
+                group = await third.join("g", contacts=[made[0].node.address], policy="partitionable", stack="domain")
+                await until(lambda: made[1].names() == "a b c")
+                assert await group.leave()
+            await until(lambda: made[0].names() == made[1].names() == "a b")
+            changes = [event for event in made[0].events if isinstance(event, antiphon.ViewChange)]
+            assert [process.name for process in changes[-1].left] == ["c"]
+
+    run(test)
+
+
+def test_a_barrier_and_another_stack_are_refused() -> None:
+    async def test() -> None:
+        async with islands("a") as made:
+            with pytest.raises(antiphon.UsageError, match="may part, so it has no barriers"):
+                await made[0].group.barrier(b"")
+            with pytest.raises(antiphon.UsageError, match="stack 'vector' has no policy 'partitionable'"):
+                await made[0].node.join("h", contacts=["127.0.0.1:1"], policy="partitionable")
+
+    run(test)
+
+
+async def basket(host: Host) -> tuple[str, ...]:
+    """A shopping basket: everybody adds to its own side, and whoever meets others tells them what is in its basket."""
+    held: set[str] = set()
+    async with antiphon.Node(host.name, address=host.at()) as node:
+        group = await node.join("basket", members=host.members(), policy="partitionable", stack="domain")
+
+        async def read() -> None:
+            async for event in group:
+                match event:
+                    case antiphon.Message(payload=items):
+                        held.update(items.decode().split())
+                    case antiphon.ViewChange(joined=joined) if joined and held:
+                        await group.send(" ".join(sorted(held)).encode(), order="agreed")
+
+        reading = asyncio.create_task(read())
+        for number in range(8):
+            await asyncio.sleep(0.5)
+            await group.send(f"{host.name}{number}".encode(), order="agreed")
+        await host.ending.wait()
+        reading.cancel()
+    return tuple(sorted(held))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_basket_on_both_sides_of_a_partition_merges(seed: int) -> None:
+    names = ("ann", "bob", "cid")
+    here, there = frozenset(("ann",)), frozenset(("bob", "cid"))
+    cuts = [
+        NetworkFault(Partition(one, other, SECOND_NS, 4 * SECOND_NS)) for one, other in ((here, there), (there, here))
+    ]
+    plan = FaultPlan(Delay(MILLISECOND_NS, 3 * MILLISECOND_NS), cuts, heal_ns=5 * SECOND_NS)
+    result = simulate(dict.fromkeys(names, basket), seed=seed, faults=plan)
+    assert result.kept, result.report("")
+    assert set(result.returned.values()) == {tuple(sorted(f"{name}{n}" for name in names for n in range(8)))}
