@@ -17,6 +17,9 @@ from antiphon.stacks.registry import DEFAULT
 def sim(
     history: Annotated[Path, typer.Option(metavar="DIR", help="The history; created if missing.")],
     stack: Annotated[str, typer.Option(metavar="S", help="The stack that the group runs on.")] = DEFAULT,
+    policy: Annotated[
+        str, typer.Option(metavar="P", help="`static`, or `partitionable` on stacks that offer it.")
+    ] = "static",
     members: Annotated[int, typer.Option(metavar="N", help="How many members the group has.")] = 5,
     messages: Annotated[int, typer.Option(metavar="M", help="How many messages each member sends.")] = 100,
     seed: Annotated[int, typer.Option(metavar="K", help="The same seed gives the same run, byte for byte.")] = 0,
@@ -36,8 +39,10 @@ def sim(
       antiphon sim --members 9 --messages 1000 --seed 7 --faults all --history run7
       antiphon audit run7
     """
-    options = SimulationOptions(stack=stack, members=members, messages=messages, seed=seed, faults=faults)
-    run = f"sim-{stack}-{members}-{messages}-{faults}-{seed}"
+    options = SimulationOptions(
+        stack=stack, policy=policy, members=members, messages=messages, seed=seed, faults=faults
+    )
+    run = f"sim-{stack}-{policy}-{members}-{messages}-{faults}-{seed}"
     with steps(f"simulating {members} members, {messages} messages each"), ExitStack() as open_logs:
         names = options.process_names()
         logs = [open_logs.enter_context(Recorder(history, run=run, process=name)) for name in names]

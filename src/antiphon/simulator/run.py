@@ -13,8 +13,9 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.kernel.policies import PRIMARY, STATIC
-from antiphon.simulator.fault_schedule import FAULTS, draw_pauses, network_layers
+from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC
+from antiphon.simulator.fault_schedule import ALL, FAULTS, draw_pauses, network_layers
+from antiphon.simulator.island_draw import ISLANDS_NS, island_layers, island_sends
 from antiphon.simulator.script import Script, ScriptedGroup
 from antiphon.simulator.script_run import play
 from antiphon.simulator.workloads.bursts import Bursts
@@ -42,6 +43,7 @@ class SimulationOptions:
         messages: int = 100,
         seed: int = 0,
         stack: str = DEFAULT,
+        policy: str = STATIC,
         faults: str = "none",
         workload: str = "chatter",
         levels: Sequence[str] = ("causal",),
@@ -49,10 +51,16 @@ class SimulationOptions:
         options: Options | None = None,
     ) -> None:
         _check(members, messages, size_max, stack, faults, workload, levels)
+        if policy not in (STATIC, PARTITIONABLE) or policy not in offer(stack).policies:
+            raise UsageError(
+                f"such runs of stack {stack!r} have no policy {policy!r}: it is `static`, or `partitionable` on stacks "
+                "that offer it; `antiphon campaign` runs groups whose members come and go"
+            )
         self.members = members
         self.messages = messages
         self.seed = seed
         self.stack = stack
+        self.policy = policy
         self.faults = faults
         self.workload = workload
         self.levels = tuple(levels)
@@ -130,13 +138,18 @@ def static_script(options: SimulationOptions) -> Script:
     heal_ns = (110 + 2 * options.messages) * MILLISECOND_NS
     random = Random(f"{options.seed}/weather")  # this text is part of what a seed means
     processes = options.process_names()
+    layers = network_layers(options.faults, processes, heal_ns, random)
+    parts = options.policy == PARTITIONABLE and options.faults == ALL
+    if parts:
+        heal_ns = max(heal_ns, ISLANDS_NS)
+        layers += island_layers(processes, random)
     script = Script(
         run=f"seed-{options.seed}",
         seed=options.seed,
-        policy=STATIC,
+        policy=options.policy,
         processes=processes,
         groups=[ScriptedGroup(GROUP, processes, processes)],
-        layers=network_layers(options.faults, processes, heal_ns, random),
+        layers=layers,
         options=options.options,
         domain=CausalityDomain(),
         heal_ns=heal_ns,
@@ -147,6 +160,9 @@ def static_script(options: SimulationOptions) -> Script:
         add_service(script)
     for pause in draw_pauses(options.faults, processes, GROUP, heal_ns, random):
         script.add(pause)
+    if parts:
+        for send in island_sends(processes, GROUP, random):
+            script.add(send)
     return script
 
 

@@ -17,7 +17,7 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
-from antiphon.kernel.policies import POLICIES, PRIMARY, STATIC
+from antiphon.kernel.policies import PRIMARY
 from antiphon.simulator.actions import ACTION_FIELDS, STATIC_ACTIONS, Action
 from antiphon.simulator.crash_triggers import PACKETS
 from antiphon.simulator.layers import layer_document, layer_of
@@ -149,12 +149,12 @@ def check(script: Script) -> None:
     offered = offer(script.stack)
     if len(script.groups) > 1 and not offered.crosses_groups:
         raise UsageError(f"stack {script.stack!r} keeps no order between groups; its scripts have one group")
-    if script.policy not in POLICIES:
-        raise UsageError(f"the script's policy {script.policy!r} is none of: {', '.join(POLICIES)}")
+    if script.policy not in offered.policies:
+        raise UsageError(f"the script's policy {script.policy!r} is none of: {', '.join(offered.policies)}")
     if not script.groups or not all(group.founders for group in script.groups):
         raise UsageError("a script needs a group, and each group a process that founds it")
-    if script.policy == STATIC and len(script.groups) != 1:
-        raise UsageError("a script of policy `static` has one group")
+    if script.policy != PRIMARY and len(script.groups) != 1:
+        raise UsageError(f"a script of policy {script.policy!r} has one group")
     groups = {group.name for group in script.groups}
     if bool(script.services) != bool(offered.service_role) or not set(script.services) <= set(script.processes):
         raise UsageError(f"the services {script.services} of the script are not what stack {script.stack!r} needs")
