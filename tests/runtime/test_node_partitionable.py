@@ -1,8 +1,11 @@
 """Groups that part and merge, through the public API on real sockets and in virtual time."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -119,27 +122,22 @@ def test_a_barrier_and_another_stack_are_refused() -> None:
     run(test)
 
 
-async def basket(host: Host) -> tuple[str, ...]:
-    """A shopping basket: everybody adds to its own side, and whoever meets others tells them what is in its basket."""
-    held: set[str] = set()
-    async with antiphon.Node(host.name, address=host.at()) as node:
-        group = await node.join("basket", members=host.members(), policy="partitionable", stack="domain")
+PAGE = Path(__file__).parents[2] / "docs" / "partitions.md"
 
-        async def read() -> None:
-            async for event in group:
-                match event:
-                    case antiphon.Message(payload=items):
-                        held.update(items.decode().split())
-                    case antiphon.ViewChange(joined=joined) if joined and held:
-                        await group.send(" ".join(sorted(held)).encode(), order="agreed")
 
-        reading = asyncio.create_task(read())
-        for number in range(8):
-            await asyncio.sleep(0.5)
-            await group.send(f"{host.name}{number}".encode(), order="agreed")
-        await host.ending.wait()
-        reading.cancel()
-    return tuple(sorted(held))
+def basket_of_the_page() -> Callable[..., Coroutine[Any, Any, tuple[str, ...]]]:
+    """The example in docs/partitions.md."""
+    block = next(
+        code for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "def basket" in code
+    )
+    names: dict[str, Any] = {}
+    exec(compile(block, str(PAGE), "exec"), names)
+    found: Callable[..., Coroutine[Any, Any, tuple[str, ...]]] = names["basket"]
+    return found
+
+
+async def shop(host: Host) -> tuple[str, ...]:
+    return await basket_of_the_page()(host.name, host.at(), host.members(), host.ending)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -150,6 +148,6 @@ def test_a_basket_on_both_sides_of_a_partition_merges(seed: int) -> None:
         NetworkFault(Partition(one, other, SECOND_NS, 4 * SECOND_NS)) for one, other in ((here, there), (there, here))
     ]
     plan = FaultPlan(Delay(MILLISECOND_NS, 3 * MILLISECOND_NS), cuts, heal_ns=5 * SECOND_NS)
-    result = simulate(dict.fromkeys(names, basket), seed=seed, faults=plan)
+    result = simulate(dict.fromkeys(names, shop), seed=seed, faults=plan)
     assert result.kept, result.report("")
     assert set(result.returned.values()) == {tuple(sorted(f"{name}{n}" for name in names for n in range(8)))}

@@ -68,6 +68,8 @@ from antiphon.stacks.domain.component_messages import (
 
 KNOWN_MAX: Final = 256
 """Processes outside the configuration that are told of it; of more, the earliest are forgotten."""
+FOREIGN_MAX: Final = 64
+"""Other configurations that are remembered; of more, the earliest are forgotten, and will be heard of again."""
 _MEMORY_NS: Final = 20_000 * MILLISECOND_NS
 
 Letter = tuple[str, int, bytes]
@@ -161,6 +163,8 @@ class Components:
     def begin(self, view: View, end: GraphViewEnd, contacts: tuple[str, ...], now_ns: int) -> None:
         """This process is in a configuration."""
         gone: list[str] = []
+        since_ns = now_ns - _MEMORY_NS
+        self._dropped = {name: (times, at_ns) for name, (times, at_ns) in self._dropped.items() if at_ns > since_ns}
         for process, address in zip(self.view.members, self.view.addresses, strict=False):
             if process in self.left:
                 self._known.pop(process.name, None)
@@ -235,7 +239,10 @@ class Components:
             if member.name == sender.name and member.incarnation < sender.incarnation:
                 self._cut(member, now_ns)
         if not attempt.leaving:
+            self._foreign.pop(attempt.view.id, None)
             self._foreign[attempt.view.id] = (attempt.view, now_ns)
+            if len(self._foreign) > FOREIGN_MAX:
+                self._foreign.pop(next(iter(self._foreign)))
             self._attempt(attempt.address, now_ns, self._options.retry_ns)
             self._plan(now_ns)
 
