@@ -89,7 +89,8 @@ class Recorder(Log):
         self._closed = False
         self._failure: HistoryWriteError | None = None
         self._lock_descriptor = self._prepare_directory()
-        self._queue: Queue[tuple[int, int, list[Cells]] | Event | None] = Queue(QUEUE_SEGMENTS)
+        # What takes the place of the thread runs in that of the caller, who could not wait for it.
+        self._queue: Queue[tuple[int, int, list[Cells]] | Event | None] = Queue(0 if spawn else QUEUE_SEGMENTS)
         self._thread: Joinable = _start_thread(self) if spawn is None else spawn(self)
         if flush_s is not None and spawn is None:
             write_at_termination(self)
