@@ -30,6 +30,7 @@ from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.order_mutants import ORDER_MUTANTS
 from tests.mutants.runtime_mutants import RUNTIME_MUTANTS, RuntimeMutant
+from tests.mutants.sequencer_mutants import SEQUENCER_MUTANTS
 from tests.mutants.view_mutants import VIEW_MUTANTS
 from tests.programs.campaign import run_program
 from tests.simulation.campaign import explain, make_logs
@@ -39,7 +40,7 @@ from tests.stacks.conversation.library.plays import broadcast_problem, operation
 
 ALL_MUTANTS = (
     *MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *LIBRARY_MUTANTS, *CONVERSATION_GROUP_MUTANTS,
-    *CONVERSATION_MUTANTS, *RUNTIME_MUTANTS,
+    *CONVERSATION_MUTANTS, *RUNTIME_MUTANTS, *SEQUENCER_MUTANTS,
 )  # fmt: skip
 CAUGHT_BY: Final = Path(__file__).with_name("caught.json")
 PLAYS = {OPERATIONS: operations_problem, BROADCAST: broadcast_problem, SESSION: session_problem}

@@ -9,6 +9,7 @@ crash              –
 crash_if_safe      –: a crash, unless a group would lose its majority by it
 power_loss         –: a crash after which the disk has only what was synced
 start              –: a new incarnation begins, unless one is running
+cut_links          –: all links of the process break, with what is under way on them
 crash_on_packet    group, packet, countdown, both, and no `process`: see crash_triggers.py
 pause              until_ns: the whole process stands still; its packets and timers wait for it
 pause_application  group, until_ns: the application takes no deliveries of this group
@@ -29,6 +30,7 @@ CRASH: Final = "crash"
 CRASH_IF_SAFE: Final = "crash_if_safe"
 POWER_LOSS: Final = "power_loss"
 START: Final = "start"
+CUT_LINKS: Final = "cut_links"
 CRASH_ON_PACKET: Final = "crash_on_packet"
 PAUSE: Final = "pause"
 PAUSE_APPLICATION: Final = "pause_application"
@@ -42,6 +44,7 @@ ACTION_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     CRASH_IF_SAFE: ("process",),
     POWER_LOSS: ("process",),
     START: ("process",),
+    CUT_LINKS: ("process",),
     CRASH_ON_PACKET: ("group", "packet", "countdown", "both"),
     PAUSE: ("process", "until_ns"),
     PAUSE_APPLICATION: ("process", "group", "until_ns"),

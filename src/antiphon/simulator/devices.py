@@ -69,6 +69,10 @@ class Devices:
         """The incarnation is gone: its links end, its disk stays."""
         self._links.end_process(now_ns, process)
 
+    def cut_links(self, now_ns: int, process: ProcessId) -> None:
+        """All links of this incarnation break."""
+        self._links.cut(now_ns, process)
+
     def lose_power(self, host: int) -> None:
         """Cut the disk of this host back to what was synced."""
         self.disks[host].lose_power()

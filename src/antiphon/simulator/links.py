@@ -147,6 +147,12 @@ class SimulatedLinks:
                         end.under_way.clear()
                         self._finish(now_ns, number, side, "the other end is gone")
 
+    def cut(self, now_ns: int, process: ProcessId) -> None:
+        """Break all links of an incarnation, with what is under way on them."""
+        for link in self._links:
+            if link.is_up and process in (link.ends[0].process, link.ends[1].process):
+                self._break(now_ns, link)
+
     # ---- the way of a batch ----------------------------------------------------------------------------------------
 
     def advance(self, now_ns: int, timer: int) -> None:

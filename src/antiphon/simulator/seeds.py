@@ -8,18 +8,19 @@ links     as churn, with links that work one way only, are not transitive, or fl
 all       of every four seeds, one static, two churn, one adversarial
 """
 
+from random import Random
 from typing import Final, final
 
 from antiphon.kernel.effects import Delivered
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.inputs import MAIN
 from antiphon.kernel.levels import LEVEL_NAMES
-from antiphon.simulator.actions import BARRIER, SEND, SEND_PRIVATE, Action
+from antiphon.simulator.actions import BARRIER, CRASH, CUT_LINKS, SEND, SEND_PRIVATE, START, Action
 from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.churn_draw import draw_churn
 from antiphon.simulator.draw import draw
 from antiphon.simulator.link_draw import draw_links
-from antiphon.simulator.run import GROUP, SimulationOptions, add_service, make_workload, static_script
+from antiphon.simulator.run import GROUP, SERVICE, SimulationOptions, add_service, make_workload, static_script
 from antiphon.simulator.script import Script
 from antiphon.simulator.script_run import ScriptRun, run_script
 from antiphon.simulator.world import Workload, World
@@ -62,6 +63,7 @@ def on_stack(script: Script, stack: str) -> Script:
     if offered.service_role:
         script.domain = MAIN
         add_service(script)
+        _draw_service_faults(script)
     if not offered.crosses_groups:
         script.groups = script.groups[:1]
         script.domain = MAIN
@@ -77,6 +79,21 @@ def on_stack(script: Script, stack: str) -> Script:
         if action.level and action.level not in offered.levels:
             action.level = offered.levels[-1]
     return script
+
+
+def _draw_service_faults(script: Script) -> None:
+    """Links of clients break now and then. In a quarter of the seeds, the process that holds the groups crashes and
+    comes back."""
+    random = Random(f"{script.seed}/service")
+    for _ in range(random.choice((0, 3, 10))):
+        at_ns = int(random.random() * script.heal_ns)
+        script.add(Action(CUT_LINKS, at_ns, random.choice(script.processes)))
+    if random.random() < 0.25:
+        at_ns = int(random.random() * script.heal_ns)
+        back_ns = at_ns + int(random.random() * 2 * script.options.silence_ns_min)
+        script.add(Action(CRASH, at_ns, SERVICE))
+        script.add(Action(START, back_ns, SERVICE))
+        script.heal_ns = max(script.heal_ns, back_ns)
 
 
 def _draw_static(seed: int, stack: str) -> SimulationOptions:

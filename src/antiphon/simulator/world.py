@@ -61,6 +61,7 @@ from antiphon.simulator.actions import (
     CRASH,
     CRASH_IF_SAFE,
     CRASH_ON_PACKET,
+    CUT_LINKS,
     LEAVE,
     PAUSE,
     PAUSE_APPLICATION,
@@ -340,6 +341,9 @@ class World:
     def _act(self, incarnation: Incarnation, action: Action) -> None:
         """Have the application do something in a group that it is in."""
         group = action.group
+        if action.kind == CUT_LINKS:
+            self.devices.cut_links(self.now_ns, incarnation.process)
+            self._follow_devices()
         if not incarnation.is_in(group):
             return
         if action.kind == SEND:

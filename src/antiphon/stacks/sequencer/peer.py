@@ -57,6 +57,9 @@ from antiphon.stacks.sequencer.wire import (
 
 CLIENTS_MAX: Final = 10_000
 GROUPS_MAX: Final = 100_000
+_PLACE_BITS: Final = 20
+"""An incarnation that comes from the clock is a number of milliseconds: no group has a million places in each."""
+_INCARNATION_MAX: Final = (1 << 41) - 1
 _DEAD_MAX: Final = 100_000
 """Names of which the highest excluded incarnation is kept."""
 _OVERHEAD_BYTES: Final = 1024 * 1024
@@ -112,6 +115,7 @@ class SequencerPeer:
         "_clients",
         "_context",
         "_dead",
+        "_first_number",
         "_groups",
         "_next_look_ns",
         "_now_ns",
@@ -122,8 +126,11 @@ class SequencerPeer:
         "counts",
     )
 
-    def __init__(self, options: Options, now_ns: int) -> None:
+    def __init__(self, process: ProcessId, options: Options, now_ns: int) -> None:
         self._options = options
+        self._first_number = min(process.incarnation - 1, _INCARNATION_MAX) << _PLACE_BITS
+        """The numbers of groups go on from here, above those that any earlier incarnation has used: they are the ids of
+        views, and no two views of a group have one id."""
         self._groups: dict[int, SequencedGroup] = {}
         self._context: Context = {}
         self._clients: dict[ProcessId, ServedClient] = {}
@@ -219,9 +226,10 @@ class SequencerPeer:
         if group not in self._groups:
             if len(self._groups) >= GROUPS_MAX:
                 raise MalformedError("groups")
-            created = self._groups[group] = SequencedGroup(name, group, self._options.window_packets)
+            created = SequencedGroup(name, group, self._first_number, self._options.window_packets)
             created.intersecting = [group]
-            self._context[group] = 0
+            self._groups[group] = created
+            self._context[group] = created.number
         self._tell(session, pieces(frame(CREATED, u64(group))))
 
     def _join(self, session: ServedClient, reader: FrameReader) -> None:

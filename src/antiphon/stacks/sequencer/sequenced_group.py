@@ -63,11 +63,11 @@ class SequencedGroup:
         "told_stable",
     )
 
-    def __init__(self, name: str, id: int, places_max: int) -> None:
+    def __init__(self, name: str, id: int, number: int, places_max: int) -> None:
         self.name = name
         self._places_max = places_max
         self.id = id
-        self.number = 0
+        self.number = number
         """The last sequence number used."""
         self.members: list[ProcessId] = []
         """By age."""
@@ -78,8 +78,8 @@ class SequencedGroup:
         self.history: dict[int, list[bytes]] = {}
         """The places that are not group-stable, as links carry them."""
         self.history_bytes = 0
-        self.stable = 0
-        self.told_stable = 0
+        self.stable = number
+        self.told_stable = number
         """What members were last told of it."""
         self.last_numbers: dict[ProcessId, int] = {}
         """The number of the last message of each client, also of those that are no members."""

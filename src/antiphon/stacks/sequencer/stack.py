@@ -57,7 +57,7 @@ class SequencerStack(Stack):
         if input.role == PEER:
             if self._peer is not None:
                 raise UsageError(f"{self._process} is a peer of the sequencing service already")
-            self._peer = SequencerPeer(self._options, now_ns)
+            self._peer = SequencerPeer(self._process, self._options, now_ns)
             if not self._listening:
                 self._listening = True
                 effects.call(Listen(self.new_token()))
