@@ -95,3 +95,18 @@ def test_garbage_and_strangers_change_nothing() -> None:
         await server.links.close()
 
     run(test)
+
+
+def test_links_that_are_accepted_at_the_same_time_have_ids_of_their_own() -> None:
+    async def test() -> None:
+        server, clients = End("server"), [End(f"client{number}") for number in range(8)]
+        server.links.carry_out(Listen(LISTEN))
+        await server.links.listening()
+        for client in clients:
+            client.links.carry_out(Dial(LINK, server.links.address))
+        await until(lambda: len(server.told) == 8)
+        assert len({told.token for told in server.told}) == 8
+        for end in (server, *clients):
+            await end.links.close()
+
+    run(test)

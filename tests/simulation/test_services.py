@@ -74,6 +74,7 @@ def test_seeds_of_the_sequencer_that_found_something(seed: int) -> None:
 def test_a_script_with_a_service_is_kept_and_run_again(stack: str) -> None:
     script = script_of_seed(3000, "churn", stack)
     again = script_of(script.document())
-    assert again.services == script.services == ["service"]
+    assert again.services == script.services
+    assert len(script.services) >= 1
     rows = [[repr(row) for log in run_script(one).logs for row in log.rows()] for one in (script, again)]
     assert rows[0] == rows[1]

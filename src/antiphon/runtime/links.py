@@ -101,7 +101,7 @@ class Links:
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._accepted += 1
-        await self._run(0, reader, writer)
+        await self._run(0, reader, writer, self._accepted)
 
     async def _dial(self, link: int, address: str) -> None:
         try:
@@ -112,8 +112,10 @@ class Links:
             return
         await self._run(link, reader, writer)
 
-    async def _run(self, link: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One link from its beginning to its end; `link` is 0 for one that was accepted."""
+    async def _run(
+        self, link: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, accepted: int = 0
+    ) -> None:
+        """One link from its beginning to its end; `link` is 0 for one that was accepted, as the so-manieth."""
         if link:
             hello = _HELLO.pack(stack_of_token(link), self._process.incarnation) + self._process.name.encode()
             writer.write(_LENGTH.pack(len(hello)) + hello)
@@ -123,7 +125,7 @@ class Links:
             listen = 0
             if not link:
                 listen = self._listens[stack]
-                link = accepted_link(listen, self._accepted)
+                link = accepted_link(listen, accepted)
                 hello = _HELLO.pack(stack, self._process.incarnation) + self._process.name.encode()
                 writer.write(_LENGTH.pack(len(hello)) + hello)
             self._writers[link] = writer

@@ -298,17 +298,19 @@ class Node:
             members = {self.process.full: members[self.process.name]}
         return await self._joining.found(group, members, policy, stack, domain)
 
-    def serve(self, stack: StackName) -> None:
+    def serve(self, stack: StackName, *, peers: Sequence[str] = ()) -> None:
         """Hold groups for others, on a stack whose groups live at a service: be a peer of the sequencing service, say.
 
         Others join such groups by naming this node's address as a contact; so may this node itself. Lasts until the
-        node is closed. Raises UsageError where members hold groups themselves.
+        node is closed. `peers` are the addresses, in figures, of other nodes that serve together with this one; each
+        names all the others. Raises UsageError where members hold groups themselves.
         """
+        check_contacts(peers)
         driver = self._running()
         role = offer(stack).service_role
         if not role:
             raise UsageError(f"on stack {stack!r} members hold their groups themselves; there is nothing to serve")
-        driver.ask(Open(stack=stack, role=role, address=self._address))
+        driver.ask(Open(stack=stack, role=role, address=self._address, contacts=tuple(peers)))
 
     def _check_way_in(
         self,

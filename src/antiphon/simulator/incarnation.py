@@ -66,6 +66,10 @@ class Incarnation:
         """Whether the group, and the one member that the message is for, are still there."""
         return self.is_in(send.group) and all(self.views[send.group].rank(one) >= 0 for one in send.destinations)
 
+    def member(self, group: str, name: str) -> ProcessId | None:
+        """The process of this name in the view that this one is in."""
+        return next((member for member in self.views[group].members if member.name == name), None)
+
     def is_in(self, group: str) -> bool:
         """Whether it is in a view of the group."""
         view = self.views.get(group)

@@ -157,7 +157,7 @@ def static_script(options: SimulationOptions) -> Script:
     )
     if offer(options.stack).service_role:
         script.policy = PRIMARY
-        add_service(script)
+        add_services(script)
     for pause in draw_pauses(options.faults, processes, GROUP, heal_ns, random):
         script.add(pause)
     if parts:
@@ -166,15 +166,17 @@ def static_script(options: SimulationOptions) -> Script:
     return script
 
 
-def add_service(script: Script) -> None:
-    """Have a process of its own hold the groups. Whatever cuts the network in two leaves it on the side of those that
-    are named first."""
-    script.services = [SERVICE]
-    script.processes.append(SERVICE)
-    for layer in script.layers:
-        if layer["kind"] == "partition" and layer["sources"]:
-            side = "sources" if layer["sources"][0] == script.processes[0] else "destinations"
-            layer[side] = [*layer[side], SERVICE]
+def add_services(script: Script, count: int = 1) -> None:
+    """Have so many processes of their own hold the groups. Whatever cuts the network in two leaves the first of them on
+    the side of those that are named first, and the others in turn on either side."""
+    script.services = [SERVICE if number == 1 else f"{SERVICE}{number}" for number in range(1, count + 1)]
+    for place, service in enumerate(script.services):
+        for layer in script.layers:
+            if layer["kind"] == "partition" and layer["sources"]:
+                is_first = layer["sources"][0] == script.processes[0]
+                side = "sources" if is_first == (place % 2 == 0) else "destinations"
+                layer[side] = [*layer[side], service]
+        script.processes.append(service)
 
 
 def make_workload(options: SimulationOptions) -> Workload:

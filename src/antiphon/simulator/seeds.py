@@ -20,7 +20,7 @@ from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.churn_draw import draw_churn
 from antiphon.simulator.draw import draw
 from antiphon.simulator.link_draw import draw_links
-from antiphon.simulator.run import GROUP, SERVICE, SimulationOptions, add_service, make_workload, static_script
+from antiphon.simulator.run import GROUP, SimulationOptions, add_services, make_workload, static_script
 from antiphon.simulator.script import Script
 from antiphon.simulator.script_run import ScriptRun, run_script
 from antiphon.simulator.world import Workload, World
@@ -62,8 +62,7 @@ def on_stack(script: Script, stack: str) -> Script:
     offered = offer(stack)
     if offered.service_role:
         script.domain = MAIN
-        add_service(script)
-        _draw_service_faults(script)
+        _draw_services(script)
     if not offered.crosses_groups:
         script.groups = script.groups[:1]
         script.domain = MAIN
@@ -81,18 +80,20 @@ def on_stack(script: Script, stack: str) -> Script:
     return script
 
 
-def _draw_service_faults(script: Script) -> None:
-    """Links of clients break now and then. In a quarter of the seeds, the process that holds the groups crashes and
-    comes back."""
+def _draw_services(script: Script) -> None:
+    """One to three processes hold the groups. Links break now and then. In a quarter of the seeds, a process that holds
+    groups crashes and comes back."""
     random = Random(f"{script.seed}/service")
+    add_services(script, random.choice((1, 2, 3)))
     for _ in range(random.choice((0, 3, 10))):
         at_ns = int(random.random() * script.heal_ns)
         script.add(Action(CUT_LINKS, at_ns, random.choice(script.processes)))
     if random.random() < 0.25:
         at_ns = int(random.random() * script.heal_ns)
         back_ns = at_ns + int(random.random() * 2 * script.options.silence_ns_min)
-        script.add(Action(CRASH, at_ns, SERVICE))
-        script.add(Action(START, back_ns, SERVICE))
+        service = random.choice(script.services)
+        script.add(Action(CRASH, at_ns, service))
+        script.add(Action(START, back_ns, service))
         script.heal_ns = max(script.heal_ns, back_ns)
 
 

@@ -351,7 +351,7 @@ class World:
             incarnation.backlog.append(Send(group=group, payloads=payloads, level=LEVELS[action.level]))
             self._offer(incarnation)
         elif action.kind == SEND_PRIVATE:
-            destination = _member(incarnation.views[group], action.to)
+            destination = incarnation.member(group, action.to)
             if destination is not None:
                 send = Send(group=group, payloads=[_PRIVATE_PAYLOAD], level=CAUSAL, destinations=(destination,))
                 incarnation.backlog.append(send)
@@ -394,7 +394,8 @@ class World:
         self.running[host] = incarnation
         if name in self._script.services:
             role = offer(self._script.stack).service_role
-            self._step(incarnation, Open(stack=self._script.stack, role=role, address=name))
+            others = tuple(other for other in self._script.services if other != name)
+            self._step(incarnation, Open(stack=self._script.stack, role=role, address=name, contacts=others))
         plans = [plan for plan in self.plans if name in plan.members]
         for plan in plans:
             incarnation.views[plan.name] = NO_VIEW
@@ -409,7 +410,8 @@ class World:
         contacts: tuple[str, ...] = ()
         if self._script.services:
             view = None
-            contacts = tuple(self._script.services)
+            first = incarnation.host % len(self._script.services)
+            contacts = (*self._script.services[first:], *self._script.services[:first])
         elif view is not None and view.rank(incarnation.process) < 0:
             view = None
             contacts = tuple(other for other in plan.members if other != name)
@@ -593,10 +595,3 @@ class World:
 
 def _has_writable(effects: Effects) -> bool:
     return any(isinstance(event, Writable) for event in effects.events)
-
-
-def _member(view: View, name: str) -> ProcessId | None:
-    for member in view.members:
-        if member.name == name:
-            return member
-    return None

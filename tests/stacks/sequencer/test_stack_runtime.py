@@ -128,6 +128,36 @@ def test_a_peer_can_be_a_member_of_its_own_groups() -> None:
     run(test)
 
 
+def test_two_peers_bring_groups_together_when_somebody_joins_both(tmp_path: Path) -> None:
+    async def test() -> None:
+        one, other = free_address(), free_address()
+        names = ("p1", "p2", "p3")
+        async with Node("s1", address=one, options=HASTY) as first, Node("s2", address=other, options=HASTY) as second:
+            first.serve("sequencer", peers=[other])
+            second.serve("sequencer", peers=[one])
+            nodes = [Node(name, address=LOOPBACK, options=HASTY, history=tmp_path) for name in names]
+            for node in nodes:
+                await node.start()
+            left = await nodes[0].join("left", stack="sequencer", contacts=[one])
+            right = await nodes[1].join("right", stack="sequencer", contacts=[other])
+            await left.send(b"before", order="agreed")
+            await right.send(b"before", order="agreed")
+            both = [await nodes[2].join(name, stack="sequencer", contacts=[other, one]) for name in ("left", "right")]
+            for number in range(50):
+                await left.send(b"%d" % number, order="agreed")
+                await right.send(b"%d" % number, order="agreed")
+                await both[number % 2].send(b"%d" % number, order="agreed")
+            heard = await read(both[0], 75)
+            assert [(m.sender, m.number) for m in (await read(left, 76))[1:]] == [(m.sender, m.number) for m in heard]
+            heard = await read(both[1], 75)
+            assert [(m.sender, m.number) for m in (await read(right, 76))[1:]] == [(m.sender, m.number) for m in heard]
+            await asyncio.gather(*(node.close(quiet=True) for node in nodes))
+
+    run(test)
+    audit = reference.audit(tmp_path)
+    assert audit.verdict == "kept", audit.findings
+
+
 def test_an_address_at_which_no_link_can_be_accepted_fails_the_node_in_words() -> None:
     async def test() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as taken:

@@ -24,7 +24,7 @@ from typing import Final, final
 from antiphon.kernel.calls import Dial, Frames, Hang
 from antiphon.kernel.effects import NEVER, Effects, RequestRefused, Writable
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
-from antiphon.kernel.identity import ProcessId, wire_id
+from antiphon.kernel.identity import NUMBER_MAX, ProcessId, wire_id
 from antiphon.kernel.inputs import Send
 from antiphon.kernel.options import Options
 from antiphon.stacks.sequencer.context import BOTTOM, Context
@@ -41,6 +41,7 @@ from antiphon.stacks.sequencer.wire import (
     FETCH,
     JOIN,
     LEAVE,
+    MOVED,
     NO_GROUP,
     RECEIVED,
     RESUME,
@@ -56,7 +57,9 @@ from antiphon.stacks.sequencer.wire import (
 )
 
 _OVERHEAD_BYTES: Final = 1024 * 1024
-_TO_THE_END: Final = 1 << 60
+_DIALS_MAX: Final = 3
+"""After so many tries in vain another contact is tried."""
+_TO_THE_END: Final = NUMBER_MAX
 """Fetch all that there is."""
 OUTSIDE_GROUPS_MAX: Final = 10_000
 """Groups that a process sends to without being in them."""
@@ -95,6 +98,7 @@ class ServiceClient(MemberService):
         "_held",
         "_is_open",
         "_members",
+        "_next_address",
         "_options",
         "_out",
         "_outside",
@@ -113,6 +117,8 @@ class ServiceClient(MemberService):
         self._process = process
         self._options = options
         self._contacts: list[str] = []
+        self._next_address = ""
+        """Where the service was last, or said to be; "" to try the contacts in turn."""
         self.link = 0
         """0 while none is dialled."""
         self._is_open = False
@@ -279,6 +285,11 @@ class ServiceClient(MemberService):
             self._no_group(reader.group(), effects)
         elif kind == EXCLUDED:
             self._excluded(reader.group(), effects)
+        elif kind == MOVED:
+            self._next_address = reader.text()
+            effects.call(Hang(self.link))
+            self.link_down(now_ns)
+            self._dial_at_ns = now_ns
         elif kind == CREATED:
             self._creating.pop(reader.group(), None)
         else:
@@ -423,8 +434,12 @@ class ServiceClient(MemberService):
             if now_ns >= self._dial_at_ns:
                 self._dial_at_ns = NEVER
                 self.link = new_link
-                self._contacts.append(self._contacts.pop(0))
-                effects.call(Dial(new_link, self._contacts[-1]))
+                if not self._next_address:
+                    self._contacts.append(self._contacts.pop(0))
+                    self._next_address = self._contacts[-1]
+                effects.call(Dial(new_link, self._next_address))
+                if self._dials > _DIALS_MAX:
+                    self._next_address = ""
             return
         options = self._options
         if now_ns >= self._heard_ns + options.silence_ns_max:

@@ -44,5 +44,6 @@ OFFERS: Final = Capabilities(
         "client resumed",
         "client excluded",
         "history full",
+        "component moved",
     ),
 )

@@ -31,7 +31,7 @@ from antiphon.kernel.calls import Frames, Hang
 from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, is_name, wire_id
-from antiphon.kernel.options import Options
+from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.stacks.sequencer.context import Context
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 from antiphon.stacks.sequencer.wire import (
@@ -58,8 +58,9 @@ from antiphon.stacks.sequencer.wire import (
 CLIENTS_MAX: Final = 10_000
 GROUPS_MAX: Final = 100_000
 _PLACE_BITS: Final = 20
-"""An incarnation that comes from the clock is a number of milliseconds: no group has a million places in each."""
-_INCARNATION_MAX: Final = (1 << 41) - 1
+_MILLISECONDS_MAX: Final = (1 << 41) - 1
+"""The numbers of a group begin with the time of its creation, a million for each millisecond, and so above those of a
+group of the same name that was lost with its sequencer: they are the ids of views, of which none may come twice."""
 _DEAD_MAX: Final = 100_000
 """Names of which the highest excluded incarnation is kept."""
 _OVERHEAD_BYTES: Final = 1024 * 1024
@@ -85,7 +86,18 @@ class WaitingRequest:
 class ServedClient:
     """What a peer knows of one client."""
 
-    __slots__ = ("assembler", "groups", "heard_ns", "is_outside", "link", "numbered", "out", "process", "requests")
+    __slots__ = (
+        "assembler",
+        "groups",
+        "heard_ns",
+        "is_moving",
+        "is_outside",
+        "link",
+        "numbered",
+        "out",
+        "process",
+        "requests",
+    )
 
     def __init__(self, process: ProcessId, now_ns: int) -> None:
         self.process = process
@@ -100,13 +112,14 @@ class ServedClient:
         """The groups that keep the number of its last message."""
         self.requests: deque[WaitingRequest] = deque()
         """What it wants and has no place yet, in its order."""
+        self.is_moving = False
+        """It is being sent to another peer: nothing it asks for is done here any more."""
         self.is_outside = False
         """Whether it has sent to a group that it was not in."""
         self.out: list[bytes] = []
         """Pieces of frames to be sent at the end of the step."""
 
 
-@final
 class SequencerPeer:
     """All groups and clients of one sequencer."""
 
@@ -115,22 +128,26 @@ class SequencerPeer:
         "_clients",
         "_context",
         "_dead",
-        "_first_number",
         "_groups",
+        "_leaving",
         "_next_look_ns",
         "_now_ns",
         "_options",
+        "_process",
         "_stable_at_ns",
         "_stabler",
+        "_strangers",
         "_talking",
         "counts",
     )
 
     def __init__(self, process: ProcessId, options: Options, now_ns: int) -> None:
+        self._process = process
         self._options = options
-        self._first_number = min(process.incarnation - 1, _INCARNATION_MAX) << _PLACE_BITS
-        """The numbers of groups go on from here, above those that any earlier incarnation has used: they are the ids of
-        views, and no two views of a group have one id."""
+        self._strangers: dict[int, ProcessId] = {}
+        """Links from which nothing has come yet."""
+        self._leaving: list[ServedClient] = []
+        """Clients to be forgotten when they have been told so."""
         self._groups: dict[int, SequencedGroup] = {}
         self._context: Context = {}
         self._clients: dict[ProcessId, ServedClient] = {}
@@ -145,12 +162,21 @@ class SequencerPeer:
         """When members are told what has become stable…"""
         self._stabler: dict[int, None] = {}
         """…in these groups."""
-        self.counts = [0] * 6
+        self.counts = [0] * 7
         """Of the situations that offers.py names."""
 
     # ---- links -----------------------------------------------------------------------------------------------------
 
-    def link_up(self, link: int, process: ProcessId, effects: Effects, now_ns: int) -> None:
+    def link_up(self, link: int, process: ProcessId) -> None:
+        """Somebody has come; the first frame tells who."""
+        if len(self._strangers) < CLIENTS_MAX:
+            self._strangers[link] = process
+
+    def _greet(self, link: int, identity: ProcessId, data: bytes, effects: Effects, now_ns: int) -> bool:
+        """Whether the first frame of a link is that of another peer, which is taken care of."""
+        return False
+
+    def _client_up(self, link: int, process: ProcessId, effects: Effects, now_ns: int) -> None:
         """A client has come, or come back."""
         session = self._clients.get(process)
         if session is None:
@@ -168,6 +194,7 @@ class SequencerPeer:
 
     def link_down(self, link: int, now_ns: int) -> None:
         """A link has ended: its client has some time to come back."""
+        self._strangers.pop(link, None)
         session = self._by_link.pop(link, None)
         if session is not None:
             session.link = 0
@@ -185,14 +212,18 @@ class SequencerPeer:
 
     def receive(self, link: int, received: list[bytes], effects: Effects, now_ns: int) -> None:
         """Take what a client has sent. What makes no sense ends its link."""
+        self._now_ns = now_ns
+        stranger = self._strangers.pop(link, None)
+        if stranger is not None and not self._greet(link, stranger, received[0][1:], effects, now_ns):
+            self._client_up(link, stranger, effects, now_ns)
         session = self._by_link.get(link)
         if session is None:
             return
-        session.heard_ns = self._now_ns = now_ns
+        session.heard_ns = now_ns
         try:
             for piece in received:
                 data = session.assembler.take(piece)
-                if data is not None:
+                if data is not None and not session.is_moving:
                     self._take(session, FrameReader(data))
         except MalformedError:
             self._drop_link(session, effects)
@@ -202,13 +233,13 @@ class SequencerPeer:
     def _take(self, session: ServedClient, reader: FrameReader) -> None:
         kind = reader.u8()
         if kind == MULTICAST:
-            self._multicast(session, reader)
+            self._multicast(session, reader.group(), reader)
         elif kind == RECEIVED:
             self._received(session, reader)
         elif kind == FETCH:
             self._fetch(session, reader.group(), reader.number(), reader.number())
         elif kind == JOIN:
-            self._join(session, reader)
+            self._join(session, reader.text(), reader.number())
         elif kind == LEAVE:
             self._leave(session, reader.group())
         elif kind == CREATE:
@@ -220,26 +251,36 @@ class SequencerPeer:
 
     def _create(self, session: ServedClient, name: str) -> None:
         """Create a group; nobody is in it. To create it again changes nothing."""
+        self._check_name(name)
+        if wire_id(name) not in self._groups:
+            self._add_group(name)
+        self._tell(session, pieces(frame(CREATED, u64(wire_id(name)))))
+
+    def _check_name(self, name: str) -> None:
         if not is_name(name.replace("/", "-")):
             raise MalformedError("name")
-        group = wire_id(name)
-        if group not in self._groups:
-            if len(self._groups) >= GROUPS_MAX:
-                raise MalformedError("groups")
-            created = SequencedGroup(name, group, self._first_number, self._options.window_packets)
-            created.intersecting = [group]
-            self._groups[group] = created
-            self._context[group] = created.number
-        self._tell(session, pieces(frame(CREATED, u64(group))))
+        if len(self._groups) >= GROUPS_MAX:
+            raise MalformedError("groups")
 
-    def _join(self, session: ServedClient, reader: FrameReader) -> None:
-        id = wire_id(reader.text())
-        last_number = reader.number()
-        process = session.process
-        group = self._groups.get(id)
+    def _add_group(self, name: str) -> None:
+        group = wire_id(name)
+        first = min(self._now_ns // MILLISECOND_NS, _MILLISECONDS_MAX) << _PLACE_BITS
+        created = SequencedGroup(name, group, first, self._options.window_packets)
+        created.intersecting = [group]
+        self._groups[group] = created
+        self._context[group] = created.number
+
+    def _join(self, session: ServedClient, name: str, last_number: int) -> None:
+        group = self._groups.get(wire_id(name))
         if group is None:
-            self._tell(session, pieces(frame(NO_GROUP, u64(id))))
-        elif self._is_dead(process):
+            self._tell(session, pieces(frame(NO_GROUP, u64(wire_id(name)))))
+        else:
+            self._join_here(session, group, last_number)
+
+    def _join_here(self, session: ServedClient, group: SequencedGroup, last_number: int) -> None:
+        """Give the join of a client to a group the next place, if it is no member."""
+        id, process = group.id, session.process
+        if self._is_dead(process):
             self._tell(session, pieces(frame(EXCLUDED, u64(id))))
         elif process in group.members:  # it asks again: it has no answer yet
             self._fetch(session, id, group.reported[process] + 1, group.number)
@@ -265,8 +306,7 @@ class SequencerPeer:
             session.requests.append(WaitingRequest(group, 0, 0, b"", is_leave=True))
             self._place_requests(session)
 
-    def _multicast(self, session: ServedClient, reader: FrameReader) -> None:
-        id = reader.group()
+    def _multicast(self, session: ServedClient, id: int, reader: FrameReader) -> None:
         group = self._groups.get(id)
         if group is None:
             self._tell(session, pieces(frame(NO_GROUP, u64(id))))
@@ -350,7 +390,8 @@ class SequencerPeer:
         if groups:
             self.counts[3] += 1
         for id in groups:
-            if id not in session.groups:
+            if id not in session.groups:  # it was excluded, here or by a sequencer that is no more
+                self._bury(session.process)
                 self._tell(session, pieces(frame(EXCLUDED, u64(id))))
         for id in list(session.groups):
             group = self._groups[id]
@@ -402,20 +443,25 @@ class SequencerPeer:
     def _is_dead(self, process: ProcessId) -> bool:
         return process.incarnation <= self._dead.get(process.name, 0)
 
+    def _bury(self, process: ProcessId) -> None:
+        """Never take an incarnation in again."""
+        self._dead[process.name] = max(process.incarnation, self._dead.get(process.name, 0))
+        while len(self._dead) > _DEAD_MAX:
+            del self._dead[next(iter(self._dead))]
+
     def _exclude(self, session: ServedClient, effects: Effects) -> None:
         """Forget a client that is not heard, and end its memberships."""
         process = session.process
         if session.groups or session.is_outside:
             self.counts[4] += 1
-            self._dead[process.name] = max(process.incarnation, self._dead.get(process.name, 0))
-            while len(self._dead) > _DEAD_MAX:
-                del self._dead[next(iter(self._dead))]
+            self._bury(process)
         groups = [self._groups[id] for id in session.groups]
         for group in groups:
             self._place_leave(session, group, failed=True)
             self._part(session, group)
         for id in session.numbered:
-            self._groups[id].last_numbers.pop(process, None)
+            if id in self._groups:
+                self._groups[id].last_numbers.pop(process, None)
         if session.link:
             self._drop_link(session, effects)
         self._talking.pop(process, None)
@@ -443,6 +489,12 @@ class SequencerPeer:
                     effects.call(Frames(session.link, session.out))
                 session.out = []
             self._talking.clear()
+        for session in self._leaving:
+            if session.link:
+                self._drop_link(session, effects)
+            if self._clients.get(session.process) is session:
+                del self._clients[session.process]
+        self._leaving.clear()
 
     def deadline_ns(self) -> int:
         return min(self._next_look_ns, self._stable_at_ns)
@@ -474,7 +526,7 @@ class SequencerPeer:
         for session in list(self._clients.values()):
             is_lost = session.groups and not session.link
             patience_ns = options.silence_ns_min if is_lost else options.silence_ns_max
-            if now_ns - session.heard_ns > patience_ns:
+            if now_ns - session.heard_ns > patience_ns and not session.is_moving:
                 self._exclude(session, effects)
             else:
                 self._tell(session, heartbeat)

@@ -53,9 +53,11 @@ class SequencedGroup:
         "history_bytes",
         "id",
         "intersecting",
+        "is_moving",
         "last_numbers",
         "leave_places",
         "members",
+        "moves",
         "name",
         "number",
         "reported",
@@ -83,6 +85,10 @@ class SequencedGroup:
         """What members were last told of it."""
         self.last_numbers: dict[ProcessId, int] = {}
         """The number of the last message of each client, also of those that are no members."""
+        self.is_moving = False
+        """It is on its way to another sequencer (mesh.py)…"""
+        self.moves = 0
+        """…as it has been so often before."""
         self.blocked: dict[ProcessId, None] = {}
         """The clients whose next request waits until the history has room."""
         self.intersecting: list[int] = []

@@ -3,7 +3,7 @@
 from random import Random
 from typing import final
 
-from antiphon.kernel.calls import Hang, Listen
+from antiphon.kernel.calls import Dial, Hang, Listen
 from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
@@ -13,6 +13,7 @@ from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkUp
 from antiphon.parts.member import Member, add_counts
 from antiphon.stacks.sequencer.client import ServiceClient
 from antiphon.stacks.sequencer.member import SequencerMember
+from antiphon.stacks.sequencer.mesh import MeshPeer
 from antiphon.stacks.sequencer.offers import CLIENT, OFFERS, PEER
 from antiphon.stacks.sequencer.peer import SequencerPeer
 from antiphon.stacks.stack import Stack
@@ -22,12 +23,14 @@ from antiphon.stacks.stack import Stack
 class SequencerStack(Stack):
     """All that one process does on this stack."""
 
-    __slots__ = ("_client", "_listening", "_peer")
+    __slots__ = ("_client", "_listening", "_mesh", "_peer")
 
     def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
         super().__init__(OFFERS, process, random, options)
         self._client = ServiceClient(process, options)
         self._peer: SequencerPeer | None = None
+        self._mesh: MeshPeer | None = None
+        """The same, where it is one of several."""
         self._listening = False
 
     def check_join(self, join: Join) -> None:
@@ -57,7 +60,13 @@ class SequencerStack(Stack):
         if input.role == PEER:
             if self._peer is not None:
                 raise UsageError(f"{self._process} is a peer of the sequencing service already")
-            self._peer = SequencerPeer(self._process, self._options, now_ns)
+            if input.contacts and not input.address:
+                raise UsageError("a peer that is one of several has to say at which address the others reach it")
+            if input.contacts:
+                mesh = MeshPeer(self._process, self._options, input.address, list(input.contacts), now_ns)
+                self._peer = self._mesh = mesh
+            else:
+                self._peer = SequencerPeer(self._process, self._options, now_ns)
             if not self._listening:
                 self._listening = True
                 effects.call(Listen(self.new_token()))
@@ -72,7 +81,7 @@ class SequencerStack(Stack):
     def close(self, input: Close, effects: Effects, now_ns: int) -> None:
         if input.role == PEER and self._peer is not None:
             self._peer.close(effects)
-            self._peer = None
+            self._peer = self._mesh = None
         elif input.role == CLIENT and not self.members:
             self._client.hang_up(effects)
         else:
@@ -97,7 +106,10 @@ class SequencerStack(Stack):
             if self._peer is None:
                 effects.call(Hang(outcome.token))
             else:
-                self._peer.link_up(outcome.token, outcome.identity, effects, now_ns)
+                self._peer.link_up(outcome.token, outcome.identity)
+        elif isinstance(outcome, LinkUp):
+            if self._mesh is not None:
+                self._mesh.dialled_up(outcome.token, outcome.identity, now_ns)
         elif self._peer is not None:
             if isinstance(outcome, LinkFrames):
                 self._peer.receive(outcome.token, outcome.frames, effects, now_ns)
@@ -113,6 +125,11 @@ class SequencerStack(Stack):
         if client.deadline_ns() <= now_ns:
             self.tick(effects, now_ns)
         client.finish(effects, now_ns)
+        if self._mesh is not None:
+            for address in self._mesh.to_dial(now_ns):
+                token = self.new_token()
+                self._mesh.dialling(address, token)
+                effects.call(Dial(token, address))
         if self._peer is not None:
             self._peer.finish(effects)
 

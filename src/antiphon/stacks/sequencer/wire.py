@@ -3,20 +3,34 @@
 Each frame opens with its kind. Numbers are little-endian; `u8`, `u32` and `u64` have that many bits. A text is `u8
 length | UTF-8`. A group stands as the 64-bit number of its name, but where it is new to the other end.
 
-kind          from      carries RESUME        client    the groups that it takes itself to be in; the first frame of
-each link CREATE        client    a name JOIN          client    a name, the number of its last message there, and
-the groups it is in or asks to join LEAVE         client    a group, and the groups it is in or asks to join
-MULTICAST     client    a group, and consecutive messages: first number, level, payloads FETCH         client    a
-group, and the first and last number of what is missing RECEIVED      client    for each of some groups, up to which
-number it has delivered everything CREATED       peer      a group NO_GROUP      peer      the group of a request
-that does not exist CHANGE        peer      a place in the order at which members change: group, number, context,
-members before and after ACCEPT        peer      a place in the order with consecutive messages of one sender:
-group, number, context, messages ACKNOWLEDGE   peer      that a sender's messages to a group have a place, up to a
-number STABLE        peer      for each of some groups, up to which number everything is group-stable EXCLUDED
-peer      a group of which the client is no member any more, or never was
+kind          from      carries
+RESUME        client    the groups that it takes itself to be in; the first frame of each link
+CREATE        client    a name
+JOIN          client    a name, the number of its last message there, and the groups it is in or asks to join
+LEAVE         client    a group, and the groups it is in or asks to join
+MULTICAST     client    a group, and consecutive messages: first number, level, payloads
+FETCH         client    a group, and the first and last number of what is missing
+RECEIVED      client    for each of some groups, up to which number it has delivered everything
+CREATED       peer      a group
+NO_GROUP      peer      the group of a request that does not exist
+CHANGE        peer      a place in the order at which members change: group, number, context, members, who came or went
+ACCEPT        peer      a place in the order with consecutive messages of one sender: group, number, context, messages
+ACKNOWLEDGE   peer      that a sender's messages to a group have a place, up to a number
+STABLE        peer      for each of some groups, up to which number everything is group-stable
+EXCLUDED      peer      a group of which the client is no member any more, or never was
+MOVED         peer      the address of the peer at which the client goes on
 
-A link carries frames of limited length. A longer one is sent in pieces, each with one byte in front that says
-whether more follow; so is a short one, in a single piece."""
+Between peers (mesh.py), the one that asks has dialled:
+PEER_HELLO    its address; the first frame of each link
+LOCATE        a name, and whether the group is to be created if it is nowhere; LOCATED has its address
+RELOCATED     groups that are at the peer that says so, and how often each has moved
+PULL          a group that is to be moved to the peer that says so, with its component
+TRANSFER      a component; TRANSFERRED says that it was taken over
+SEARCH        a client; SEARCHED has the address of the peer that holds its groups
+
+A link carries frames of limited length. A longer one is sent in pieces, each with one byte in front that says whether
+more follow; so is a short one, in a single piece.
+"""
 
 from struct import Struct
 from typing import Final, final
@@ -40,6 +54,16 @@ ACCEPT: Final = 11
 ACKNOWLEDGE: Final = 12
 STABLE: Final = 13
 EXCLUDED: Final = 14
+MOVED: Final = 15
+PEER_HELLO: Final = 32
+LOCATE: Final = 33
+LOCATED: Final = 34
+RELOCATED: Final = 35
+PULL: Final = 36
+TRANSFER: Final = 37
+TRANSFERRED: Final = 38
+SEARCH: Final = 39
+SEARCHED: Final = 40
 
 PIECE_BYTES_MAX: Final = min(FRAME_BYTES_MAX, 256 * 1024) - 1
 _LAST: Final = b"\0"
@@ -114,6 +138,10 @@ def groups_bytes(groups: list[int]) -> bytes:
 
 def frame(kind: int, *parts: bytes) -> bytes:
     return _U8.pack(kind) + b"".join(parts)
+
+
+def blob(data: bytes) -> bytes:
+    return _U32.pack(len(data)) + data
 
 
 def u64(value: int) -> bytes:
@@ -204,6 +232,11 @@ class FrameReader:
             start = self._take(size)
             found.append(self._data[start : start + size])
         return found
+
+    def blob(self) -> bytes:
+        size = self.u32()
+        start = self._take(size)
+        return self._data[start : start + size]
 
     def rest(self) -> bytes:
         """All that has not been read."""
