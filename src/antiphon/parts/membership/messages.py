@@ -282,7 +282,7 @@ class Chunks:
             return kind, data[HEADER_SIZE:]
         try:
             kind, digest, index, total, slice = _CHUNK_DECODER.decode(data[HEADER_SIZE:])
-        except (msgspec.MsgspecError, RecursionError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise MalformedError("membership") from error
         if not 0 <= index < total <= _CHUNKS_MAX:
             raise MalformedError("membership")
@@ -309,7 +309,7 @@ def decode(kind: int, encoded: bytes) -> MembershipMessage:
     """Take a message apart. Raises MalformedError."""
     try:
         body = _DECODER.decode(encoded)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError("membership") from error
     sender, view_id, round, accepted_round, accepted, holdings, about, barriers, annex, rows, heard = body
     if len(annex) > ANNEX_BYTES_MAX:

@@ -124,7 +124,7 @@ def decode_attempt(data: bytes) -> Attempt:
     """Raises MalformedError."""
     try:
         sender, view_id, members, leaving = _ATTEMPTS.decode(data)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError("membership") from error
     processes = tuple([_process(name, incarnation) for name, incarnation, _ in members])
     view = View(view_id, processes, tuple([address for _, _, address in members]))
@@ -138,7 +138,7 @@ def decode_commit(data: bytes) -> Commit:
     """Raises MalformedError."""
     try:
         sender, (number, proposer, origins, cuts), commits, installed = _COMMITS.decode(data)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError("membership") from error
     members = [(_process(who[0], who[1]), who[2]) for who, _ in origins]
     by_process = {_process(who[0], who[1]): origin for who, origin in origins}
