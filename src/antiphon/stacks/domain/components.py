@@ -102,6 +102,7 @@ class Components:
         "_number",
         "_options",
         "_process",
+        "_stated",
         "_suggest_at_ns",
         "_suspicion",
         "_tell_at_ns",
@@ -145,6 +146,8 @@ class Components:
         """Other configurations that were heard of lately, by id, and when."""
         self._known: dict[str, tuple[int, str]] = {}
         """Processes that were ever heard of, by name: incarnation and address."""
+        self._stated: dict[ProcessId, int] = {}
+        """The configuration that each process last said it is in."""
         self._contacts: tuple[str, ...] = ()
         self._dropped: dict[str, tuple[int, int]] = {}
         """By name, how often a process was dropped of late, and when last."""
@@ -217,6 +220,7 @@ class Components:
         if sender == self._process:
             return
         self._know(sender, attempt.address)
+        self._state(sender, attempt.view.id)
         rank = self.view.rank(sender)
         if attempt.view.id == self.view.id:
             if rank >= 0:
@@ -239,12 +243,32 @@ class Components:
             if member.name == sender.name and member.incarnation < sender.incarnation:
                 self._cut(member, now_ns)
         if not attempt.leaving:
-            self._foreign.pop(attempt.view.id, None)
-            self._foreign[attempt.view.id] = (attempt.view, now_ns)
-            if len(self._foreign) > FOREIGN_MAX:
-                self._foreign.pop(next(iter(self._foreign)))
             self._attempt(attempt.address, now_ns, self._options.retry_ns)
+            self._hear_of(attempt.view, sender, now_ns)
+
+    def _hear_of(self, view: View, sender: ProcessId, now_ns: int) -> None:
+        """A process is in another configuration. If the suggestion takes it to be in an earlier one, it cannot be
+        decided: suggest the same from where the process is now. But if links are cut, that is perhaps why it went there
+        without this one: go on without it, and meet it later, when cut links are forgotten."""
+        self._foreign.pop(view.id, None)
+        self._foreign[view.id] = (view, now_ns)
+        if len(self._foreign) > FOREIGN_MAX:
+            self._foreign.pop(next(iter(self._foreign)))
+        current = self.suggestion
+        if current is None:
             self._plan(now_ns)
+        elif current.has(sender) and current.origins[sender] < view.id and sender not in self.commits:
+            if current.cuts or self._cuts:
+                self._cut(sender, now_ns)
+            else:
+                self._reconsider(now_ns)
+
+    def _state(self, process: ProcessId, view_id: int) -> None:
+        """A process says what it is in; ids rise, so of two such words the higher is the later."""
+        before = self._stated.pop(process, 0)
+        self._stated[process] = max(before, view_id)
+        if len(self._stated) > KNOWN_MAX:
+            self._stated.pop(next(iter(self._stated)))
 
     def receive_commit(self, commit: Commit, now_ns: int) -> None:
         """Somebody is committed to a suggestion."""
@@ -253,11 +277,14 @@ class Components:
             return
         self._number = max(self._number, suggestion.number)
         self._know(sender, commit.address)
+        self._state(sender, suggestion.id if commit.installed else suggestion.origins[sender])
         if suggestion.id == self.view.id:
             if not commit.installed and self.installed is not None:
                 self._answer(self.installed, commit.address, now_ns)
         elif self.view.rank(sender) >= 0 and self._is_elsewhere(sender, suggestion.origins[sender], commit, now_ns):
             return
+        elif not suggestion.has(self._process) and commit.installed:
+            self._hear_of(suggestion.view, sender, now_ns)
         elif not suggestion.has(self._process):
             if self.view.rank(sender) >= 0 or (self.suggestion is not None and self.suggestion.has(sender)):
                 self.let_go = self.leaving
@@ -351,7 +378,10 @@ class Components:
         nothing, of others that were heard of; without cut links. One of the suggestions, if it says just that."""
         addresses: dict[ProcessId, str] = {}
         origins: dict[ProcessId, int] = {}
-        views = [self.view] if self.suggestion is not None else [self.view, *self._fresh(now_ns)]
+        views = [self.view]
+        for view in self._fresh(now_ns):  # whoever is committed takes no more in, but follows those that have moved
+            if self.suggestion is None or any(other.has(member) for other in others for member in view.members):
+                views.append(view)
         for view in views:
             for process, address in zip(view.members, view.addresses, strict=True):
                 self._add_member(process, address, view.id, addresses, origins)
@@ -376,9 +406,15 @@ class Components:
         addresses: dict[ProcessId, str],
         origins: dict[ProcessId, int],
     ) -> None:
-        """Note a process and what it comes from; of two words about that the later one counts."""
+        """Note a process and what it comes from. Its own word about that counts more than what others say: they may
+        take it to be in a configuration that it never installed."""
+        stated = self._stated.get(process, 0)
         if process == self._process:
             origin = self.view.id
+        elif self.view.rank(process) >= 0:
+            origin = max(self.view.id, stated)
+        elif stated:
+            origin = stated
         if origin >= origins.get(process, 0):
             addresses.setdefault(process, address)
             origins[process] = origin
