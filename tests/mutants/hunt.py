@@ -14,6 +14,7 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Final
+from unittest.mock import patch
 
 from antiphon._build import pure_forced
 from antiphon.kernel.errors import UsageError
@@ -23,6 +24,7 @@ from antiphon.pipeline.result import BROKEN
 from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
+from antiphon.testing import timeline
 from tests.mutants.conversation_group_mutants import CONVERSATION_GROUP_MUTANTS
 from tests.mutants.conversation_mutants import CONVERSATION_MUTANTS, STAGED
 from tests.mutants.group_mutants import GROUP_MUTANTS
@@ -42,6 +44,8 @@ ALL_MUTANTS = (
     *MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *LIBRARY_MUTANTS, *CONVERSATION_GROUP_MUTANTS,
     *CONVERSATION_MUTANTS, *RUNTIME_MUTANTS, *SEQUENCER_MUTANTS,
 )  # fmt: skip
+BUSY_EVENTS: Final = 120_000
+"""The programs as they are take half of this at most."""
 CAUGHT_BY: Final = Path(__file__).with_name("caught.json")
 PLAYS = {OPERATIONS: operations_problem, BROADCAST: broadcast_problem, SESSION: session_problem}
 
@@ -90,7 +94,8 @@ def talk_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
 def program_symptoms(seed: int, breaks: Sequence[str], programs: Sequence[str]) -> str | None:
     """The same in this seed's whole program, which also checks what it is handed."""
     try:
-        result = run_program(seed, programs[seed % len(programs)])
+        with patch.object(timeline, "EVENTS_MAX", BUSY_EVENTS):
+            result = run_program(seed, programs[seed % len(programs)])
     except (AssertionError, UsageError) as error:
         return f"assertion: {error}"
     return result.problems[0][:200] if result.problems else None

@@ -10,7 +10,7 @@ from heapq import heappop, heappush
 from random import Random
 from typing import Final
 
-EVENTS_MAX: Final = 20_000_000
+EVENTS_MAX: Final = 2_000_000
 """A simulation with more events than this is taken to go round in circles."""
 
 
