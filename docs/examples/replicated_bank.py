@@ -3,8 +3,7 @@
     python replicated_bank.py bob 127.0.0.1:7401                               # waits for a conversation
     python replicated_bank.py alice 127.0.0.1:7400 bob=127.0.0.1:7401          # opens it
 
-Type `deposit ACCOUNT AMOUNT`, `withdraw ACCOUNT AMOUNT`, or an empty line to see the balances. At the end of the input
-the program ends as soon as all copies have what was typed here; Ctrl-C ends it at once.
+Type `deposit ACCOUNT AMOUNT`, `withdraw ACCOUNT AMOUNT`, or an empty line for the balances; Ctrl-C or Ctrl-D ends it.
 """
 
 import asyncio

@@ -19,8 +19,7 @@ from antiphon.toolkit import input_lines
 
 class Board:
     def __init__(self, conversation: antiphon.conversation.Conversation) -> None:
-        self.conversation = conversation
-        self.strokes, self.unanswered = {}, 0  # what is drawn, by the handle of its message
+        self.conversation, self.strokes, self.unanswered = conversation, {}, 0  # strokes: by the handle of the message
 
     def apply(self, handle, text: str) -> None:
         if text == "clear":

@@ -60,7 +60,8 @@ def to_history(journals: Path, history: Path, run: str, killed: dict[tuple[str, 
     history.mkdir()
     for file in sorted(journals.glob(f"*{SUFFIX}")):
         process, _, incarnation = file.name.removesuffix(SUFFIX).rpartition("-")
-        rows = [msgspec.json.decode(line) for line in file.read_bytes().splitlines(keepends=True) if line[-1:] == b"\n"]
+        lines = [line for line in file.read_bytes().splitlines(keepends=True) if line[-1:] == b"\n"]
+        rows = [msgspec.json.decode(line, type=Cells) for line in lines]
         log = MemoryLog(run=run, process=process, incarnation=int(incarnation))
         life = (process, int(incarnation))
         if life in killed and (not rows or rows[-1][1] not in KINDS_AT_THE_END):

@@ -63,6 +63,7 @@ class GroupMember(Member):
         "_is_founder",
         "_last_view",
         "_membership",
+        "_met",
         "_options",
         "_paused",
         "_pending",
@@ -99,6 +100,8 @@ class GroupMember(Member):
         """Ranks of other founders that have declared the group differently…"""
         self._warned_of: set[ProcessId] = set()
         """…and those that have before there was a view."""
+        self._met: set[int] = set()
+        """Ranks of founders that have sent something of the view that founded the group: they declare it alike."""
         self._declare_at_ns: dict[int, int] = {}
         """By rank, from when on a founder whose packets are of another view is told this process's declaration."""
         self._chunks = Chunks()
@@ -267,9 +270,12 @@ class GroupMember(Member):
                 self._founded.answer_founder(message, effects)
         elif self._session is not None and tag == self._session.tag:
             self._session.receive(kind, sender, flags, level, data, effects, now_ns)
-            if membership is not None and kind != DATA:
+            if kind != DATA:
                 # Data may be somebody else's copy; status and requests come from the member itself.
-                membership.heard(sender, now_ns)
+                if self._is_founder:
+                    self._met.add(sender)
+                if membership is not None:
+                    membership.heard(sender, now_ns)
         elif self._previous is not None and tag == self._previous.tag and membership is not None:
             self._receive_late(self._previous, membership, kind, sender, data, effects, now_ns)
         else:
@@ -337,12 +343,10 @@ class GroupMember(Member):
         return any(name == process.name for name, _ in self._founders)
 
     def _tell_founder(self, rank: int, effects: Effects, now_ns: int) -> None:
-        """Tell another founder how the group is declared here: its packets are of another view than this. That is
-        no wonder while the view changes."""
+        """Tell another founder how the group is declared here: its packets are of another view than this, and none was
+        ever of this one."""
         session = self._session
-        if session is None or not self._is_founder or rank >= len(session.view.members):
-            return
-        if self._membership is not None and self._membership.phase != NORMAL:
+        if session is None or not self._is_founder or rank >= len(session.view.members) or rank in self._met:
             return
         member = session.view.members[rank]
         if member != self._process and now_ns >= self._declare_at_ns.get(rank, 0):
