@@ -28,6 +28,7 @@ from antiphon.cli.formats import export, import_
 from antiphon.cli.lineage import lineage
 from antiphon.cli.listen import listen
 from antiphon.cli.recover import recover
+from antiphon.cli.sequencer import sequencer
 from antiphon.cli.sim import sim
 from antiphon.cli.structure import structure
 from antiphon.kernel.errors import AntiphonError
@@ -52,6 +53,7 @@ app.command()(listen)
 app.command()(feed)
 app.command()(campaign)
 app.command()(lineage)
+app.command()(sequencer)
 app.command()(recover)
 app.add_typer(bench)
 

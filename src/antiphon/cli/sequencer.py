@@ -1,0 +1,66 @@
+"""`antiphon sequencer`: hold groups for others, as a peer of the sequencing service."""
+
+import asyncio
+from typing import Annotated, Final, cast, final
+
+import typer
+
+from antiphon import Node, StackName
+from antiphon.cli.streaming import run_until_stopped
+from antiphon.kernel.errors import UsageError
+from antiphon.stacks.registry import OFFERS
+
+LOOK_S: Final = 0.2
+"""How often to look whether the node has failed."""
+
+
+@final
+class ServingPeer:
+    """A node that serves until it is stopped."""
+
+    def __init__(self, name: str, address: str, peers: list[str]) -> None:
+        self._node = Node(name, address=address, incarnation=None)
+        self._peers = peers
+        self._stopped = asyncio.Event()
+
+    async def run(self) -> None:
+        """Serve until `stop`. Raises what the node fails by."""
+        async with self._node as node:
+            node.serve(service_stack(), peers=self._peers)
+            stopping = asyncio.create_task(self._stopped.wait())
+            while not stopping.done():
+                await asyncio.wait((stopping,), timeout=LOOK_S)
+                node._running()  # raises if the node has failed
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+
+def service_stack() -> StackName:
+    """The stack whose groups live at a service."""
+    return cast("StackName", next(name for name, offers in OFFERS.items() if offers.service_role))
+
+
+def sequencer(
+    address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients and other peers reach it.")],
+    peers: Annotated[str, typer.Option(metavar="A,B", help="Addresses, in figures, of all other peers.")] = "",
+    name: Annotated[str, typer.Option(metavar="NAME", help="Its name.")] = "peer",
+) -> None:
+    """Hold groups for others, as a peer of the sequencing service, until Ctrl-C.
+
+    Members join such a group by naming the address of a peer:
+    node.join("quotes", stack="sequencer", contacts=["10.0.0.1:7400"]). All members see the messages and the changes of
+    members of all their groups in one order. Several peers share the groups: each names all the others.
+
+    \b
+      antiphon sequencer --address 10.0.0.1:7400
+      antiphon sequencer --address 10.0.0.2:7400 --peers 10.0.0.1:7400 --name second
+    """
+    if address.endswith(":0"):
+        raise UsageError("clients have to know where a sequencer is; give it a port, as in --address 127.0.0.1:7400")
+    others = [text.strip() for text in peers.split(",") if text.strip()]
+
+    def make() -> ServingPeer:
+        return ServingPeer(name, address, others)
+
+    run_until_stopped(make, f"sequencing at {address}", lambda: "serving")

@@ -1,0 +1,62 @@
+"""`antiphon sequencer` as a process: members join by its address; stopped by SIGTERM it exits with 0."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from antiphon import Node
+from tests.cli.conftest import Run
+from tests.runtime.cluster import read
+from tests.runtime.cluster import run as run_bounded
+from tests.runtime.places import LOOPBACK
+from tests.stacks.sequencer.test_stack_runtime import free_address
+
+RUN = "from antiphon.cli.main import main; main()"
+
+
+async def start(*arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", RUN, "sequencer", *arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+
+
+@pytest.mark.processes
+def test_two_processes_serve_and_are_stopped() -> None:
+    async def test() -> None:
+        one, other = free_address(), free_address()
+        peers = [await start("--address", one, "--peers", other), await start("--address", other, "--peers", one)]
+        try:
+            async with Node("a", address=LOOPBACK) as a, Node("b", address=LOOPBACK) as b:
+                first = await a.join("g", stack="sequencer", contacts=[one], timeout_s=20)
+                second = await b.join("g", stack="sequencer", contacts=[other], timeout_s=20)
+                await first.send(b"hello", order="agreed")
+                assert [message.payload for message in await read(second, 1)] == [b"hello"]
+                assert await second.leave()
+                assert await first.leave()
+            for peer in peers:
+                peer.send_signal(signal.SIGTERM)
+                _, said = await peer.communicate()
+                assert peer.returncode == 0, said
+        finally:
+            for peer in peers:
+                if peer.returncode is None:
+                    peer.kill()
+
+    run_bounded(test)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--address", "127.0.0.1:0"), "give it a port"),
+        (("--address", "nowhere"), "address"),
+        (("--address", "127.0.0.1:7400", "--name", ""), "name"),
+    ],
+)
+def test_what_cannot_be_served_is_refused_in_words(run: Run, arguments: tuple[str, ...], words: str) -> None:
+    done = run("sequencer", *arguments)
+    assert done.code == 2
+    assert words in done.err
