@@ -51,7 +51,8 @@ class SimulationOptions:
         options: Options | None = None,
     ) -> None:
         _check(members, messages, size_max, stack, faults, workload, levels)
-        if policy not in (STATIC, PARTITIONABLE) or policy not in offer(stack).policies:
+        served = bool(offer(stack).service_role) and policy == STATIC  # its own policy serves those that stay
+        if not served and (policy not in (STATIC, PARTITIONABLE) or policy not in offer(stack).policies):
             raise UsageError(
                 f"such runs of stack {stack!r} have no policy {policy!r}: it is `static`, or `partitionable` on stacks "
                 "that offer it; `antiphon campaign` runs groups whose members come and go"
