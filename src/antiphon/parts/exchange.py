@@ -5,17 +5,15 @@ handed on in is the stack's affair.
 
 Rules:
 1. Recovery is the receiver's business. A gap shows by the numbers of later packets or by anybody's ack; the receiver
-asks the
-   sender first, then, try by try, any member that has acknowledged the packet. Whoever holds it resends the very same
-   bytes.
-2. A sender with packets that are not yet stable asks for acks (status with the flag ASK), ever more slowly, until
-they are. So does whoever waits to hear that all members hold somebody else's.
-   Its own entry in its acks tells the last number, so a loss at the tail shows as a gap too.
+   asks the sender first, then, try by try, any member that has acknowledged the packet. Whoever holds it resends the
+   very same bytes.
+2. A sender with packets that are not yet stable asks for acks (status with the flag ASK), ever more slowly, until they
+   are. So does whoever waits to hear that all members hold somebody else's. Its own entry in its acks tells the last
+   number, so a loss at the tail shows as a gap too.
 3. Acks ride on data where data goes out anyway; else they go alone, after some packets or some time.
 4. Status goes to all members, so everybody learns who holds what. The answer to ASK goes to the asker alone.
 5. An idle member sends a status per heartbeat interval. Heartbeats, questions and answers are about all members; acks
    in between only about the span of ranks where something changed.
-
 6. The window, that is how many own packets some member may not have consumed, is halved when one was lost, and grows
    again as packets become stable.
 
