@@ -166,7 +166,7 @@ def test_the_bare_loop_moves_every_message_uncompiled_too(size: int) -> None:
 
 def why_not(name: str) -> str:
     """Why a peer cannot be tried here; tests install nothing."""
-    needs = {"corosync-cpg": corosync.FILES, "jgroups-udp": [jgroups.JAR], "jgroups-sequencer": [jgroups.JAR]}[name]
+    needs = corosync.FILES if name == "corosync-cpg" else [jgroups.JAR, jgroups.LOGGING]
     missing = [str(file) for file in needs if not file.exists()]
     if missing:
         return f"{missing[0]} is not installed"
@@ -176,6 +176,8 @@ def why_not(name: str) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.processes
+@pytest.mark.alone
 @pytest.mark.parametrize("name", ["corosync-cpg", "jgroups-udp", "jgroups-sequencer"])
 def test_a_peer_gets_every_message_through(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     if reason := why_not(name):
