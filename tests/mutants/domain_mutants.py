@@ -203,9 +203,8 @@ def _forget_what_waits(self: Broadcast, node: Any, now_ns: int) -> Any:
 _receive = Broadcast.receive
 
 
-def _no_status(self: DomainSession, now_ns: int) -> None:
+def _no_status(self: DomainSession) -> None:
     """The loss of a last message is not found."""
-    self._status_at_ns = now_ns + self._options.heartbeat_interval_ns
 
 
 DOMAIN_MUTANTS = (

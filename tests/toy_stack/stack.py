@@ -51,7 +51,8 @@ class ToyMember(GroupMember):
         self._found(join, (options.packet_bytes_max - 200) // 28)
 
     def _make_session(self, view: View, annex: bytes) -> Session:
-        return ToySession(self.group, self._process, view, self._pending, self._random, self._options)
+        declared = self._declaration.id
+        return ToySession(self.group, self._process, view, self._pending, self._random, self._options, declared)
 
     def _check_destinations(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
         if destinations:

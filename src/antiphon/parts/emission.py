@@ -5,6 +5,8 @@ from typing import final
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.identity import View
 from antiphon.parts.fragments import Assembly
+from antiphon.parts.node_batch import NodeBatch
+from antiphon.parts.packet import DataPacket
 
 
 @final
@@ -29,6 +31,23 @@ class MessageAssembler:
         if self.open and not apart:
             self.break_off(rank)
         effects.deliver(self._group, self._view.id, self._view.members[rank], number, level, payloads, size)
+
+    def packet(self, packet: DataPacket, effects: Effects) -> None:
+        """Deliver what a packet of another member brings."""
+        rank, number, level = packet.sender, packet.first_message, packet.level
+        if packet.fragment_total:
+            index, total = packet.fragment_index, packet.fragment_total
+            self.fragment(rank, number, level, index, total, packet.fragment(), effects)
+        else:
+            self.whole(rank, number, level, packet.messages(), packet.payload_bytes(), False, effects)
+
+    def batch(self, rank: int, batch: NodeBatch, effects: Effects) -> None:
+        """Deliver what a node of the message graph brings."""
+        number, level = batch.first_message, batch.level
+        if batch.total:
+            self.fragment(rank, number, level, batch.index, batch.total, batch.slice(), effects)
+        else:
+            self.whole(rank, number, level, batch.messages(), batch.size(), False, effects)
 
     def break_off(self, rank: int) -> None:
         """Whole messages of this sender follow: what is half here will not be completed."""

@@ -49,7 +49,7 @@ from antiphon.parts.packet import (
 from antiphon.parts.pending import PacketLoad, PendingQueue
 
 _WINDOW_MIN: Final = 8
-_CONFIRMED: Final = -(1 << 40)
+CONFIRMED: Final = -(1 << 40)
 """Somebody's status fits what is here: from then on contradictions are the mistakes of others."""
 RESENDS_MAX: Final = 64
 """Packets resent for one request; the requester asks again for the rest."""
@@ -210,7 +210,7 @@ class Exchange:
             self.contradictions += 1
             raise MalformedError("stable")
         self._check_acks(acks)
-        self.contradictions = _CONFIRMED
+        self.contradictions = CONFIRMED
         self._note_acks(sender, acks, now_ns)
         stream.note_stable(stable)
         self._last_status[sender] = data

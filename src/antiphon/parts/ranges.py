@@ -35,3 +35,14 @@ class Ranges:
             else:
                 result.append((first, last))
         return Ranges(result)
+
+
+def runs_of(rank: int, numbers: list[int]) -> list[tuple[int, int, int]]:
+    """Ascending packet numbers of one sender as runs: rank, first and last number."""
+    result: list[tuple[int, int, int]] = []
+    for number in numbers:
+        if result and result[-1][2] + 1 == number:
+            result[-1] = (rank, result[-1][1], number)
+        else:
+            result.append((rank, number, number))
+    return result

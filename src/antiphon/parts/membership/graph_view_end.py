@@ -13,7 +13,7 @@ from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.message_graph import GraphPacket, MessageGraph, Mid
-from antiphon.parts.ranges import Ranges
+from antiphon.parts.ranges import Ranges, runs_of
 
 
 def numbers_max(options: Options) -> int:
@@ -106,15 +106,8 @@ class GraphViewEnd(ViewEnd):
         if self._cut is None:
             return result
         for rank, end in enumerate(self._cut):
-            first = 0
-            for number in range(self._graph.last[rank] + 1, end + 1):
-                if (rank, number) not in self.fetched:
-                    first = first or number
-                elif first:
-                    result.append((rank, first, number - 1))
-                    first = 0
-            if first:
-                result.append((rank, first, end))
+            numbers = range(self._graph.last[rank] + 1, end + 1)
+            result += runs_of(rank, [number for number in numbers if (rank, number) not in self.fetched])
         return result
 
     def whom_to_ask(self, now_ns: int) -> int:

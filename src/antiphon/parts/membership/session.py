@@ -6,9 +6,14 @@ cut is proposed, and what is missing of it here is fetched and set aside. `is_co
 place of the first; so nothing that was fetched may be delivered before the last.
 """
 
-from antiphon.kernel.effects import Effects, Route
-from antiphon.kernel.identity import View
+from antiphon.kernel.codec import view_tag
+from antiphon.kernel.effects import BarrierReached, Effects, Route, Sent
+from antiphon.kernel.errors import UsageError
+from antiphon.kernel.identity import ProcessId, View, wire_id
+from antiphon.kernel.levels import SAFE
+from antiphon.kernel.options import Options
 from antiphon.parts.membership.messages import BarrierBody
+from antiphon.parts.pending import PendingQueue
 from antiphon.parts.ranges import Ranges
 
 
@@ -78,16 +83,57 @@ class ViewEnd:
 class Session:
     """One member in one view."""
 
-    __slots__ = ("_routes", "end", "everyone", "tag", "view")
+    __slots__ = (
+        "_me",
+        "_options",
+        "_pending",
+        "_routes",
+        "end",
+        "everyone",
+        "group",
+        "group_id",
+        "paused",
+        "tag",
+        "view",
+    )
 
-    def __init__(self, view: View, me: int, tag: int, end: ViewEnd) -> None:
+    end: ViewEnd
+    """How the view ends; the `__init__` of a stack's own session sets it."""
+
+    def __init__(
+        self,
+        group: str,
+        process: ProcessId,
+        view: View,
+        pending: PendingQueue,
+        options: Options,
+        declared: int,
+        order_bytes: int,
+    ) -> None:
+        """`declared`: the id of the group's declaration. `order_bytes`: what a packet needs beside its messages; that
+        may take half of it at most."""
+        me = view.rank(process)
+        if me < 0:
+            raise UsageError(f"{process} is not a member of the view that it was given for group {group!r}: {view}")
+        if 2 * order_bytes > options.packet_bytes_max:
+            raise UsageError(
+                f"a group of {len(view.members)} members needs a packet_bytes_max of at least {2 * order_bytes} "
+                f"bytes, not {options.packet_bytes_max}"
+            )
+        self.group = group
+        self.group_id = wire_id(group)
         self.view = view
+        self._me = me
+        self._options = options
+        self._pending = pending
+        """What was accepted and has not left."""
         self.everyone = route_to_others(view, me)
         """The way to all other members."""
         self._routes: dict[int, Route] = {}
-        self.tag = tag
+        self.tag = view_tag(view, options, declared)
         """What packets of this view are known by."""
-        self.end = end
+        self.paused = False
+        """Whether the application has stopped to read: then nothing is delivered."""
 
     def route(self, rank: int) -> Route:
         """The way to the member with this rank."""
@@ -98,13 +144,25 @@ class Session:
             self._routes[rank] = route
         return route
 
+    def _take_barrier(self, effects: Effects) -> None:
+        """The next of what waits to leave is a barrier: nothing leaves before the view has ended with it."""
+        number, payload = self._pending.take_message()
+        self.end.barrier = (number, payload)
+        effects.events.append(Sent(self.group, self.view.id, number, 1, SAFE, len(payload), (), True))
+
+    def _deliver_barriers(self, barriers: list[BarrierBody], effects: Effects) -> None:
+        """The last that the application is handed of a view."""
+        for rank, number, payload in barriers:
+            sender = self.view.members[rank]
+            effects.events.append(BarrierReached(self.group, self.view.id, sender, number, payload))
+
     def pause(self) -> None:
         """Deliver nothing until `resume`."""
-        raise NotImplementedError
+        self.paused = True
 
     def resume(self, effects: Effects, now_ns: int) -> None:
-        """Hand on what has gathered meanwhile."""
-        raise NotImplementedError
+        """Deliver again; `finish` follows in the same step, and hands on what has gathered meanwhile."""
+        self.paused = False
 
     def receive(
         self, kind: int, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int
@@ -141,7 +199,7 @@ class Session:
 
     def held(self) -> int:
         """Packets of others that are held back here."""
-        raise NotImplementedError
+        return 0
 
     def known(self) -> list[int]:
         """By rank, the packets that happened here before whatever is sent next."""

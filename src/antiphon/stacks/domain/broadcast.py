@@ -22,7 +22,7 @@ was in everybody's graph. Live: while a gap is known here its timer runs, and ea
 chance on the network; while somebody waits for acks of a node, its status makes the gap known to whoever has it.
 
 Limits: a sender's numbers are at most `ahead_max` beyond what is here, so no more of its nodes are held. A negative
-ack names RANGES_MAX ranges; one is answered with RESENDS_MAX nodes; whoever lacks more asks again.
+ack names 64 ranges; one is answered with RESENDS_MAX nodes; whoever lacks more asks again.
 """
 
 from random import Random
@@ -31,9 +31,12 @@ from typing import Final, final
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.options import Options
+from antiphon.parts.graph_packets import decode_request, encode_request
 from antiphon.parts.membership.graph_view_end import numbers_max
 from antiphon.parts.message_graph import GraphError, GraphNode, MessageGraph, Mid
-from antiphon.stacks.domain.node import RANGES_MAX, DomainNode, decode_request, encode_request, node_number
+from antiphon.parts.ranges import runs_of
+from antiphon.stacks.domain.node import DomainNode, node_number
+from antiphon.stacks.domain.offers import NUMBER
 
 RESENDS_MAX: Final = 256
 
@@ -192,15 +195,8 @@ class Broadcast:
         """Rank, first and last number of what is known to exist and is not here."""
         result: list[tuple[int, int, int]] = []
         for rank, known in enumerate(self._known):
-            first = 0
-            for number in range(self.graph.last[rank] + 1, known + 1):
-                if (rank, number) not in self._held:
-                    first = first or number
-                elif first:
-                    result.append((rank, first, number - 1))
-                    first = 0
-            if first:
-                result.append((rank, first, known))
+            numbers = range(self.graph.last[rank] + 1, known + 1)
+            result += runs_of(rank, [number for number in numbers if (rank, number) not in self._held])
         return result
 
     def receive_request(self, packet: bytes, now_ns: int) -> None:
@@ -272,7 +268,7 @@ class Broadcast:
         interval_ns = min(interval_ns, self._options.resend_interval_ns_max)
         self._ask_at_ns = now_ns + interval_ns + self._random.randrange(interval_ns // 4 + 1)
         self.requests += 1
-        self.out.append(encode_request(self._group, self._tag, self._me, missing[:RANGES_MAX]))
+        self.out.append(encode_request(NUMBER, self._group, self._tag, self._me, missing))
 
     def deadline_ns(self) -> int:
         """When `tick` has something to do."""

@@ -32,7 +32,9 @@ class DomainMember(GroupMember):
         self._found(join, members_max(options))
 
     def _make_session(self, view: View, annex: bytes) -> Session:
-        return DomainSession(self.group, self._process, view, self._pending, self._random, self._options)
+        return DomainSession(
+            self.group, self._process, view, self._pending, self._random, self._options, self._declaration.id
+        )
 
     def _check_destinations(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
         raise UsageError("stack 'domain' sends every message to all members; name no destination")

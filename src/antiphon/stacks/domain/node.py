@@ -6,9 +6,9 @@ DATA     number u64 | acks u16 | (rank u16, number u64) each | messages (parts/n
          once in a sender's life. Flag CONTINUES: the sender's own message before this one is a predecessor too; if
          not, an acknowledged one follows it. Nothing in it: the node is an acknowledgement. The header names the
          original sender, whoever sends the copy.
-REQUEST  (rank u16, first u64, last u64) each: a negative ack. Whoever holds these, send them again to all. Flag DIRECT:
-         to the author alone, and at once; it asks one member after the other.
-STATUS   last u64 of each member: how far the author has each member's messages. Flag WAITS: please acknowledge.
+REQUEST  (parts/graph_packets.py): a negative ack. Whoever holds these, send them again to all. Flag DIRECT: to the
+         author alone, and at once; it asks one member after the other.
+STATUS   (parts/graph_packets.py). Flag WAITS: please acknowledge.
 """
 
 from struct import Struct
@@ -17,7 +17,7 @@ from typing import Final, final
 from antiphon.kernel.codec import HEADER_SIZE, seal
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import NUMBER_MAX
-from antiphon.kernel.packet_kinds import DATA, REQUEST, STATUS
+from antiphon.kernel.packet_kinds import DATA
 from antiphon.parts.message_graph import GraphPacket, Mid
 from antiphon.parts.node_batch import BATCH_OVERHEAD, NodeBatch, decode_batch
 from antiphon.stacks.domain.offers import NUMBER
@@ -30,9 +30,6 @@ _NODE: Final = Struct("<QH")
 _NODE_SIZE: Final = 10
 _ACK: Final = Struct("<HQ")
 ACK_SIZE: Final = 10
-_RANGE: Final = Struct("<HQQ")
-_RANGE_SIZE: Final = 18
-RANGES_MAX: Final = 64
 NODE_OVERHEAD: Final = HEADER_SIZE + _NODE_SIZE + BATCH_OVERHEAD
 
 
@@ -90,36 +87,3 @@ def decode_node(packet: bytes, sender: int, flags: int, members: int) -> DomainN
             raise MalformedError("rank")
         predecessors.append((int(rank), int(own)))
     return DomainNode(packet, sender, int(number), predecessors, decode_batch(packet, start))
-
-
-def encode_request(group: int, tag: int, sender: int, ranges: list[tuple[int, int, int]], flags: int = 0) -> bytes:
-    """A negative ack: rank, first and last number of what is missing."""
-    parts = [_RANGE.pack(rank, first, last) for rank, first, last in ranges]
-    return seal(NUMBER, REQUEST, group, tag, sender, flags, 0, [b"".join(parts)])
-
-
-def decode_request(packet: bytes, members: int) -> list[tuple[int, int, int]]:
-    """Rank, first and last number of what somebody lacks. Raises MalformedError."""
-    count, rest = divmod(len(packet) - HEADER_SIZE, _RANGE_SIZE)
-    if rest or count > RANGES_MAX:
-        raise MalformedError("length")
-    ranges: list[tuple[int, int, int]] = []
-    for place in range(count):
-        rank, first, last = _RANGE.unpack_from(packet, HEADER_SIZE + _RANGE_SIZE * place)
-        if rank >= members or not 0 < first <= last <= NUMBER_MAX:
-            raise MalformedError("rank")
-        ranges.append((int(rank), int(first), int(last)))
-    return ranges
-
-
-def encode_status(group: int, tag: int, sender: int, last: list[int], waits: bool) -> bytes:
-    """How far this member has each member's messages, and whether it waits for acknowledgements."""
-    counts = Struct(f"<{len(last)}Q").pack(*last)
-    return seal(NUMBER, STATUS, group, tag, sender, WAITS if waits else 0, 0, [counts])
-
-
-def decode_status(packet: bytes, members: int) -> list[int]:
-    """How far somebody has each member's messages. Raises MalformedError."""
-    if len(packet) != HEADER_SIZE + 8 * members:
-        raise MalformedError("length")
-    return list(Struct(f"<{members}Q").unpack_from(packet, HEADER_SIZE))

@@ -73,13 +73,18 @@ class PartitionableMember(Member):
         if view is None:
             alone = PARTITIONABLE_POLICY.merged_id([0], process, join.last_view)
             view = View(alone, (process,), (join.address,))
-        self._session = DomainSession(self.group, process, view, self._pending, random, options)
+        self._session = self._make_session(view)
         self._earlier: deque[DomainSession] = deque(maxlen=EARLIER_MAX)
         self._components = Components(process, join.address, options, members_max(options))
         self._closing_at = 0
         """The id of the suggestion whose cut is being fetched."""
         self._leave_by_ns = NEVER
         self._situations: list[int] = []
+
+    def _make_session(self, view: View) -> DomainSession:
+        return DomainSession(
+            self.group, self._process, view, self._pending, self._random, self._options, self._declaration.id
+        )
 
     # ---- the application's side ------------------------------------------------------------------------------------
 
@@ -204,7 +209,7 @@ class PartitionableMember(Member):
         self._situations = add_counts(self._situations, old.situations())
         self._earlier.append(old)
         self._pending.restart_message()
-        self._session = DomainSession(self.group, self._process, after, self._pending, self._random, self._options)
+        self._session = self._make_session(after)
         gone = [process for process in before.members if after.rank(process) < 0]
         effects.events.append(
             Installed(

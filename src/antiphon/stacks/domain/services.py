@@ -248,11 +248,5 @@ class Services:
                 self._assemble(held, effects)
 
     def _assemble(self, held: HeldBatch, effects: Effects) -> None:
-        batch, sender = held.batch, held.sender
-        assembler = self._reliable if batch.level == RELIABLE else self._in_order
-        if batch.total:
-            assembler.fragment(
-                sender, batch.first_message, batch.level, batch.index, batch.total, batch.slice(), effects
-            )
-        else:
-            assembler.whole(sender, batch.first_message, batch.level, batch.messages(), batch.size(), False, effects)
+        assembler = self._reliable if held.batch.level == RELIABLE else self._in_order
+        assembler.batch(held.sender, held.batch, effects)

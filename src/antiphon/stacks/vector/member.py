@@ -105,7 +105,7 @@ class VectorMember(GroupMember):
 
     def _ask_for_flush(self, session: Session, membership: Membership, now_ns: int) -> None:
         assert self._view_session is not None
-        end = self._view_session.cut
+        end = self._view_session.epochs
         if self.order.domain.rule == EPOCHS:
             end.epoch_wish = max(end.epoch_wish, self.order.epoch_wanted(self.group_id, False))
         if end.barrier is not None or end.epoch_wish:
@@ -156,7 +156,7 @@ class VectorMember(GroupMember):
 
     def _is_behind(self, session: ViewSession, membership: Membership | None) -> bool:
         """Whether other groups of the domain have gone on, and this one has yet to do something about it."""
-        end = session.cut
+        end = session.epochs
         if session.has_output() or self.order.epoch_wanted(self.group_id, False) > end.epoch_wish:
             return True
         wants_flush = end.barrier is not None or end.epoch_wish > 0

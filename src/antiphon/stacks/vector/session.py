@@ -9,20 +9,17 @@ The end of a view is agreed on with the help of view_end.py; `finish_cut` hands 
 after something that was lost with the members that had it, and its sender is gone too.
 """
 
-from collections import deque
 from random import Random
 from typing import final
 
-from antiphon.kernel.codec import view_tag
-from antiphon.kernel.effects import NEVER, BarrierReached, Delivered, Effects, Received, Sent, Transmit
-from antiphon.kernel.errors import MalformedError, UsageError
-from antiphon.kernel.identity import ProcessId, View, wire_id
+from antiphon.kernel.effects import NEVER, Delivered, Effects, Received, Sent, Transmit
+from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, RELIABLE, SAFE
 from antiphon.kernel.options import Options
-from antiphon.kernel.packet_kinds import DATA, PRIVATE, PRIVATE_ACK, REQUEST, STATUS
-from antiphon.parts.exchange import Exchange
+from antiphon.kernel.packet_kinds import PRIVATE, PRIVATE_ACK
 from antiphon.parts.membership.messages import BarrierBody
-from antiphon.parts.membership.session import Session
+from antiphon.parts.membership.packet_session import PacketSession
 from antiphon.parts.packet import FRAGMENT_OVERHEAD, ORDERED, DataPacket, acks_size
 from antiphon.parts.pending import PendingQueue, PendingRun
 from antiphon.parts.vector_clock import changes
@@ -48,7 +45,7 @@ def members_max(options: Options) -> int:
 
 
 @final
-class ViewSession(Session):
+class ViewSession(PacketSession):
     """One member in one view."""
 
     __slots__ = (
@@ -59,19 +56,13 @@ class ViewSession(Session):
         "_crossing",
         "_delivery",
         "_foreign",
-        "_group_id",
         "_in_place",
         "_letters_seen",
-        "_me",
-        "_messages",
-        "_options",
         "_private",
         "_sections",
         "_to_carry",
-        "cut",
-        "exchange",
+        "epochs",
         "flush_at_ns",
-        "group",
         "time",
     )
 
@@ -89,32 +80,19 @@ class ViewSession(Session):
         declared: int = 0,
     ) -> None:
         members = len(view.members)
-        self.group = group
-        self._group_id = wire_id(group)
-        tag = view_tag(view, options, declared)
-        self._me = view.rank(process)
-        self._options = options
-        if self._me < 0:
-            raise UsageError(f"{process} is not a member of the view that it was given for group {group!r}: {view}")
-        order_bytes_max = timestamp.size_max(members)
-        if members > members_max(options):
-            packet_bytes_min = 2 * (FRAGMENT_OVERHEAD + order_bytes_max + acks_size(0))
-            raise UsageError(
-                f"a group of {members} members needs a packet_bytes_max of at least {packet_bytes_min} bytes, "
-                f"not {options.packet_bytes_max}"
-            )
-        self.exchange = Exchange(
-            NUMBER, self._group_id, tag, members, self._me, order_bytes_max, pending, random, options
+        super().__init__(
+            NUMBER, group, process, view, pending, random, options, declared, timestamp.size_max(members)
         )  # fmt: skip
-        self.cut = EpochViewEnd(self.exchange, members, epoch)
-        super().__init__(view, self._me, tag, self.cut)
+        self.epochs = EpochViewEnd(self.exchange, members, epoch)
+        """How the view ends, by its own name."""
+        self._begin(self.epochs)
         self._causal = CausalOrder(members, self._me)
         self._agreed = AgreedOrder(members, self._me)
         self._crossing = crossing
         self.time = GroupTime(view.id, epoch, self.exchange, self._causal, self._agreed)
-        self._private = PrivateLane(self._group_id, tag, members, self._me, options)
+        self._private = PrivateLane(self.group_id, self.tag, members, self._me, options)
         self._delivery = DeliveryQueue(
-            group, self._group_id, view, self.exchange, self._causal, self._agreed, crossing, self.time,
+            group, self.group_id, view, self.exchange, self._causal, self._agreed, crossing, self.time,
             self._private, options,
         )  # fmt: skip
         self._letters_seen = letters_seen
@@ -122,8 +100,6 @@ class ViewSession(Session):
         """Times of other groups on packets that are not ready yet."""
         self._to_carry: list[ForeignTime] = []
         """Times of other groups that the next packets must bring."""
-        self._messages: deque[tuple[int, int]] = deque()
-        """Own packets that are not stable, each with the last message that is out with it."""
         self._blocked: list[int] = []
         self._sections = [0] * ORDER_BITS
         """Order sections that have left, by their bits."""
@@ -135,11 +111,12 @@ class ViewSession(Session):
     # ---- the application's pace ------------------------------------------------------------------------------------
 
     def pause(self) -> None:
+        super().pause()
         self._delivery.paused = True
 
     def resume(self, effects: Effects, now_ns: int) -> None:
-        """Hand on what has gathered meanwhile."""
-        if self._delivery.paused:
+        if self.paused:
+            super().resume(effects, now_ns)
             self._delivery.paused = False
             self._deliver_ready(effects, now_ns)
 
@@ -154,33 +131,15 @@ class ViewSession(Session):
 
     # ---- the network's side ----------------------------------------------------------------------------------------
 
-    def receive(
-        self, kind: int, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int
-    ) -> None:
-        """One packet of this view. Raises MalformedError, before anything has changed."""
-        if sender >= len(self.view.members):
-            raise MalformedError("rank")
-        if sender == self._me:
-            raise MalformedError("echo")
-        if kind == DATA:
-            self._receive_data(sender, flags, level, data, effects, now_ns)
-        elif kind == STATUS:
-            self.exchange.take_status(data, sender, flags, now_ns)
-        elif kind == REQUEST:
-            self.exchange.take_request(data, sender, now_ns)
-        elif kind == PRIVATE:
+    def _receive_other(self, kind: int, sender: int, data: bytes, effects: Effects, now_ns: int) -> None:
+        if kind == PRIVATE:
             self._receive_private(data, sender, effects, now_ns)
         elif kind == PRIVATE_ACK:
             self._private.take_ack(data, sender, now_ns)
-            if self._private.to < 0 and self.cut.barrier is None and self._crossing.busy_group == self._group_id:
+            if self._private.to < 0 and self.cut.barrier is None and self._crossing.busy_group == self.group_id:
                 self._crossing.busy_group = 0
         else:
             raise MalformedError("kind")
-
-    def answer_late(self, kind: int, sender: int, data: bytes, effects: Effects, now_ns: int) -> None:
-        if kind == REQUEST:
-            self.exchange.take_request(data, sender, now_ns)
-            self.collect(effects)
 
     def _receive_data(self, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int) -> None:
         if level > SAFE:
@@ -202,7 +161,7 @@ class ViewSession(Session):
         number = packet.number
         ready = self._causal.ready
         early = level == RELIABLE and (number != ready[sender] + 1 or self._delivery.waits(sender))
-        if early and not self._delivery.paused:
+        if early and not self.paused:
             self._delivery.early(packet, self._foreign.get((sender, number), []), effects)
         read = self._agreed.unread > 0 and self._agreed.read(sender, self.exchange.incoming[sender].received)
         if number == ready[sender] + 1:
@@ -283,10 +242,7 @@ class ViewSession(Session):
         """Deliver what acks have made safe, send what may leave."""
         exchange = self.exchange
         exchange.settle(now_ns)
-        if self._messages and self._messages[0][0] <= exchange.stable:
-            consumed = exchange.consumed_by_all(self._me)
-            while self._messages and self._messages[0][0] <= consumed:
-                self._messages.popleft()
+        self._forget_consumed()
         if self._delivery.count:
             self._delivery.drain(effects, now_ns)
         if exchange.pending.runs:
@@ -303,10 +259,10 @@ class ViewSession(Session):
     def _send_pending(self, effects: Effects, now_ns: int) -> None:
         """Send what waits to leave, as long as this view takes it and it may."""
         runs = self.exchange.pending.runs
-        while runs and not (self._delivery.paused or self.cut.frozen or self.cut.barrier is not None):
+        while runs and not (self.paused or self.cut.frozen or self.cut.barrier is not None):
             run = runs[0]
             if run.barrier:
-                self._take_barrier(run, effects, now_ns)
+                self._send_barrier(run, effects, now_ns)
                 return
             if run.destination is not None:
                 if not self._send_private(run, run.destination, effects, now_ns):
@@ -336,17 +292,17 @@ class ViewSession(Session):
         if order.free and not order.busy_group:
             return True
         private = run.destination is not None
-        if not order.may_send(self._group_id, run.level, run.ticket, now_ns, private):
+        if not order.may_send(self.group_id, run.level, run.ticket, now_ns, private):
             return False
-        self.cut.epoch_wish = order.epoch_wanted(self._group_id, True)
-        return not self.cut.epoch_wish
+        self.epochs.epoch_wish = order.epoch_wanted(self.group_id, True)
+        return not self.epochs.epoch_wish
 
     def _send_packet(self, level: int, effects: Effects, now_ns: int) -> None:
         exchange = self.exchange
         causal = self._causal
         agreed = self._agreed
         if not self._crossing.free:
-            self._to_carry.extend(self._crossing.times(self._group_id))
+            self._to_carry.extend(self._crossing.times(self.group_id))
         if (self._to_carry or agreed.untold) and not self._fits():
             self._send_bare(now_ns)
             return
@@ -367,11 +323,7 @@ class ViewSession(Session):
             agreed.sent(number)
         elif level >= AGREED:
             agreed.ready(self._me, number)
-        if load.complete:
-            effects.events.append(
-                Sent(self.group, self.view.id, load.first_message, len(load.complete), load.level, load.size)
-            )
-            self._messages.append((number, load.first_message + len(load.complete) - 1))
+        self._note_sent(load, effects)
         self._delivery.offer_own(number, causal.stamped, load, effects)
 
     def _fits(self) -> bool:
@@ -405,19 +357,17 @@ class ViewSession(Session):
         while self._agreed.untold and not self.cut.frozen and self.exchange.order_may_leave():
             self._send_bare(now_ns)
 
-    def _take_barrier(self, run: PendingRun, effects: Effects, now_ns: int) -> None:
+    def _send_barrier(self, run: PendingRun, effects: Effects, now_ns: int) -> None:
         """Nothing of mine, in any group of the domain, comes between a barrier and the end of the view."""
         if not self._may_send(run, now_ns):
             return
-        self._to_carry.extend(self._crossing.times(self._group_id))
+        self._to_carry.extend(self._crossing.times(self.group_id))
         while self._to_carry:
             if not self.exchange.window_open():
                 return
             self._send_bare(now_ns)
-        number, payload = self.exchange.pending.take_message()
-        self.cut.barrier = (number, payload)
-        self._crossing.busy_group = self._group_id
-        effects.events.append(Sent(self.group, self.view.id, number, 1, SAFE, len(payload), (), True))
+        self._take_barrier(effects)
+        self._crossing.busy_group = self.group_id
 
     # ---- private messages ------------------------------------------------------------------------------------------
 
@@ -442,11 +392,11 @@ class ViewSession(Session):
         return True
 
     def _post(self, rank: int, letter: Letter, now_ns: int) -> None:
-        self._crossing.busy_group = self._group_id
+        self._crossing.busy_group = self.group_id
         vector = self._causal.known.copy()
         empty = [0] * len(vector)
         part = timestamp.encode_vector(changes(empty, vector), vector)
-        order = timestamp.encode(part, None, self._crossing.all_times(self._group_id)) or b"\x00"
+        order = timestamp.encode(part, None, self._crossing.all_times(self.group_id)) or b"\x00"
         self._private.send(rank, letter, order, now_ns)
 
     def follow(self, before: "ViewSession", now_ns: int) -> None:
@@ -469,8 +419,7 @@ class ViewSession(Session):
         return min(self.exchange.deadline_ns(), self._private.resend_at_ns, self.flush_at_ns)
 
     def tick(self, effects: Effects, now_ns: int) -> None:
-        if self.exchange.deadline_ns() <= now_ns:
-            self.exchange.tick(now_ns)
+        super().tick(effects, now_ns)
         self._private.tick(now_ns)
 
     def has_output(self) -> bool:
@@ -478,52 +427,23 @@ class ViewSession(Session):
         return bool(self.exchange.multicasts or self.exchange.unicasts or self._private.unicasts)
 
     def collect(self, effects: Effects) -> None:
-        """What is to be transmitted."""
-        exchange = self.exchange
-        if exchange.multicasts:
-            if len(self.view.members) > 1:
-                effects.transmits.append(Transmit(self.everyone, exchange.multicasts))
-            exchange.multicasts = []
-        if exchange.unicasts:
-            for rank, packets in exchange.unicasts.items():
-                effects.transmits.append(Transmit(self.route(rank), packets))
-            exchange.unicasts = {}
+        super().collect(effects)
         if self._private.unicasts:
             for rank, packet in self._private.unicasts:
                 effects.transmits.append(Transmit(self.route(rank), [packet]))
             self._private.unicasts = []
 
     def outstanding(self) -> int:
-        """Own packets not yet stable or not yet delivered here."""
-        sent = self.exchange.sent
-        own = sent - self._causal.delivered[self._me]
-        barrier = 0 if self.cut.barrier is None else 1
-        return max(sent - self.exchange.stable, own) + len(self._private.letters) + barrier
+        return super().outstanding() + len(self._private.letters)
 
     def held(self) -> int:
         """Packets and private messages that are held back here."""
         return self._delivery.held()
 
-    def is_stable(self, known: list[int], copies: int) -> bool:
-        """Whether these packets, by rank, are k-stable; without a k, whether all members have delivered them."""
-        if not copies:
-            return all(self.exchange.consumed_by_all(rank) >= count for rank, count in enumerate(known) if count)
-        return all(self.exchange.is_stable(rank, count, copies) for rank, count in enumerate(known) if count)
-
     def are_own_stable(self, message: int, copies: int) -> bool:
-        """Whether own messages of this view up to this number are k-stable; without a k, delivered at all members."""
-        if self.cut.barrier is not None and self.cut.barrier[0] <= message:
-            return False
         if any(letter.number <= message for letter in self._private.letters):
             return False
-        packet = 0
-        for number, last_message in self._messages:
-            if last_message > message:
-                break
-            packet = number
-        if not copies:
-            return self.exchange.consumed_by_all(self._me) >= packet
-        return self.exchange.is_stable(self._me, packet, copies)
+        return super().are_own_stable(message, copies)
 
     def known(self) -> list[int]:
         """What happened here before whatever is sent next."""
@@ -544,27 +464,13 @@ class ViewSession(Session):
         self._deliver_ready(effects, now_ns)
         if not self._delivery.complete([rank for rank, _, _ in barriers], effects, now_ns):
             return False
-        for rank, number, payload in barriers:
-            sender = self.view.members[rank]
-            effects.events.append(BarrierReached(self.group, self.view.id, sender, number, payload))
-            if rank != self._me:
-                self._crossing.heard_in.add(self._group_id)
+        self._deliver_barriers(barriers, effects)
+        if any(rank != self._me for rank, _, _ in barriers):
+            self._crossing.heard_in.add(self.group_id)
         return True
 
     def statistics(self) -> dict[str, int]:
-        exchange = self.exchange
-        held = 0
-        for stream in exchange.incoming:
-            held += len(stream.packets)
-        return {
-            "packets_sent": exchange.sent,
-            "packets_stable": exchange.stable,
-            "packets_held": held,
-            "duplicates": exchange.duplicates,
-            "requests": exchange.requests,
-            "resends": exchange.resends,
-            "messages_spoiled": self._delivery.spoiled(),
-        }
+        return {**super().statistics(), "messages_spoiled": self._delivery.spoiled()}
 
     def situations(self) -> list[int]:
         exchange = self.exchange

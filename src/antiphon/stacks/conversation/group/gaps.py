@@ -10,6 +10,7 @@ from typing import final
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 from antiphon.parts.message_graph import Mid
+from antiphon.parts.ranges import runs_of
 from antiphon.stacks.conversation.free.graph_replica import GraphReplica
 
 
@@ -51,7 +52,8 @@ class Gaps:
         for rank, known in enumerate(self._known):
             if known > last[rank] and rank != self._me:
                 whom = rank if self._tries % 2 == 0 else self._told_by[rank]
-                ranges = self._missing(rank, last[rank] + 1, known)
+                numbers = range(last[rank] + 1, known + 1)
+                ranges = runs_of(rank, [number for number in numbers if not self._image.has((rank, number))])
                 if ranges:
                     wanted.setdefault(whom, []).extend(ranges)
         if not wanted:
@@ -63,16 +65,3 @@ class Gaps:
         interval_ns = self._options.resend_interval_ns << min(self._tries - 1, 10)
         self.ask_at_ns = now_ns + min(interval_ns, self._options.resend_interval_ns_max)
         return wanted
-
-    def _missing(self, rank: int, first: int, last: int) -> list[tuple[int, int, int]]:
-        result: list[tuple[int, int, int]] = []
-        start = 0
-        for number in range(first, last + 1):
-            if not self._image.has((rank, number)):
-                start = start or number
-            elif start:
-                result.append((rank, start, number - 1))
-                start = 0
-        if start:
-            result.append((rank, start, last))
-        return result

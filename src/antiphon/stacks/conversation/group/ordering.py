@@ -131,13 +131,8 @@ class Ordering:
                 self._assemble(node, batch, effects)
 
     def _assemble(self, node: GraphNode, batch: NodeBatch, effects: Effects) -> None:
-        sender = node.sender
-        self.delivered[sender] = node.number
-        number, level = batch.first_message, batch.level
-        if batch.total:
-            self._assembler.fragment(sender, number, level, batch.index, batch.total, batch.slice(), effects)
-        else:
-            self._assembler.whole(sender, number, level, batch.messages(), batch.size(), False, effects)
+        self.delivered[node.sender] = node.number
+        self._assembler.batch(node.sender, batch, effects)
 
 
 def _sender(batch: NodeBatch) -> int:

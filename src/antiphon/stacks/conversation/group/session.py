@@ -22,21 +22,19 @@ nothing is given up before the view ends; many messages of one level share a nod
 """
 
 from collections import deque
-from struct import Struct
 from typing import Final, final
 
-from antiphon.kernel.codec import HEADER_SIZE, seal, view_tag
-from antiphon.kernel.effects import NEVER, BarrierReached, Effects, Received, Sent, Transmit
-from antiphon.kernel.errors import MalformedError, UsageError
-from antiphon.kernel.identity import ProcessId, View, wire_id
-from antiphon.kernel.levels import AGREED, SAFE
+from antiphon.kernel.effects import Effects, Transmit
+from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import ADD, REQUEST, STATUS
-from antiphon.parts.membership.graph_view_end import GraphViewEnd, numbers_max
+from antiphon.parts.graph_packets import decode_request, decode_status, encode_request, encode_status
+from antiphon.parts.membership.graph_session import GraphSession
+from antiphon.parts.membership.graph_view_end import numbers_max
 from antiphon.parts.membership.messages import BarrierBody
-from antiphon.parts.membership.session import Session
 from antiphon.parts.message_graph import GraphError, GraphNode, GraphView, Mid
-from antiphon.parts.node_batch import BATCH_OVERHEAD, NodeBatch, decode_batch, encode_batch
+from antiphon.parts.node_batch import BATCH_OVERHEAD, decode_batch, encode_batch
 from antiphon.parts.pending import PendingQueue
 from antiphon.stacks.conversation.free.graph_replica import EVERYBODY, GraphReplica
 from antiphon.stacks.conversation.free.limits import Limits
@@ -53,14 +51,8 @@ from antiphon.stacks.conversation.group.gaps import Gaps
 from antiphon.stacks.conversation.group.ordering import Ordering
 from antiphon.stacks.conversation.offers import NUMBER
 
-_RANGE: Final = Struct("<HQQ")
-_RANGE_SIZE: Final = 18
-_RANGES_MAX: Final = 32
 _ANSWER_MAX: Final = 256
 """Messages sent in answer to one request for a part of the cut; who lacks more asks again."""
-_CONFIRMED: Final = -(1 << 40)
-"""Somebody's status fits what is here: from then on contradictions are the mistakes of others."""
-_FREE_MIN: Final = 256
 
 
 def members_max(options: Options) -> int:
@@ -78,111 +70,46 @@ def _limits(members: int, options: Options) -> Limits:
 
 
 @final
-class ConversationSession(Session):
+class ConversationSession(GraphSession):
     """One member in one view."""
 
-    __slots__ = (
-        "_ack_at_ns",
-        "_acked_at_ns",
-        "_bare_acks",
-        "_data_seen",
-        "_free_at",
-        "_gaps",
-        "_graph",
-        "_group",
-        "_group_id",
-        "_image",
-        "_me",
-        "_merges",
-        "_options",
-        "_ordering",
-        "_outstanding",
-        "_own",
-        "_paused",
-        "_pending",
-        "_room",
-        "_seen",
-        "_stable_before",
-        "_status_at_ns",
-        "_tries",
-        "_unacked",
-        "cut",
-    )
+    __slots__ = ("_gaps", "_image", "_merges", "_ordering", "_outstanding", "_seen")
 
     def __init__(
-        self,
-        group: str,
-        process: ProcessId,
-        view: View,
-        pending: PendingQueue,
-        options: Options,
-        declared: int = 0,
+        self, group: str, process: ProcessId, view: View, pending: PendingQueue, options: Options, declared: int
     ) -> None:
         members = len(view.members)
-        me = view.rank(process)
-        if me < 0:
-            raise UsageError(f"{process} is not a member of the view that it was given for group {group!r}: {view}")
-        if members > members_max(options):
-            raise UsageError(
-                f"a group of {members} members needs a packet_bytes_max of at least "
-                f"{2 * (ADD_OVERHEAD + BATCH_OVERHEAD + MID_SIZE * members)} bytes, not {options.packet_bytes_max}"
-            )
-        tag = view_tag(view, options, declared)
-        self._group = group
-        self._group_id = wire_id(group)
-        self._me = me
-        self._options = options
-        self._pending = pending
+        node_overhead = ADD_OVERHEAD + BATCH_OVERHEAD + MID_SIZE * members
+        super().__init__(group, process, view, pending, options, declared, node_overhead)
         self._image = GraphReplica(
-            self._group_id,
-            tag,
+            self.group_id,
+            self.tag,
             members,
-            me,
+            self._me,
             b"",
             options,
             limits=_limits(members, options),
         )
-        self._graph = self._image.graph
-        self._gaps = Gaps(self._image, me, options)
-        self.cut = GraphViewEnd(self._graph, me, options)
-        super().__init__(view, me, tag, self.cut)
+        self._begin(self._image.graph)
+        self._gaps = Gaps(self._image, self._me, options)
         self._seen = GraphView(self._graph)
         self._ordering = Ordering(group, view, self._graph, options.message_bytes_max)
-        self._room = options.packet_bytes_max - ADD_OVERHEAD - BATCH_OVERHEAD - MID_SIZE * members
-        """What a node has for messages. The same for all: a message is cut into fragments of one length."""
         self._outstanding: deque[GraphNode] = deque()
         """In the graph, and not yet taken in here."""
-        self._own: deque[tuple[int, int]] = deque()
-        """Own nodes with messages that are not stable, each with the last message that is out with it."""
-        self._data_seen = [0] * members
-        """By sender, the last node with messages that was taken in."""
-        self._paused = False
-        self._unacked = 0
-        self._ack_at_ns = NEVER
-        self._acked_at_ns = 0
-        self._status_at_ns = 0
-        self._tries = 0
-        self._stable_before = 0
-        self._free_at = _FREE_MIN
-        self._bare_acks = 0
-        """Nodes without messages."""
         self._merges = 0
         """Nodes with several predecessors."""
 
     # ---- the application's pace ------------------------------------------------------------------------------------
 
-    def pause(self) -> None:
-        self._paused = True
-
     def resume(self, effects: Effects, now_ns: int) -> None:
-        if self._paused:
-            self._paused = False
+        if self.paused:
+            super().resume(effects, now_ns)
             self._take_in(effects, now_ns)
             self._drain(effects)
 
     def _drain(self, effects: Effects) -> None:
         """Deliver what may be. While the application has stopped nothing is taken in: no wave is known to be whole."""
-        if not self._paused:
+        if not self.paused:
             self._ordering.drain(effects)
 
     # ---- the network's side ----------------------------------------------------------------------------------------
@@ -203,75 +130,35 @@ class ConversationSession(Session):
         else:
             raise MalformedError("kind")
 
-    def answer_late(self, kind: int, sender: int, data: bytes, effects: Effects, now_ns: int) -> None:
-        if kind == REQUEST:
-            self._answer(data, sender)
-            self.collect(effects)
-
     def _receive_add(self, added: Added, via: int, effects: Effects, now_ns: int) -> None:
         batch = decode_batch(added.section, payload_start(added.section))
-        for rank, number in ((added.sender, added.number), *added.predecessors):
-            if not self.cut.exists(rank, number):
-                raise MalformedError("number")
-        if self.cut.frozen:
-            mid = (added.sender, added.number)
-            if not self.cut.wants(mid):
-                raise MalformedError("late")
-            self.cut.fetched[mid] = added
+        if not self._is_due(added):
             return
         duplicates = self._image.counts.get("duplicate", 0)
         self._outstanding.extend(self._image.receive(added, via, now_ns))
         self._gaps.learn(added.predecessors, via, now_ns)
         is_new = self._image.counts.get("duplicate", 0) == duplicates
         if batch is not None and is_new and self._options.record_receives:
-            self._report_receive(added, batch, effects)
+            self._report_receive(added.sender, batch, effects)
         self._take_in(effects, now_ns)
-
-    def _report_receive(self, added: Added, batch: NodeBatch, effects: Effects) -> None:
-        if batch.total and batch.index + 1 < batch.total:
-            return
-        sender = self.view.members[added.sender]
-        effects.events.append(
-            Received(self._group, self.view.id, sender, batch.first_message, batch.count, batch.level, batch.size())
-        )
 
     def _take_in(self, effects: Effects, now_ns: int) -> None:
         """What has come into the graph comes into the view, unless the application has stopped."""
-        while self._outstanding and (not self._paused or self._ordering.closing):
+        while self._outstanding and (not self.paused or self._ordering.closing):
             node = self._outstanding.popleft()
             assert node.body is not None, "what is stable was taken in"
             batch = decode_batch(node.body, payload_start(node.body))
             self._seen.add(node)
             if batch is None:
                 continue
-            self._data_seen[node.sender] = node.number
+            self._data_last[node.sender] = node.number
             self._owe_ack(batch.level, now_ns)
             self._ordering.add(node, batch, effects)
 
-    def _owe_ack(self, level: int, now_ns: int) -> None:
-        self._unacked += 1
-        options = self._options
-        if level >= AGREED:
-            at_ns = max(now_ns, self._acked_at_ns + options.ack_gap_ns)
-        elif self._unacked >= options.ack_every_packets:
-            at_ns = now_ns
-        else:
-            at_ns = now_ns + options.ack_delay_ns
-        self._ack_at_ns = min(self._ack_at_ns, at_ns)
-
     def _receive_status(self, data: bytes, via: int, now_ns: int) -> None:
         """Somebody tells how many messages of each member it has."""
-        members = len(self.view.members)
-        if len(data) != HEADER_SIZE + 8 * members:
-            raise MalformedError("length")
-        counts: list[int] = list(Struct(f"<{members}Q").unpack_from(data, HEADER_SIZE))
-        if counts[self._me] > self._graph.last[self._me]:
-            self.cut.contradicted += 1
-        for rank, count in enumerate(counts):
-            if count and not self.cut.exists(rank, count):
-                raise MalformedError("number")
-        self.cut.contradicted = _CONFIRMED
-        self.cut.told[via] = max(self.cut.told[via], counts[self._me])
+        counts = decode_status(data, len(self.view.members))
+        self._note_status(counts, via)
         if self.cut.frozen:
             return
         self._gaps.learn(list(enumerate(counts)), via, now_ns)
@@ -280,24 +167,11 @@ class ConversationSession(Session):
             self._send_again((self._me, number), via)
 
     def _answer(self, data: bytes, sender: int) -> None:
-        """Somebody lacks these."""
         room = _ANSWER_MAX
-        for rank, first, last in self._decode_request(data):
+        for rank, first, last in decode_request(data, len(self.view.members)):
             for number in range(first, min(last, first + room - 1) + 1):
                 self._send_again((rank, number), sender)
                 room -= 1
-
-    def _decode_request(self, data: bytes) -> list[tuple[int, int, int]]:
-        count, rest = divmod(len(data) - HEADER_SIZE, _RANGE_SIZE)
-        if rest or count > _RANGES_MAX:
-            raise MalformedError("length")
-        ranges: list[tuple[int, int, int]] = []
-        for place in range(count):
-            rank, first, last = _RANGE.unpack_from(data, HEADER_SIZE + _RANGE_SIZE * place)
-            if rank >= len(self.view.members) or first == 0:
-                raise MalformedError("rank")
-            ranges.append((int(rank), int(first), int(last)))
-        return ranges
 
     def _send_again(self, mid: Mid, to: int) -> None:
         node = self._graph.node(mid)
@@ -305,71 +179,51 @@ class ConversationSession(Session):
         body = node.body if node is not None else fetched.section if isinstance(fetched, Added) else None
         if body is not None:
             self._image.count("resent")
-            self._image.out.append((to, encode_add(self._group_id, self.tag, self._me, body, 0)))
+            self._image.out.append((to, encode_add(self.group_id, self.tag, self._me, body, 0)))
 
     # ---- the end of a step -----------------------------------------------------------------------------------------
 
     def finish(self, effects: Effects, now_ns: int) -> None:
         self._drain(effects)
-        self._settle(now_ns)
+        self._settle()
         while self._may_send() and self._send_next(effects, now_ns):
             pass
         if self._ack_at_ns <= now_ns and not self.cut.frozen:
             self._bare_acks += 1
             self._send_node(b"", now_ns)
         self._drain(effects)  # what was sent here may have been the last acknowledgement
-        if self._waits() and not self._tries:
-            self._tries = 1
-            self._status_at_ns = min(self._status_at_ns, now_ns + self._options.probe_interval_ns)
-        if self._status_at_ns <= now_ns:
-            self._send_status(now_ns)
+        self._tell_status(now_ns)
 
-    def _settle(self, now_ns: int) -> None:
+    def _settle(self) -> None:
         """See what has become stable."""
-        stable = self._graph.stable_to[self._me]
-        while self._own and self._own[0][0] <= stable:
-            self._own.popleft()
-        if stable != self._stable_before:
-            self._stable_before = stable
-            self._tries = 0
-        if self._graph.nodes > self._free_at:
-            self._graph.free_waves(self._graph.stable_wave)
-            self._free_at = 2 * self._graph.nodes + _FREE_MIN
+        self._settle_own()
+        if self._is_graph_full():
+            self._free()
 
     def _waits(self) -> bool:
-        """Whether something waits for others, who may have lost something."""
         return bool(self._own) or self._ordering.waits_for_stability() or self._image.held() > 0
 
     def _may_send(self) -> bool:
-        open = not self._paused and not self.cut.frozen and self.cut.barrier is None
+        open = not self.paused and not self.cut.frozen and self.cut.barrier is None
         return open and bool(self._pending.runs)
 
     def _send_next(self, effects: Effects, now_ns: int) -> bool:
         """Send what comes next, if it may leave; whether it did."""
         if self._pending.runs[0].barrier:
-            number, payload = self._pending.take_message()
-            self.cut.barrier = (number, payload)
-            effects.events.append(Sent(self._group, self.view.id, number, 1, SAFE, len(payload), (), True))
+            self._take_barrier(effects)
             return False
         if len(self._own) >= self._options.window_packets:
             return False
         load = self._pending.next_load(self._room, self._room)
         payload = encode_batch(load)
         node = self._send_node(payload, now_ns)
-        if load.complete:
-            size = 0
-            for message in load.complete:
-                size += len(message)
-            effects.events.append(
-                Sent(self._group, self.view.id, load.first_message, len(load.complete), load.level, size)
-            )
-        self._own.append((node.number, load.first_message + len(load.complete) - 1))
-        self._data_seen[self._me] = node.number
+        self._report_sent(load, effects)
+        self._note_own(node, load)
         batch = decode_batch(payload, 0)
         assert batch is not None
         self._ordering.add(node, batch, effects)
         if len(self.view.members) == 1:
-            self._settle(now_ns)
+            self._settle()
         return True
 
     def _send_node(self, payload: bytes, now_ns: int) -> GraphNode:
@@ -380,25 +234,12 @@ class ConversationSession(Session):
         number = self._graph.last[self._me] + 1
         node = self._image.send(predecessors, section(self._me, number, predecessors, payload))
         self._seen.add(node)
-        self._unacked = 0
-        self._ack_at_ns = NEVER
-        self._acked_at_ns = now_ns
-        self._status_at_ns = now_ns + self._interval_ns()
+        self._note_node_sent(now_ns)
         return node
 
-    def _interval_ns(self) -> int:
-        """Until the next status packet, if nothing else goes out to all."""
-        if not self._waits():
-            return self._options.heartbeat_interval_ns
-        return min(self._options.probe_interval_ns << min(self._tries, 10), self._options.heartbeat_interval_ns)
-
-    def _send_status(self, now_ns: int) -> None:
-        members = len(self.view.members)
-        self._tries += 1
-        self._status_at_ns = now_ns + self._interval_ns()
-        if members > 1:
-            counts = Struct(f"<{members}Q").pack(*self._graph.last)
-            status = seal(NUMBER, STATUS, self._group_id, self.tag, self._me, 0, 0, [counts])
+    def _send_status(self) -> None:
+        if len(self.view.members) > 1:
+            status = encode_status(NUMBER, self.group_id, self.tag, self._me, self._graph.last)
             self._image.out.append((EVERYBODY, status))
 
     # ---- time and transmission -------------------------------------------------------------------------------------
@@ -417,19 +258,9 @@ class ConversationSession(Session):
             for whom, missing in self._gaps.ask(now_ns).items():
                 self._ask(whom, missing)
 
-    def _ask_for_cut(self, now_ns: int) -> None:
-        missing = self.cut.missing()
-        if not missing:
-            self.cut.ask_at_ns = NEVER
-            return
-        source = self.cut.whom_to_ask(now_ns)
-        if source >= 0:
-            self._ask(source, missing)
-
     def _ask(self, whom: int, missing: list[tuple[int, int, int]]) -> None:
         self._image.count("asked")
-        parts = [_RANGE.pack(rank, first, last) for rank, first, last in missing[:_RANGES_MAX]]
-        self._image.out.append((whom, seal(NUMBER, REQUEST, self._group_id, self.tag, self._me, 0, 0, parts)))
+        self._image.out.append((whom, encode_request(NUMBER, self.group_id, self.tag, self._me, missing)))
 
     def collect(self, effects: Effects) -> None:
         out = self._image.out
@@ -466,8 +297,7 @@ class ConversationSession(Session):
                     added = fetched.get((rank, self._graph.last[rank] + 1))
         self._take_in(effects, now_ns)
         self._ordering.drain(effects)
-        for rank, number, payload in barriers:
-            effects.events.append(BarrierReached(self._group, self.view.id, self.view.members[rank], number, payload))
+        self._deliver_barriers(barriers, effects)
         return True
 
     def _attach(self, added: Added) -> bool:
@@ -487,29 +317,6 @@ class ConversationSession(Session):
 
     def held(self) -> int:
         return self._image.held() + len(self._outstanding) + self._ordering.waiting()
-
-    def known(self) -> list[int]:
-        return self._data_seen.copy()
-
-    def is_stable(self, known: list[int], copies: int) -> bool:
-        for rank, number in enumerate(known):
-            if number > self._graph.stable_to[rank]:
-                node = self._graph.node((rank, number))
-                if not copies or node is None or not self._graph.is_n_stable(node, copies + 1):
-                    return False
-        return True
-
-    def are_own_stable(self, message: int, copies: int) -> bool:
-        if self.cut.barrier is not None and self.cut.barrier[0] <= message:
-            return False
-        last = 0
-        for number, last_message in self._own:
-            if last_message > message:
-                break
-            last = number
-        known = [0] * len(self.view.members)
-        known[self._me] = last
-        return self.is_stable(known, copies)
 
     def statistics(self) -> dict[str, int]:
         counts = self._image.counts
