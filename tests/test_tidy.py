@@ -234,7 +234,7 @@ CROSS_CUTTING: Final = frozenset(
 )
 """Tests that are about no single source: whole folders of tests, and files."""
 
-SAME_NAME: Final = frozenset(("Group", "Node"))
+SAME_NAME: Final = frozenset(("Connection", "Group", "Node"))
 """Classes with a synchronous twin of the same name, in runtime/sync.py. All other names of classes are unique."""
 
 

@@ -427,6 +427,10 @@ class Engine:
         """Own messages and packets that are not yet known to be stable at every member."""
         return self._group(group).outstanding()
 
+    def outstanding_outside(self, group: str, stack: str) -> int:
+        """What was sent to a group without being in it, and is not acknowledged."""
+        return self._stack(stack).outstanding_outside(group)
+
     def held(self, group: str) -> int:
         """Packets that have arrived and wait for their place."""
         return self._group(group).held()

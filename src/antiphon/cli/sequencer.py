@@ -1,14 +1,14 @@
 """`antiphon sequencer`: hold groups for others, as a peer of the sequencing service."""
 
 import asyncio
-from typing import Annotated, Final, cast, final
+from typing import Annotated, Final, final
 
 import typer
 
-from antiphon import Node, StackName
+from antiphon import Node
 from antiphon.cli.streaming import run_until_stopped
 from antiphon.kernel.errors import UsageError
-from antiphon.stacks.registry import OFFERS
+from antiphon.stacks.registry import service_stack
 
 LOOK_S: Final = 0.2
 """How often to look whether the node has failed."""
@@ -34,11 +34,6 @@ class ServingPeer:
 
     def stop(self) -> None:
         self._stopped.set()
-
-
-def service_stack() -> StackName:
-    """The stack whose groups live at a service."""
-    return cast("StackName", next(name for name, offers in OFFERS.items() if offers.service_role))
 
 
 def sequencer(

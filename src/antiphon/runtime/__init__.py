@@ -1,13 +1,16 @@
 """The engine on a real network: Node and Group on asyncio over UDP."""
 
+from antiphon.runtime.connection import Connection, connect
 from antiphon.runtime.discovery import FileDiscovery, NameDiscovery
 from antiphon.runtime.discovery_beacon import BeaconDiscovery
 from antiphon.runtime.errors import (
     AddressError,
+    ConnectError,
     DeclarationError,
     ExcludedError,
     JoinError,
     NodeFailedError,
+    PublishError,
     ReaderBlockedError,
     ReaderError,
 )
@@ -21,6 +24,8 @@ __all__ = [
     "Barrier",
     "Batch",
     "BeaconDiscovery",
+    "ConnectError",
+    "Connection",
     "DeclarationError",
     "Excluded",
     "ExcludedError",
@@ -33,10 +38,12 @@ __all__ = [
     "NodeFailedError",
     "Plan",
     "PlanError",
+    "PublishError",
     "ReaderBlockedError",
     "ReaderError",
     "Stalled",
     "TransitionalView",
     "ViewChange",
+    "connect",
     "load_plan",
 ]

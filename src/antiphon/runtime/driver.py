@@ -70,7 +70,7 @@ from antiphon.runtime.handlers import GroupHandler, RoleHandler
 from antiphon.runtime.membership_log import log_membership
 from antiphon.runtime.tap import HistoryTap
 from antiphon.runtime.transport import Transport
-from antiphon.runtime.waiting import Waiting
+from antiphon.runtime.waiting import Settling, Waiting
 from antiphon.stacks.registry import offer
 
 log: Final = logging.getLogger("antiphon")
@@ -102,6 +102,8 @@ class Driver:
         self.devices: NodeDevices | None = None
         self.roles: dict[str, RoleHandler] = {}
         """By stack. What concerns a role has the name of its stack and "/" before its own; no group is called so."""
+        self.outside: dict[str, RoleHandler] = {}
+        """The groups that this process sends to without being in them."""
         self._asked = 0
         self.error: NodeFailedError | None = None
         self.on_stop: Callable[[Exception | None], None] | None = None
@@ -186,8 +188,10 @@ class Driver:
         try:
             while self._followers and not self._stopped:
                 following = self._followers.popleft()
-                if isinstance(following, _ABOUT_A_GROUP) and (
-                    following.group not in self._members or following.group in self._silenced
+                if (
+                    isinstance(following, _ABOUT_A_GROUP)
+                    and (following.group not in self._members or following.group in self._silenced)
+                    and not (isinstance(following, Send) and following.group in self.outside)
                 ):
                     continue
                 now_ns = clock.offset_ns + clock.monotonic_ns()
@@ -319,7 +323,9 @@ class Driver:
         for event in effects.events:
             member = self._members.get(event.group)
             if member is None:
-                if self.roles:
+                if event.group in self.outside:
+                    self.outside[event.group].take(event)
+                elif self.roles:
                     self._tell_role(event, now_ns)
                 continue
             if event.group in self._silenced or event.group in ended:
@@ -449,6 +455,10 @@ class Driver:
         roles, self.roles = self.roles, {}
         for role in roles.values():
             role.end(ClosedError(f"{self.process} was excluded from a group; its conversations need a restart, too"))
+        for sender in list(self.outside.values()):
+            sender.end(
+                ClosedError(f"{self.process} was excluded from a group; what it publishes next is its next life's")
+            )
         tap, self.tap = self.tap, None
         try:
             if tap is not None:
@@ -520,7 +530,7 @@ class Driver:
         elif self._deadline_ns != NEVER:
             self._arm(self._deadline_ns, now_ns)
 
-    async def settle(self, member: GroupHandler, linger_s: float) -> bool:
+    async def settle(self, member: Settling, linger_s: float) -> bool:
         """Wait until nothing that `member` sent is outstanding, at most `linger_s`; whether that came about."""
         if self.error is None and member.outstanding() > 0 and not await self._waiting.settle(member, linger_s):
             return False
@@ -562,7 +572,7 @@ class Driver:
             member._end(self.error)
         if self.on_stop is not None:
             self.on_stop(self.error)
-        for role in self.roles.values():
+        for role in [*self.roles.values(), *self.outside.values()]:
             role.end(self.error)
         if self.tap is not None:
             try:

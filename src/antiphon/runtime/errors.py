@@ -78,6 +78,27 @@ class JoinError(AntiphonError, TimeoutError):
         self.timeout_s = timeout_s
 
 
+class ConnectError(AntiphonError, TimeoutError):
+    """No peer of the service was reached in time."""
+
+    def __init__(self, addresses: Sequence[str], timeout_s: float) -> None:
+        super().__init__(
+            f"no peer of the sequencing service answered at {', '.join(addresses)} within {timeout_s:g} s; "
+            "start one by `antiphon sequencer --address HOST:PORT`, or name another address"
+        )
+        self.addresses = tuple(addresses)
+        self.timeout_s = timeout_s
+
+
+class PublishError(AntiphonError):
+    """The service did not take what was published to a group."""
+
+    def __init__(self, group: str, reason: str) -> None:
+        super().__init__(f"what was published to group {group!r} was refused: {reason}")
+        self.group = group
+        self.reason = reason
+
+
 class FoundingError(JoinError):
     """The founders of a group have not met in time."""
 

@@ -13,7 +13,7 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from threading import Event, Lock, Thread, current_thread
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Protocol, Self, TypeVar, Unpack
 
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import ClosedError, UsageError
@@ -21,8 +21,10 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import MAIN
 from antiphon.kernel.levels import Order
 from antiphon.kernel.policies import Policy
+from antiphon.runtime import connection
 from antiphon.runtime import group as asynchronous_group
 from antiphon.runtime import node as asynchronous_node
+from antiphon.runtime.connection import ConnectSettings
 from antiphon.runtime.discovery import Discovery
 from antiphon.runtime.events import StreamEvent
 from antiphon.runtime.readers import CALLER, MessageReader
@@ -32,14 +34,30 @@ from antiphon.stacks.registry import DEFAULT, StackName
 T = TypeVar("T")
 
 
-class Node:
-    """A node with a thread of its own. Takes what `antiphon.Node` takes."""
+class Startable(Protocol):
+    """What runs in the background thread: a node, or a client of a service."""
 
-    def __init__(self, name: str, **settings: Unpack[NodeSettings]) -> None:
-        self._node = asynchronous_node.Node(name, **settings)
+    async def start(self) -> None:
+        """Begin."""
+
+    async def close(self, *, quiet: bool = False) -> bool:
+        """End; whether all went well."""
+        raise NotImplementedError
+
+    def __aiter__(self) -> MessageReader:
+        """Read its events."""
+        raise NotImplementedError
+
+
+class ThreadedNode:
+    """Something asynchronous with a thread of its own, called `name`."""
+
+    def __init__(self, name: str, started: Startable) -> None:
+        self._name = name
+        self._started = started
         self._reader: MessageReader | None = None
         self._loop = asyncio.new_event_loop()
-        self._thread = Thread(target=self._run, name=f"node {name}", daemon=True)
+        self._thread = Thread(target=self._run, name=name, daemon=True)
         self._lock = Lock()
         """Held while a call is handed to the node's thread, so that none is once it is closing."""
         self._running = False
@@ -47,18 +65,15 @@ class Node:
         self._closed = Event()
         self._settled = True
 
-    def __repr__(self) -> str:
-        return f"sync.{self._node!r}"
-
     def start(self) -> None:
         """Bind the socket and begin; `with` does this."""
         with self._lock:
             if self._running or self._closing:
-                raise UsageError(f"node {self._node.process.name!r} was started before; make a new one")
+                raise UsageError(f"{self._name} was started before; make a new one")
             self._running = True
         self._thread.start()
         try:
-            self.call(self._node.start())
+            self.call(self._started.start())
         except BaseException:
             self._end()
             raise
@@ -75,6 +90,91 @@ class Node:
             self._loop.run_until_complete(self._loop.shutdown_default_executor())
         finally:
             self._loop.close()
+
+    def recv(self, *, timeout_s: float | None = None) -> StreamEvent:
+        """The next event of all groups, in the order of delivery; see `antiphon.Node.__aiter__`. ClosedError when there
+        will be no more."""
+        try:
+            return self.call(self._next(), timeout_s)
+        except StopAsyncIteration:
+            raise ClosedError(f"{self._name} was closed; there is nothing more to read") from None
+
+    async def _next(self) -> StreamEvent:
+        if self._reader is None:
+            self._reader = aiter(self._started)
+        return await anext(self._reader)
+
+    def __iter__(self) -> Iterator[StreamEvent]:
+        while True:
+            try:
+                event = self.recv()
+            except ClosedError:
+                return
+            yield event
+
+    def close(self, *, quiet: bool = False) -> bool:
+        """See `antiphon.Node.close`. A second call waits for the first, and returns the same."""
+        with self._lock:
+            first = self._running and not self._closing
+            if first:
+                closing = asyncio.run_coroutine_threadsafe(self._started.close(quiet=quiet), self._loop)
+                self._closing = True
+        if first:
+            try:
+                self._settled = closing.result()
+            finally:
+                self._end()
+        elif self._closing:
+            self._closed.wait()
+        return self._settled
+
+    def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
+        """Have `work` done in the node's thread and wait for it."""
+        if current_thread() is self._thread:
+            work.close()
+            raise UsageError("this call would wait for itself: it came from the node's own thread, a listener perhaps")
+        with self._lock:
+            if not self._running or self._closing:
+                work.close()
+                raise self._closed_error()
+            future = asyncio.run_coroutine_threadsafe(_within(work, timeout_s, current_thread()), self._loop)
+        try:
+            return future.result()
+        except CancelledError:
+            raise self._closed_error() from None
+        except BaseException:
+            future.cancel()  # Ctrl-C in the waiting thread must not leave the work behind
+            raise
+
+    def _closed_error(self) -> ClosedError:
+        return ClosedError(f"{self._name} is not running")
+
+    def _end(self) -> None:
+        with self._lock:
+            self._closing = True
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._closed.set()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Node(ThreadedNode):
+    """A node with a thread of its own. Takes what `antiphon.Node` takes."""
+
+    def __init__(self, name: str, **settings: Unpack[NodeSettings]) -> None:
+        self._node = asynchronous_node.Node(name, **settings)
+        super().__init__(f"node {name!r}", self._node)
+
+    def __repr__(self) -> str:
+        return f"sync.{self._node!r}"
 
     def join(
         self,
@@ -118,80 +218,6 @@ class Node:
     def statistics(self) -> dict[str, int]:
         """See `antiphon.Node.statistics`."""
         return self._node.statistics()
-
-    def recv(self, *, timeout_s: float | None = None) -> StreamEvent:
-        """The next event of all groups, in the order of delivery; see `antiphon.Node.__aiter__`. ClosedError when there
-        will be no more."""
-        try:
-            return self.call(self._next(), timeout_s)
-        except StopAsyncIteration:
-            raise ClosedError(f"node {self._node.process.name!r} was closed; there is nothing more to read") from None
-
-    async def _next(self) -> StreamEvent:
-        if self._reader is None:
-            self._reader = aiter(self._node)
-        return await anext(self._reader)
-
-    def __iter__(self) -> Iterator[StreamEvent]:
-        while True:
-            try:
-                event = self.recv()
-            except ClosedError:
-                return
-            yield event
-
-    def close(self, *, quiet: bool = False) -> bool:
-        """See `antiphon.Node.close`. A second call waits for the first, and returns the same."""
-        with self._lock:
-            first = self._running and not self._closing
-            if first:
-                closing = asyncio.run_coroutine_threadsafe(self._node.close(quiet=quiet), self._loop)
-                self._closing = True
-        if first:
-            try:
-                self._settled = closing.result()
-            finally:
-                self._end()
-        elif self._closing:
-            self._closed.wait()
-        return self._settled
-
-    def call(self, work: Coroutine[Any, Any, T], timeout_s: float | None = None) -> T:
-        """Have `work` done in the node's thread and wait for it."""
-        if current_thread() is self._thread:
-            work.close()
-            raise UsageError("this call would wait for itself: it came from the node's own thread, a listener perhaps")
-        with self._lock:
-            if not self._running or self._closing:
-                work.close()
-                raise self._closed_error()
-            future = asyncio.run_coroutine_threadsafe(_within(work, timeout_s, current_thread()), self._loop)
-        try:
-            return future.result()
-        except CancelledError:
-            raise self._closed_error() from None
-        except BaseException:
-            future.cancel()  # Ctrl-C in the waiting thread must not leave the work behind
-            raise
-
-    def _closed_error(self) -> ClosedError:
-        return ClosedError(f"node {self._node.process.name!r} is not running")
-
-    def _end(self) -> None:
-        with self._lock:
-            self._closing = True
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._closed.set()
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Group:
@@ -266,6 +292,74 @@ class Group:
     def close(self) -> bool:
         """See `antiphon.Group.close`."""
         return self._node.call(self._group.close())
+
+
+class ConnectingClient:
+    """What `antiphon.connect` makes, when it is started."""
+
+    def __init__(self, address: str | Sequence[str], settings: ConnectSettings) -> None:
+        self._address = address
+        self._settings = settings
+        self._client: connection.Connection | None = None
+
+    @property
+    def client(self) -> connection.Connection:
+        if self._client is None:
+            raise UsageError("this client is not connected; make one by antiphon.sync.connect(…)")
+        return self._client
+
+    async def start(self) -> None:
+        self._client = await connection.connect(self._address, **self._settings)
+
+    async def close(self, *, quiet: bool = False) -> bool:
+        return await self.client.close(quiet=quiet)
+
+    def __aiter__(self) -> MessageReader:
+        return aiter(self.client)
+
+
+class Connection(ThreadedNode):
+    """A client of the sequencing service for plain threads; made by `connect`. Iterating over it reads all groups."""
+
+    def __init__(self, address: str | Sequence[str], **settings: Unpack[ConnectSettings]) -> None:
+        self._connecting = ConnectingClient(address, settings)
+        super().__init__(f"the client of {address}", self._connecting)
+
+    def __enter__(self) -> Self:
+        return self
+
+    @property
+    def process(self) -> ProcessId:
+        """Who this client is."""
+        return self._connecting.client.process
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups that it has subscribed to."""
+        return self._connecting.client.groups
+
+    def subscribe(self, *groups: str, timeout_s: float = asynchronous_node.JOIN_S) -> None:
+        """See `antiphon.Connection.subscribe`."""
+        self.call(self._connecting.client.subscribe(*groups, timeout_s=timeout_s))
+
+    def unsubscribe(self, *groups: str, timeout_s: float | None = None) -> bool:
+        """See `antiphon.Connection.unsubscribe`."""
+        return self.call(self._connecting.client.unsubscribe(*groups, timeout_s=timeout_s))
+
+    def publish(self, group: str, payload: bytes, *, order: Order = "agreed", timeout_s: float | None = None) -> None:
+        """See `antiphon.Connection.publish`."""
+        self.call(self._connecting.client.publish(group, payload, order=order), timeout_s)
+
+    def flush(self, *, timeout_s: float = connection.FLUSH_S) -> None:
+        """See `antiphon.Connection.flush`."""
+        self.call(self._connecting.client.flush(timeout_s=timeout_s))
+
+
+def connect(address: str | Sequence[str], **settings: Unpack[ConnectSettings]) -> Connection:
+    """See `antiphon.connect`. The client has a thread of its own until it is closed."""
+    client = Connection(address, **settings)
+    client.start()
+    return client
 
 
 async def _within(work: Coroutine[Any, Any, T], timeout_s: float | None, thread: Thread) -> T:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from random import Random
-from typing import Final, Literal, final
+from typing import Final, Literal, cast, final
 
 from antiphon.kernel.errors import LevelNotOfferedError, UsageError
 from antiphon.kernel.identity import ProcessId
@@ -90,6 +90,14 @@ def has_number(number: int) -> bool:
 def founding_stacks() -> list[str]:
     """The stacks whose members found groups among themselves; the groups of the others live at a service."""
     return [offers.name for offers in OFFERS.values() if not offers.service_role]
+
+
+def service_stack() -> StackName:
+    """The stack whose groups live at a service. Raises UsageError if there is none."""
+    for offers in OFFERS.values():
+        if offers.service_role and offers.client_role:
+            return cast("StackName", offers.name)
+    raise UsageError("no stack has a service to connect to")
 
 
 def check_level(offers: Capabilities, level: str) -> None:

@@ -74,6 +74,7 @@ class Capabilities:
 
     __slots__ = (
         "barriers",
+        "client_role",
         "crosses_groups",
         "labels",
         "level_bits",
@@ -103,6 +104,7 @@ class Capabilities:
         crosses_groups: bool = False,
         barriers: bool = True,
         service_role: str = "",
+        client_role: str = "",
         situations: tuple[str, ...] = (),
         options: dict[str, int] | None = None,
     ) -> None:
@@ -125,6 +127,8 @@ class Capabilities:
         self.service_role = service_role
         """The role of the processes at which groups live, if members do not found groups among themselves: members
         then join by naming such processes as contacts."""
+        self.client_role = client_role
+        """The role of a process that sends to such groups without being a member."""
         self.situations = situations
         """What can happen on it beside what packet kinds and phases tell, by name (`Stack.situations`)."""
         self.options = options or {}
@@ -233,6 +237,10 @@ class Stack:
     def send_outside(self, input: Send, effects: Effects, now_ns: int) -> int:
         """Accept messages of a process that is no member of the group, or to no group; how many. Raises UsageError."""
         raise UsageError(f"stack {self.offers.name!r} takes messages of members only; join group {input.group!r} first")
+
+    def outstanding_outside(self, group: str) -> int:
+        """What this process has sent to a group as no member of it, and the service has not acknowledged."""
+        return 0
 
     def outcome(self, outcome: CallOutcome, effects: Effects, now_ns: int) -> None:
         """Take what became of something that this stack asked for. What it no longer waits for it ignores."""

@@ -22,7 +22,7 @@ Limits. The hold-back queue holds at most what the histories of the sequencer ho
 from typing import Final, final
 
 from antiphon.kernel.calls import Dial, Frames, Hang
-from antiphon.kernel.effects import NEVER, Effects, RequestRefused, Writable
+from antiphon.kernel.effects import NEVER, Changed, Effects, RequestRefused, Writable
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import NUMBER_MAX, ProcessId, wire_id
 from antiphon.kernel.inputs import Send
@@ -30,6 +30,7 @@ from antiphon.kernel.options import Options
 from antiphon.stacks.sequencer.context import BOTTOM, Context
 from antiphon.stacks.sequencer.delivery_rule import is_deliverable, missing
 from antiphon.stacks.sequencer.member import MemberService, OwnBatch, OwnMessages, SequencerMember
+from antiphon.stacks.sequencer.offers import CLIENT, OFFERS
 from antiphon.stacks.sequencer.place import Place, read_accept, read_change
 from antiphon.stacks.sequencer.wire import (
     ACCEPT,
@@ -63,6 +64,8 @@ _TO_THE_END: Final = NUMBER_MAX
 """Fetch all that there is."""
 OUTSIDE_GROUPS_MAX: Final = 10_000
 """Groups that a process sends to without being in them."""
+SERVICE_REACHED: Final = f"{OFFERS.name}/{CLIENT}"
+"""What `Changed` names when the client has a link to the service."""
 
 
 def _ticket_of(batch: OwnBatch) -> int:
@@ -75,9 +78,9 @@ class OutsideSender:
 
     __slots__ = ("group", "own", "requests")
 
-    def __init__(self, group: str, group_id: int) -> None:
+    def __init__(self, group: str, group_id: int, last_number: int) -> None:
         self.group = group
-        self.own = OwnMessages(group_id, 0)
+        self.own = OwnMessages(group_id, last_number)
         self.requests: list[int] = []
         """Of messages without a place."""
 
@@ -94,6 +97,7 @@ class ServiceClient(MemberService):
         "_dials",
         "_fetch_at_ns",
         "_fetches",
+        "_former_numbers",
         "_heard_ns",
         "_held",
         "_is_open",
@@ -142,6 +146,8 @@ class ServiceClient(MemberService):
         self._unreported = 0
         self._report_at_ns = NEVER
         self._outside: dict[int, OutsideSender] = {}
+        self._former_numbers: dict[int, int] = {}
+        """The number of the last message to groups that were left, or that refused what was sent from outside."""
         self._out: list[bytes] = []
         self.ended: list[SequencerMember] = []
         """Members that this step has ended."""
@@ -176,9 +182,20 @@ class ServiceClient(MemberService):
     def forget(self, member: SequencerMember) -> None:
         if self._members.get(member.group_id) is member:
             del self._members[member.group_id]
+            self._note_number(member.group_id, member.own.last_number)
             self.delivered.pop(member.group_id, None)
             self._held.pop(member.group_id, None)
             self._creating.pop(member.group_id, None)
+
+    def _note_number(self, group: int, number: int) -> None:
+        """What is sent there next gets a higher number."""
+        self._former_numbers[group] = number
+        while len(self._former_numbers) > OUTSIDE_GROUPS_MAX:
+            del self._former_numbers[next(iter(self._former_numbers))]
+
+    def outstanding_outside(self, group: str) -> int:
+        sender = self._outside.get(wire_id(group))
+        return 0 if sender is None else sender.own.outstanding()
 
     def send(self, carried: list[bytes]) -> None:
         if self._is_open:
@@ -196,7 +213,7 @@ class ServiceClient(MemberService):
         if sender is None:
             if len(self._outside) >= OUTSIDE_GROUPS_MAX:
                 raise UsageError(f"this process sends to {OUTSIDE_GROUPS_MAX} groups from outside already; join some")
-            sender = self._outside[group] = OutsideSender(input.group, group)
+            sender = self._outside[group] = OutsideSender(input.group, group, self._former_numbers.pop(group, 0))
         taken, carried = sender.own.take(input.payloads, input.level, self.tickets)
         if taken and input.request:
             sender.requests.append(input.request)
@@ -212,6 +229,7 @@ class ServiceClient(MemberService):
         """Say who and where we are, and ask again for all that has no answer."""
         self._is_open = True
         self._dials = 0
+        effects.events.append(Changed(SERVICE_REACHED))
         self._heard_ns = now_ns
         self._assembler = FrameAssembler(self._options.message_bytes_max + _OVERHEAD_BYTES)
         self._out = []
@@ -320,6 +338,7 @@ class ServiceClient(MemberService):
     def _refuse(self, group: int, reason: str, effects: Effects) -> None:
         sender = self._outside.pop(group, None)
         if sender is not None:
+            self._note_number(group, sender.own.last_number)
             effects.events += [RequestRefused(sender.group, request, reason) for request in sender.requests]
 
     def _excluded(self, group: int, effects: Effects) -> None:

@@ -37,6 +37,7 @@ OFFERS: Final = Capabilities(
     crosses_groups=True,
     barriers=False,
     service_role=PEER,
+    client_role=CLIENT,
     situations=(
         "message accepted",
         "repeated message recognised",

@@ -92,6 +92,9 @@ class SequencerStack(Stack):
     def send_outside(self, input: Send, effects: Effects, now_ns: int) -> int:
         return self._client.send_outside(input, effects, now_ns)
 
+    def outstanding_outside(self, group: str) -> int:
+        return self._client.outstanding_outside(group)
+
     # ---- links -----------------------------------------------------------------------------------------------------
 
     def outcome(self, outcome: CallOutcome, effects: Effects, now_ns: int) -> None:
