@@ -78,6 +78,11 @@ def _whole_with_one_answer(self: Recovery, graph: MessageGraph) -> bool:
     return not graph.missing(self.leaves) and not graph.missing(list(self._goal)) and bool(self._goal)
 
 
+def _once_removed_never_awaited(self: Recovery) -> list[int]:
+    self.awaiting = {rank for rank in self.awaiting if not self._ears.ignores(rank)}
+    return sorted(self.awaiting)
+
+
 def _without_the_last(self: MessageGraph, rank: int) -> list[int]:
     return _working_without(self, rank)[:-1]
 
@@ -109,6 +114,7 @@ CONVERSATION_MUTANTS: tuple[Mutant, ...] = (
     Mutant("slices in order of arrival", SEEN, ((SliceAssembly, "whole", _in_order_of_arrival),)),
     Mutant("what should be kept is not", SEEN, ((MessageGraph, "__init__", _keep_nothing),)),
     Mutant("back without everybody's answer", SEEN, ((Recovery, "is_whole", _whole_with_one_answer),)),
+    Mutant("once removed, never awaited again", SEEN, ((Recovery, "waits_for", _once_removed_never_awaited),)),
     Mutant("former lives are believed", SEEN, ((SenderFilter, "trusts", _always),)),
     Mutant("the view begins anew", SEEN, ((Recovery, "seen", _begin_anywhere),)),
     Mutant("the view begins at the end", SEEN, ((Recovery, "seen", _begin_at_the_end),)),

@@ -322,7 +322,7 @@ class ConversationCore:
         """Come back, with a view that ends in these leaves; without any, from the beginning (5.1, 5.2). `loading`: the
         host's storage is being read, and `take_loaded` will bring what it has."""
         others = [rank for rank in range(len(self.participants)) if rank != self.me]
-        self.recovery = Recovery(others, leaves, self._options)
+        self.recovery = Recovery(others, leaves, self._options, self.image.ears)
         self.recovery.loading = loading
         self.removal.is_back = True
         self.image.ears.strangers = sum(1 << rank for rank in others)
@@ -356,7 +356,6 @@ class ConversationCore:
         if recovery is None or recovery.done:
             return
         self._use_spare()
-        recovery.disregard(self.image.ears)
         if recovery.is_whole(self.image.graph):
             self._begin_view(recovery)
 
@@ -413,7 +412,6 @@ class ConversationCore:
             self._outstanding.append(node)
             self._take_note(node)
         if attached:
-            self._recover()
             self.pursue_changes()
 
     def _take_note(self, node: GraphNode) -> None:
@@ -447,10 +445,10 @@ class ConversationCore:
         if flags & GONE:
             self.removal.notice(via, said.life)
         elif not flags & (ANSWER | HEARD):
-            is_whole = recovery is None or recovery.done or recovery.unheard <= {via}
+            is_whole = recovery is None or recovery.done or recovery.has_told_all_but(via)
             if self.image.receive_restart(via, said.life, is_whole) and via not in self.restarted:
                 self.restarted.append(via)
-        elif recovery is not None and not recovery.done and said.life == self._life:
+        elif recovery is not None and said.life == self._life:
             self.image.learn_life(via, said.own_life)
             self.image.ears.strangers &= ~(1 << via)
             recovery.unheard.discard(via)
@@ -466,13 +464,7 @@ class ConversationCore:
         if rank == self.me:
             raise UsageError("a participant cannot mask itself out; close the conversation instead")
         self.image.mask_out(rank)
-        self._forgive(rank)
-
-    def _forgive(self, rank: int) -> None:
-        """Do not wait for a participant's answer."""
-        if self.recovery is not None:
-            self.recovery.forgive(rank)
-            self._recover()
+        self._recover()
 
     def mask_in(self, rank: int) -> None:
         """Wait for a participant again, and listen to it."""
@@ -504,7 +496,6 @@ class ConversationCore:
             removed = removal.newly_removed()
             for rank in removed:
                 carry_out_removal(self.image, removal, rank)
-                self._forgive(rank)
             if removal.is_astray(self.image.lives_of(self.me)):
                 removal.is_out = True
             added = removal.newly_added()
@@ -515,7 +506,8 @@ class ConversationCore:
             if due:
                 self.say(removal.vote() if removal.vote_due else removal.consent(), REMOVAL)
             if not due and not removed and not added:
-                return
+                break
+        self._recover()
 
     def _may_change(self) -> bool:
         return not self.is_recovering() and not self.is_replaying() and self.removal.may_speak(self.view)

@@ -22,6 +22,11 @@ What was seen must not be lost. A program that acts on a wave when one message o
 that are lost if it fails, its own first of all: nobody else need have them. When it runs again they come at another
 place. So to come back by running again, or from a checkpoint, a program takes a wave only when all of it is stable.
 
+Nobody waits for a participant that is ignored: one that is masked out, or of whose removal the image tells. But that is
+asked anew each time, never noted: while an image is built again, it tells of a removal before it tells that the same
+participant was let in again. Whoever has not answered when the recovery is done, and is listened to from some time on,
+is still told in which life this participant is; otherwise it would take none of its messages.
+
 If somebody does not answer, or a leaf of the checkpoint is nowhere to be found, the application may settle for what is
 there: all that leads to the lowest message that is n-stable is, if fewer than n hosts, the one that is back among them,
 have lost what they had (the paper counts the others alone, as if its own image had survived). The recovery tells what
@@ -58,6 +63,7 @@ class Recovery:
 
     __slots__ = (
         "_at_ns",
+        "_ears",
         "_goal",
         "_look_at_ns",
         "_options",
@@ -72,8 +78,9 @@ class Recovery:
         "unheard",
     )
 
-    def __init__(self, others: list[int], leaves: list[Mid], options: Options) -> None:
+    def __init__(self, others: list[int], leaves: list[Mid], options: Options, ears: SenderFilter) -> None:
         self._options = options
+        self._ears = ears
         self.awaiting = set(others)
         """Ranks of those that have not answered."""
         self.unheard = set(others)
@@ -101,51 +108,56 @@ class Recovery:
         for leaf in leaves:
             self._goal[leaf] = None
 
-    def forgive(self, rank: int) -> None:
-        """Do not wait for a participant."""
-        self.awaiting.discard(rank)
-        self.unheard.discard(rank)
+    def waits_for(self) -> list[int]:
+        """Ranks of those that have not answered and are not ignored."""
+        return [rank for rank in sorted(self.awaiting) if not self._ears.ignores(rank)]
 
-    def disregard(self, ears: SenderFilter) -> None:
-        """Do not wait for those that are being removed, nor for messages of theirs that do not count: whoever is back
-        may be needed to agree on that."""
-        for rank in [rank for rank in self.awaiting if ears.ignores(rank)]:
-            self.forgive(rank)
-        goal = [mid for mid in self._goal if not ears.ignores(mid[0]) or mid[1] <= ears.wanted[mid[0]]]
-        self._goal = dict.fromkeys(goal)
+    def has_told_all_but(self, via: int) -> bool:
+        """Whether all others that are not ignored know in which life this participant is."""
+        return all(rank == via or self._ears.ignores(rank) for rank in self.unheard)
+
+    def _missing(self, graph: MessageGraph) -> list[Mid]:
+        """Leaves that others have named and that are not here, without messages that do not count."""
+        self._goal = dict.fromkeys(graph.missing(list(self._goal)))
+        ears = self._ears
+        return [mid for mid in self._goal if not ears.ignores(mid[0]) or mid[1] <= ears.wanted[mid[0]]]
 
     def is_whole(self, graph: MessageGraph) -> bool:
         """Whether everybody has answered and everything is here."""
-        if self.awaiting or self.loading:
+        if self.loading or self.waits_for():
             return False
-        self._goal = dict.fromkeys(graph.missing(list(self._goal)))
-        return not self._goal and not graph.missing(self.leaves)
+        return not self._missing(graph) and not graph.missing(self.leaves)
 
     def end(self, graph: MessageGraph) -> None:
         """Go on with what is here."""
         self.done = True
-        self.silent = sorted(self.awaiting)
-        self.lacking = graph.missing(list(dict.fromkeys([*self.leaves, *self._goal])))
+        self.silent = self.waits_for()
+        self.lacking = graph.missing(list(dict.fromkeys([*self.leaves, *self._missing(graph)])))
         self.complete = not self.silent and not self.lacking
 
     def deadline_ns(self) -> int:
-        return NEVER if self.done else min(self._at_ns, self._look_at_ns)
+        if self.done:
+            return self._at_ns if self.waits_for() else NEVER
+        return min(self._at_ns, self._look_at_ns)
 
     def tick(self, now_ns: int) -> list[int]:
         """Whom to tell once more that this participant is back."""
-        if self.done or now_ns < self._at_ns:
+        if now_ns < self._at_ns:
+            return []
+        ranks = self.waits_for()
+        if self.done and not ranks:
             return []
         interval_ns = self._options.resend_interval_ns << min(self._tries, 10)
         self._at_ns = now_ns + min(interval_ns, self._options.heartbeat_interval_ns)
         self._tries += 1
-        return sorted(self.awaiting)
+        return ranks
 
     def is_stuck(self, graph: MessageGraph, now_ns: int) -> bool:
         """Whether to ask everybody for what is still missing: what was given up is wanted all the same."""
         if self.done or now_ns < self._look_at_ns:
             return False
         self._look_at_ns = now_ns + self._options.heartbeat_interval_ns
-        return bool(graph.missing(list(self._goal)) or graph.missing(self.leaves))
+        return bool(self._missing(graph) or graph.missing(self.leaves))
 
     def seen(self, graph: MessageGraph) -> list[int]:
         """How many messages of each participant the view begins with."""
