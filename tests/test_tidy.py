@@ -129,8 +129,12 @@ def stack_names() -> frozenset[str]:
     return frozenset(path.parent.name for path in (ROOT / "src/antiphon/stacks").glob("*/offers.py"))
 
 
-FIELD_WORDS: Final = frozenset(("domain",))
+FIELD_WORDS: Final = frozenset(("domain", "label"))
 """Names of stacks that are names of fields too: in `__slots__`, and as keys of documents, they mean the field."""
+
+
+ROW_LAYERS: Final = ("antiphon.history", "antiphon.pipeline", "antiphon.report")
+"""Where rows of histories are written, read and shown, in which `label` is a column."""
 
 
 PLAN_MODULES: Final = frozenset(
@@ -166,6 +170,8 @@ def stack_name_complaints(module: str, source: str, stacks: frozenset[str]) -> l
         if isinstance(node, ast.Constant) and node.value in FIELD_WORDS and node in fields:
             continue
         if isinstance(node, ast.Constant) and node.value == "sequencer" and module in PLAN_MODULES:
+            continue
+        if isinstance(node, ast.Constant) and node.value == "label" and any(lies_in(module, it) for it in ROW_LAYERS):
             continue
         if isinstance(node, ast.Constant) and node.value in stacks:
             complaints.append(f"{module}:{node.lineno}: names the stack {node.value!r}; ask stacks/registry.py")
@@ -419,6 +425,8 @@ def test_a_field_is_not_taken_for_a_stack() -> None:
     assert len(stack_name_complaints("antiphon.engine", "join(stack='domain')", stack_names())) == 1
     assert len(stack_name_complaints("antiphon.runtime.node", "f('sequencer')", stack_names())) == 1
     assert stack_name_complaints("antiphon.runtime.plan", "f('sequencer')", stack_names()) == []
+    assert len(stack_name_complaints("antiphon.engine", "join(stack='label')", stack_names())) == 1
+    assert stack_name_complaints("antiphon.history.schema", "field('label')", stack_names()) == []
     assert len(stack_name_complaints("antiphon.engine", "d['vector'] = {'vector': 1}", stack_names())) == 2
 
 

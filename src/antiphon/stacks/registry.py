@@ -11,6 +11,8 @@ from antiphon.stacks.conversation import offers as conversation
 from antiphon.stacks.conversation.stack import ConversationStack
 from antiphon.stacks.domain import offers as domain
 from antiphon.stacks.domain.stack import DomainStack
+from antiphon.stacks.label import offers as label
+from antiphon.stacks.label.stack import LabelStack
 from antiphon.stacks.sequencer import offers as sequencer
 from antiphon.stacks.sequencer.stack import SequencerStack
 from antiphon.stacks.stack import Capabilities, Stack
@@ -62,8 +64,9 @@ register(vector.OFFERS, VectorStack)
 register(conversation.OFFERS, ConversationStack)
 register(domain.OFFERS, DomainStack)
 register(sequencer.OFFERS, SequencerStack)
+register(label.OFFERS, LabelStack)
 
-StackName = Literal["vector", "conversation", "domain", "sequencer"]
+StackName = Literal["vector", "conversation", "domain", "sequencer", "label"]
 """The names of the stacks above, as a type: a stack that is registered elsewhere is named by a cast to it."""
 DEFAULT: Final[StackName] = "vector"
 """The stack of groups that name none."""

@@ -442,6 +442,7 @@ class GroupMember(Member):
         session = self._session
         if membership.parted_by is not None and session is not None:
             if session.end.is_complete():
+                session.end.take_annex(membership.parted_by.annex)
                 session.finish_cut(membership.parted_by.barriers, effects, now_ns)
             membership.parted_by = None
         elif membership.decided is not None and session is None and not self._may_enter(membership.decided.view):
@@ -464,8 +465,12 @@ class GroupMember(Member):
 
     def _finish_view(self, membership: Membership, effects: Effects, now_ns: int) -> bool:
         """Deliver what is left of the view, if there is one; false while other groups have to come first."""
-        assert membership.decided is not None
-        return self._session is None or self._session.finish_cut(membership.decided.barriers, effects, now_ns)
+        decided, session = membership.decided, self._session
+        assert decided is not None
+        if session is None:
+            return True
+        session.end.take_annex(decided.annex)
+        return session.finish_cut(decided.barriers, effects, now_ns)
 
     def _install(self, membership: Membership, effects: Effects, now_ns: int) -> None:
         proposal = membership.decided

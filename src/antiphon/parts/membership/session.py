@@ -50,6 +50,9 @@ class ViewEnd:
         """Whether a member, or a proposal, can carry this annex."""
         return not annex
 
+    def take_annex(self, annex: bytes) -> None:
+        """This is what was agreed on of the members' annexes; `finish_cut` follows."""
+
     def holdings(self) -> list[Ranges]:
         """The packets of each member that have come in here, or that I have sent."""
         raise NotImplementedError

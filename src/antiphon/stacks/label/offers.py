@@ -1,0 +1,26 @@
+"""What the stack `label` offers: the primitives of isis-1987. No promise reaches beyond a group."""
+
+from typing import Final
+
+from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP, REQUEST, STATUS
+from antiphon.kernel.policies import POLICIES
+from antiphon.stacks.stack import GROUP, Capabilities, Promise, group_promises
+
+NUMBER: Final = 5
+
+OFFERS: Final = Capabilities(
+    name="label",
+    number=NUMBER,
+    levels=LEVEL_NAMES,
+    policies=POLICIES,
+    packet_kinds=(DATA, STATUS, REQUEST, MEMBERSHIP),
+    promised=group_promises(Promise("causal", GROUP, POLICIES)),
+    situations=(
+        "broadcast carried by another than its sender",
+        "broadcast came twice, by two ways",
+        "transfer packet of several datagrams",
+        "ordered broadcast placed at the end of a view",
+        "ordered broadcast delivered because a later one tells its place",
+    ),
+)

@@ -1,0 +1,118 @@
+"""The broadcasts that one member has a copy of, and what it still owes to whom: CBCAST (isis-1987, 4.3.2).
+
+Promise: whoever has a broadcast had all broadcasts that happened before it, and that it was to have, before.
+
+Rule. A member keeps every broadcast that comes to it, also on its way to others, in the order in which they came: that
+order keeps causality. Whenever it sends a broadcast to another member, all that it has from before and that somebody
+may still lack goes on the same link before it, unless it went there already (SENT-TO) or the other is known to have it.
+Broadcasts that come twice are known by their ids. A copy is let go when the sender says that all its destinations have
+delivered it (collected), and the ids with it: numbers run without gaps, so one number for each sender stands for all
+ids that were collected (4.4).
+
+Safe: links keep order (link.py), so a transfer packet may be cut anywhere into datagrams: what has come of it is closed
+under causality, and nobody has to wait for the rest. What was left out because all destinations had it, is no longer
+missed by anybody. An id is collected when it is on nobody's wait queue: it was delivered everywhere.
+Live: the sender of a broadcast sends it to every destination; if it fails the view ends, and its members fetch from
+each other what one of them has (view_end.py).
+
+Limits: a sender has at most `window` numbers that are not collected, and two more for each that tell their order. So a
+pool holds at most 3 * `window` broadcasts of each member.
+
+Deviations: a member passes others' broadcasts on with its own only, and not of its own accord: the end of the view sees
+to those of a failed sender. There is no DONT-SEND: collected ids stay known, as one number.
+"""
+
+from collections import deque
+from typing import final
+
+from antiphon.stacks.label.item import MESSAGES, Item, Mid
+
+
+@final
+class MessagePool:
+    """All copies of one member in one view."""
+
+    __slots__ = ("_above", "_everybody", "_me", "collected", "copies", "numbers_max", "queues", "seen", "undelivered")
+
+    def __init__(self, me: int, members: int, window: int) -> None:
+        self._me = me
+        self._everybody = (1 << members) - 1
+        self.numbers_max = 3 * window + 64
+        self.copies: dict[Mid, Item] = {}
+        """In the order in which they came."""
+        self.collected = [0] * members
+        """By sender, the number up to which nobody needs a copy any more…"""
+        self._above: list[set[int]] = [set() for _ in range(members)]
+        """…and the numbers above it that have come."""
+        self.seen = [0] * members
+        """By sender, the greatest number that has come."""
+        self.queues: list[deque[Item]] = [deque() for _ in range(members)]
+        """By member, what was not sent to it from here, in the order in which it came."""
+        self.undelivered: list[set[int]] = [set() for _ in range(members)]
+        """By sender, what has come for this member and was not handed to the application."""
+
+    def has(self, mid: Mid) -> bool:
+        """Whether a broadcast has come."""
+        return mid[1] <= self.collected[mid[0]] or mid[1] in self._above[mid[0]]
+
+    def exists(self, rank: int, number: int) -> bool:
+        """Whether a member can have sent so many broadcasts."""
+        return 0 < number <= (self.seen[rank] if rank == self._me else self.collected[rank] + self.numbers_max)
+
+    def numbers(self, rank: int) -> list[int]:
+        """The numbers above those that are collected that have come, in order."""
+        return sorted(self._above[rank])
+
+    def add(self, item: Item, source: int) -> None:
+        """Take in a broadcast that came over the link of `source`."""
+        self.copies[item.sender, item.number] = item
+        self._above[item.sender].add(item.number)
+        self.seen[item.sender] = max(self.seen[item.sender], item.number)
+        item.remaining &= ~(1 << self._me)
+        for rank, queue in enumerate(self.queues):
+            if rank not in (self._me, source, item.sender):
+                queue.append(item)
+
+    def consumed(self, rank: int) -> int:
+        """Up to which number of this sender nothing waits here."""
+        waiting = self.undelivered[rank]
+        return min(waiting) - 1 if waiting else self.seen[rank]
+
+    def collect(self, rank: int, number: int) -> None:
+        """Nobody needs copies of this sender's broadcasts up to this number any more."""
+        for each in range(self.collected[rank] + 1, number + 1):
+            item = self.copies.pop((rank, each), None)
+            if item is not None:
+                item.is_done = True
+                self._above[rank].discard(each)
+        if number > self.collected[rank]:
+            self.collected[rank] = number
+            self._trim()
+
+    def _trim(self) -> None:
+        for rank, queue in enumerate(self.queues):
+            while queue and queue[0].is_done:
+                queue.popleft()
+            if len(queue) > 2 * len(self.copies) + 64:
+                self.queues[rank] = deque([item for item in queue if not item.is_done])
+
+    def take_for(self, rank: int, last: Item) -> list[Item]:
+        """What has to go to a member, up to the own broadcast `last`."""
+        queue, bit = self.queues[rank], 1 << rank
+        taken: list[Item] = []
+        while queue:
+            item = queue.popleft()
+            if self._is_owed(item, bit):
+                taken.append(item)
+            if item is last:
+                break
+        return taken
+
+    def _is_owed(self, item: Item, bit: int) -> bool:
+        if item.is_done or item.sent_to & bit or not item.remaining:
+            return False
+        return bool(item.remaining & bit) or not self.reach(item) & bit
+
+    def reach(self, item: Item) -> int:
+        """Who is to have a broadcast: those that deliver it or, if it has to do with the total order, everybody."""
+        return item.destinations if item.kind == MESSAGES and not item.is_ordered() else self._everybody
