@@ -80,40 +80,44 @@ class VirtualLoop(asyncio.AbstractEventLoop):
 
     def wake(self) -> None:
         """Take a turn as soon as can be."""
-        if not self._turn_due and self.program.may_run:
+        if not self._turn_due and self.program.is_alive and not self.program.is_paused:
             self._turn_due = True
             self._timeline.at(self._busy_until_ns, self._turn)
 
     def _turn(self) -> None:
         self._turn_due = False
-        if not self.program.may_run:
+        program, ready = self.program, self._ready
+        if not program.may_run:
             return
-        timeline = self._timeline
         self._look_at_sockets()
         before = events._get_running_loop()
         events._set_running_loop(self)
         try:
-            for _ in range(len(self._ready)):
-                if not self.program.is_alive:  # killed by what it just called
+            for _ in range(len(ready)):
+                if not program.is_alive:  # killed by what it just called
                     return
-                handle = self._ready.popleft()
-                if not handle.cancelled():
+                handle = ready.popleft()
+                if not handle._cancelled:
                     handle._run()
         finally:
             events._set_running_loop(before)
+        timeline = self._timeline
         self._busy_until_ns = timeline.now_ns + TURN_NS_MIN + int(timeline.random.random() * TURN_NS_SPREAD)
-        if self._ready or self._has_input():
+        if ready or self._has_input():
             self.wake()
 
     def _look_at_sockets(self) -> None:
         readable = self.program.readable
         if readable:
-            self._ready.extend([handle for fd, handle in self._readers.items() if fd in readable])
+            for fd, handle in self._readers.items():
+                if fd in readable:
+                    self._ready.append(handle)
         if self._writers:
             self._ready.extend(self._writers.values())
 
     def _has_input(self) -> bool:
-        return bool(self._writers) or not self.program.readable.keys().isdisjoint(self._readers)
+        readable = self.program.readable
+        return bool(self._writers) or (bool(readable) and not readable.keys().isdisjoint(self._readers))
 
     def bury(self) -> None:
         """Cancel all that a program left behind, until it is gone: after the simulation, when nothing that it does has

@@ -59,9 +59,10 @@ class Network:
 
     def host_of(self, source: "Host", address: str) -> "Host | None":
         """Whom `address` stands for, seen from `source`."""
-        if address.startswith("127.") or address in ("0.0.0.0", "::1", "::", "localhost", ""):
+        known = self.hosts.get(address)
+        if known is None and (address.startswith("127.") or address in ("0.0.0.0", "::1", "::", "localhost", "")):
             return source
-        return self.hosts.get(address)
+        return known
 
     # ---- datagrams -------------------------------------------------------------------------------------------------
 
@@ -97,16 +98,17 @@ class Network:
         """One datagram on its way."""
         source = sock.program.host
         self.datagrams_sent += 1
+        now_ns = self.timeline.now_ns
         if _is_multicast(address[0]):
             for hearer in self._subscribers.get((address[0], address[1]), ()):
                 for delay_ns, arriving in self.flights(source, hearer.program.host, data):
-                    self.timeline.at(self.timeline.now_ns + delay_ns, partial(hearer.arrive, arriving))
+                    self.timeline.at(now_ns + delay_ns, partial(hearer.arrive, arriving))
             return
         target = self.host_of(source, address[0])
         if target is not None:
+            where = (target.name, address[1])
             for delay_ns, arriving in self.flights(source, target, data):
-                arrive = partial(self._arrive, (target.name, address[1]), arriving)
-                self.timeline.at(self.timeline.now_ns + delay_ns, arrive)
+                self.timeline.at(now_ns + delay_ns, partial(self._arrive, where, arriving))
 
     def _arrive(self, where: tuple[str, int], data: bytes) -> None:
         sock = self._bound.get(where)
@@ -176,7 +178,7 @@ class Network:
 
 
 def _is_multicast(address: str) -> bool:
-    return address.partition(".")[0].isdecimal() and 224 <= int(address.partition(".")[0]) <= 239
+    return address[3:4] == "." and "224" <= address[:3] <= "239"
 
 
 def set_layers(network: Network, layers: Sequence[Fault]) -> None:

@@ -11,7 +11,6 @@ import logging
 import random
 from collections.abc import Mapping
 from functools import partial
-from hashlib import blake2b
 from typing import Any, Final
 
 from antiphon.history.schema import QUIET
@@ -179,15 +178,6 @@ class Simulation:
             if program.is_alive and task is not None and task.done() and task.exception() is None:
                 found[name] = task.result()
         return found
-
-    def digest(self) -> str:
-        """The same for the same trace."""
-        text = blake2b(digest_size=16)
-        for log in self.logs():
-            for row in log.rows():
-                text.update(repr(row).encode())
-        text.update(f"{self.timeline.events} {self.timeline.now_ns} {self.network.datagrams_sent}".encode())
-        return text.hexdigest()
 
     def scrap(self) -> None:
         """Let go of everything, after the last look at it."""

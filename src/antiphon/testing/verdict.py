@@ -65,15 +65,15 @@ class _Log:
         if last.kind == "stop" and last.label in (QUIET, STALLED):  # whatever it says of itself
             waits = any(row.kind == "start" and row.group in excused and row.group in groups for row in rows)
             rows[-1] = replace(last, label=STALLED if waits else QUIET)
-        self._kept = [
+        kept = [
             _without(row, recovered[row.group]) if row.kind == "start" and row.group in recovered else row
             for row in rows
             if row.group is None or row.group in groups
         ]
+        self._kept = [row if row.index == index else replace(row, index=index) for index, row in enumerate(kept)]
 
     def rows(self) -> Iterator[Row]:
-        for index, row in enumerate(self._kept):
-            yield replace(row, index=index)
+        return iter(self._kept)
 
 
 def _voided(group: str | None, logs: Sequence[ProgramLog]) -> tuple[str, ...]:
