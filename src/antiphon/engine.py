@@ -152,7 +152,7 @@ class Engine:
         elif isinstance(input, StackRequest):
             self._stack(input.stack).request(input, effects, now_ns)
         elif isinstance(input, CallOutcome):
-            self._stack_by_number(stack_of_token(input.token)).outcome(input, effects, now_ns)
+            self._stack_by_number(stack_of_token(input.token)).take_outcome(input, effects, now_ns)
         else:
             self._act(input, effects, now_ns)
         for member in self._touched:
@@ -180,6 +180,8 @@ class Engine:
             check_level(stack.offers, LEVEL_NAMES[input.level])
         if input.label and not stack.offers.labels:
             raise UsageError(f"stack {stack.offers.name!r} knows no labels; send without one")
+        if input.destinations and not stack.offers.private:
+            raise UsageError(f"stack {stack.offers.name!r} sends every message to all members; name no destination")
         if member is None:
             effects.accepted = stack.send_outside(input, effects, now_ns)
             return

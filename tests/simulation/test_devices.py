@@ -10,7 +10,7 @@ from antiphon.faults import Delay, Fault, Loss, Partition
 from antiphon.history.log import MemoryLog
 from antiphon.kernel.calls import LINK_BYTES_MAX, Dial, Frames, Hang, Listen, Load, Store, Trim, token_of
 from antiphon.kernel.causality_domain import CausalityDomain
-from antiphon.kernel.effects import NEVER, AskApplication, Effects, Installed
+from antiphon.kernel.effects import NEVER, Effects, Installed
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import Join
 from antiphon.kernel.options import MILLISECOND_NS, Options
@@ -244,7 +244,7 @@ class DeviceStack(Stack):
             effects.call(Listen(self.new_token()))
             if self._process.name != "p1":
                 effects.call(Dial(self.new_token(), "p1"))
-            effects.events.append(AskApplication("g", self.new_token(), b"why", NEVER))
+            self.ask("g", b"why", 1000 * MILLISECOND_NS, effects, now_ns)
 
     def outcome(self, outcome: CallOutcome, effects: Effects, now_ns: int) -> None:
         self._told.append(outcome)

@@ -26,7 +26,6 @@ from antiphon.kernel.options import Options
 from antiphon.parts.emission import MessageAssembler
 from antiphon.parts.membership.messages import BarrierBody
 from antiphon.parts.membership.packet_session import PacketSession
-from antiphon.parts.membership.packet_view_end import PacketViewEnd
 from antiphon.parts.packet import ORDERED, DataPacket
 from antiphon.parts.pending import PacketLoad, PendingQueue
 
@@ -51,7 +50,6 @@ class ToySession(PacketSession):
     ) -> None:
         order_max = _COUNT.size + _RUN.size * len(view.members)
         super().__init__(NUMBER, group, process, view, pending, random, options, declared, order_max)
-        self._begin(PacketViewEnd(self.exchange, len(view.members)))
         self._assembler = MessageAssembler(group, view, options.message_bytes_max)
         self._sequence: deque[tuple[int, int]] = deque()
         """Places that were told and not delivered: rank and number."""
@@ -157,10 +155,6 @@ class ToySession(PacketSession):
                 self._deliver_one(rank, number, effects, now_ns)
         self._deliver_barriers(barriers, effects)
         return True
-
-    def known(self) -> list[int]:
-        streams = self.exchange.incoming
-        return [self.exchange.sent if rank == self._me else stream.consumed for rank, stream in enumerate(streams)]
 
 
 def _runs(packet: DataPacket) -> list[tuple[int, int, int]]:

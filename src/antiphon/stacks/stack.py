@@ -11,7 +11,8 @@ each one the packets that bear its number, its joins, and time; it calls each on
     open, close     roles beside being a member, if the stack has any
     request         what such a role alone understands
     send_outside    a message of somebody who is no member, if the stack takes such
-    outcome         what became of a question to the application, or of a call to a disk or a link
+    ask             a question to the application, with a deadline
+    outcome         what became of it, or of a call to a disk or a link
     end_step        once at the end of each step, after every member that had something to do was finished
     deadline, tick  the stack's own time; each member's time is the engine's to keep
     groups_apart    while it says so, none of these three is called
@@ -26,13 +27,13 @@ from random import Random
 from typing import Final, final
 
 from antiphon.kernel.calls import token_of
-from antiphon.kernel.effects import NEVER, Effects
+from antiphon.kernel.effects import NEVER, AskApplication, Effects
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import MAIN, Close, Join, Open, Send, StackRequest
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
-from antiphon.kernel.outcomes import CallOutcome
+from antiphon.kernel.outcomes import ApplicationAnswer, CallOutcome
 from antiphon.kernel.policies import POLICIES, PRIMARY
 from antiphon.parts.member import Member, add_counts
 
@@ -117,7 +118,7 @@ class Capabilities:
         """The kinds of packets that it sends and takes (kernel/packet_kinds.py)."""
         self.promised = promised
         self.private = private
-        """Whether a message can go to one member alone."""
+        """Whether a message can go to some members alone."""
         self.labels = labels
         """Whether messages can carry labels."""
         self.crosses_groups = crosses_groups
@@ -157,6 +158,7 @@ class Stack:
     """All that one process does on one stack. Subclasses make members and add what stands above them."""
 
     __slots__ = (
+        "_asked",
         "_options",
         "_process",
         "_random",
@@ -181,6 +183,8 @@ class Stack:
         self._situations: list[int] = []
         """Of members that were forgotten."""
         self._tokens = 0
+        self._asked: dict[int, int] = {}
+        """Questions to the application without an answer, by token: until when an answer counts."""
         self.touched: list[Member] = []
         """The members that this step has done something to; one list for all stacks of a process."""
 
@@ -242,6 +246,22 @@ class Stack:
         """What this process has sent to a group as no member of it, and the service has not acknowledged."""
         return 0
 
+    def ask(self, group: str, question: bytes, within_ns: int, effects: Effects, now_ns: int) -> int:
+        """Ask the application something, in its place among the events of the group; the token of the question.
+        `outcome` is given the answer, or an empty one when the time is over."""
+        token = self.new_token()
+        self._asked[token] = now_ns + within_ns
+        effects.events.append(AskApplication(group, token, question, now_ns + within_ns))
+        return token
+
+    def take_outcome(self, outcome: CallOutcome, effects: Effects, now_ns: int) -> None:
+        """Give the stack an outcome, unless it is an answer that comes too late."""
+        if isinstance(outcome, ApplicationAnswer):
+            if self._asked.get(outcome.token, -1) < now_ns:
+                return
+            del self._asked[outcome.token]
+        self.outcome(outcome, effects, now_ns)
+
     def outcome(self, outcome: CallOutcome, effects: Effects, now_ns: int) -> None:
         """Take what became of something that this stack asked for. What it no longer waits for it ignores."""
 
@@ -281,10 +301,13 @@ class Stack:
 
     def deadline_ns(self) -> int:
         """When to call `tick`, for what does not belong to a single group."""
-        return NEVER
+        return min(self._asked.values()) + 1 if self._asked else NEVER
 
     def tick(self, effects: Effects, now_ns: int) -> None:
         """Do what is due, beside what is due in single groups."""
+        for token in [token for token, until_ns in self._asked.items() if until_ns < now_ns]:
+            del self._asked[token]
+            self.outcome(ApplicationAnswer(token, b""), effects, now_ns)
 
     # ---- questions -------------------------------------------------------------------------------------------------
 

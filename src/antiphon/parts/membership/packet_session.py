@@ -43,9 +43,10 @@ class PacketSession(Session):
         )  # fmt: skip
         self._own: deque[tuple[int, int]] = deque()
         """Own packets that not all have consumed, each with the last message that is out with it."""
+        self._end_by(PacketViewEnd(self.exchange, len(view.members)))
 
-    def _begin(self, cut: PacketViewEnd) -> None:
-        """The end of a stack's own `__init__`: this is how the view ends."""
+    def _end_by(self, cut: PacketViewEnd) -> None:
+        """The view ends so; for the `__init__` of a stack that adds something to the end of views."""
         self.cut = cut
         self.end = cut
 
@@ -134,6 +135,10 @@ class PacketSession(Session):
         exchange = self.exchange
         own = exchange.sent - exchange.table.consumed_by_me
         return max(exchange.sent - exchange.stable, own) + (0 if self.end.barrier is None else 1)
+
+    def known(self) -> list[int]:
+        exchange = self.exchange
+        return [exchange.sent if rank == self._me else stream.consumed for rank, stream in enumerate(exchange.incoming)]
 
     def is_stable(self, known: list[int], copies: int) -> bool:
         """Whether these packets, by rank, are k-stable; without a k, whether all members have consumed them."""

@@ -10,7 +10,6 @@ messages wait within `pending_bytes_max`. The acks of a node must leave half of 
 from random import Random
 from typing import final
 
-from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join
 from antiphon.kernel.options import Options
@@ -35,6 +34,3 @@ class DomainMember(GroupMember):
         return DomainSession(
             self.group, self._process, view, self._pending, self._random, self._options, self._declaration.id
         )
-
-    def _check_destinations(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
-        raise UsageError("stack 'domain' sends every message to all members; name no destination")

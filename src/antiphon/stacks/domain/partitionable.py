@@ -94,8 +94,6 @@ class PartitionableMember(Member):
         self._components.begin(session.view, session.cut, contacts, now_ns)
 
     def send(self, input: Send, effects: Effects, now_ns: int) -> int:
-        if input.destinations:
-            raise UsageError("stack 'domain' sends every message to all members; name no destination")
         if self.over:
             raise UsageError(f"{self._process} is no longer a member of group {self.group!r}")
         for payload in input.payloads:

@@ -85,7 +85,7 @@ class ViewSession(PacketSession):
         )  # fmt: skip
         self.epochs = EpochViewEnd(self.exchange, members, epoch)
         """How the view ends, by its own name."""
-        self._begin(self.epochs)
+        self._end_by(self.epochs)
         self._causal = CausalOrder(members, self._me)
         self._agreed = AgreedOrder(members, self._me)
         self._crossing = crossing

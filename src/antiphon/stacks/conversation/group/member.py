@@ -13,7 +13,6 @@ wait within `pending_bytes_max`. The names of predecessors must leave half of a 
 
 from typing import final
 
-from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join
 from antiphon.kernel.options import Options
@@ -33,7 +32,3 @@ class ConversationMember(GroupMember):
 
     def _make_session(self, view: View, annex: bytes) -> Session:
         return ConversationSession(self.group, self._process, view, self._pending, self._options, self._declaration.id)
-
-    def _check_destinations(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
-        if destinations:
-            raise UsageError("stack 'conversation' sends every message to all members; name no destination")
