@@ -185,7 +185,8 @@ class Engine:
         if member is None:
             effects.accepted = stack.send_outside(input, effects, now_ns)
             return
-        stack.touch(member, now_ns)
+        if not member.touched:
+            self._begin(member, stack, now_ns)
         effects.accepted = member.send(input, effects, now_ns)
         member.unfinished = True
 
@@ -227,6 +228,14 @@ class Engine:
         else:
             self._stack(input.stack).close(input, effects, now_ns)
 
+    def _begin(self, member: Member, stack: Stack, now_ns: int) -> None:
+        """Note that this step does something to a member; a stack whose groups depend on each other does so itself."""
+        if stack.groups_apart:
+            member.touched = True
+            self._touched.append(member)
+        else:
+            stack.touch(member, now_ns)
+
     def _touch(self, member: Member, now_ns: int) -> Member:
         self._stack_of[member.serial].touch(member, now_ns)
         return member
@@ -263,7 +272,7 @@ class Engine:
                     stack.receive(kind, group_id, tag, sender, flags, level, data, effects, now_ns)
                 else:
                     if not member.touched:
-                        stack.touch(member, now_ns)
+                        self._begin(member, stack, now_ns)
                     member.receive(kind, tag, sender, flags, level, data, effects, now_ns)
                     member.unfinished = True
             except MalformedError as error:
