@@ -113,7 +113,7 @@ SEQUENCER_MUTANTS = (
     _mutant("sent again group by group", ("causal",), ServiceClient, "_without_place", _again_group_by_group),
     _mutant("contexts of one group", ("causal",), SequencerPeer, "_context_of", _context_of_one_group),
     _mutant("no last numbers", ("duplication",), SequencedGroup, "accept", _accept_without_noting_the_number),
-    _mutant("pruned too early", (REST, "settled", "fifo"), SequencedGroup, "_prune", _prune_what_anybody_has),
+    _mutant("pruned too early", (REST, "settled", "fifo"), SequencedGroup, "prune", _prune_what_anybody_has),
     _mutant("requests overtake others", ("causal", "fifo"), SequencerPeer, "_place_requests", _place_what_finds_room),
     _mutant("one member is left out", (REST, "settled"), SequencerPeer, "_send_all", _send_to_all_but_the_last),
     _mutant("no hold-back queue", ("fifo", "view_synchrony", "total"), ServiceClient, "_arrive", _drop_what_is_ahead),

@@ -10,6 +10,7 @@ from antiphon.kernel.inputs import Open
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import LinkFrames, LinkUp
+from antiphon.stacks.sequencer.peer import SequencerPeer
 from antiphon.stacks.sequencer.place import read_accept, read_change
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 from antiphon.stacks.sequencer.stack import SequencerStack
@@ -76,7 +77,7 @@ def peer_group(table: ServiceTable, group: str = "g") -> SequencedGroup:
     """What the sequencer holds for a group."""
     stack = table.engines[SERVICE]._stacks_by_name["sequencer"]
     assert isinstance(stack, SequencerStack)
-    assert stack._peer is not None
+    assert isinstance(stack._peer, SequencerPeer)
     return stack._peer._groups[wire_id(group)]
 
 

@@ -48,7 +48,7 @@ def peers_of(world: World) -> list[SequencerPeer]:
         if running is not None and running.process.name.startswith("service"):
             stack = running.engine._stacks_by_name["sequencer"]
             assert isinstance(stack, SequencerStack)
-            assert stack._peer is not None
+            assert isinstance(stack._peer, SequencerPeer)
             found.append(stack._peer)
     return found
 

@@ -1,13 +1,16 @@
 """`antiphon sequencer`: hold groups for others, as a peer of the sequencing service."""
 
 import asyncio
+import socket
+from dataclasses import replace
 from typing import Annotated, Final, final
 
 import typer
 
-from antiphon import Node
+from antiphon import Node, Options
 from antiphon.cli.streaming import run_until_stopped
 from antiphon.kernel.errors import UsageError
+from antiphon.runtime.address import is_loopback, numeric
 from antiphon.stacks.registry import service_stack
 
 LOOK_S: Final = 0.2
@@ -18,8 +21,8 @@ LOOK_S: Final = 0.2
 class ServingPeer:
     """A node that serves until it is stopped."""
 
-    def __init__(self, name: str, address: str, peers: list[str]) -> None:
-        self._node = Node(name, address=address, incarnation=None)
+    def __init__(self, name: str, address: str, peers: list[str], replicas: int) -> None:
+        self._node = Node(name, address=address, incarnation=None, options=_options(address, replicas))
         self._peers = peers
         self._stopped = asyncio.Event()
 
@@ -36,16 +39,26 @@ class ServingPeer:
         self._stopped.set()
 
 
+def _options(address: str, replicas: int) -> Options:
+    where = numeric(address, socket.AF_UNSPEC)
+    base = Options.local() if where is not None and is_loopback(where) else Options()
+    return replace(base, of_stacks={f"{service_stack()}.replicas": replicas})
+
+
 def sequencer(
     address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients and other peers reach it.")],
     peers: Annotated[str, typer.Option(metavar="A,B", help="Addresses, in figures, of all other peers.")] = "",
     name: Annotated[str, typer.Option(metavar="NAME", help="Its name.")] = "peer",
+    replicas: Annotated[
+        int, typer.Option(metavar="K", min=0, help="Other peers that hold what it tells; needs 2K + 1 peers.")
+    ] = 0,
 ) -> None:
     """Hold groups for others, as a peer of the sequencing service, until Ctrl-C.
 
     Members join such a group by naming the address of a peer:
     node.join("quotes", stack="sequencer", contacts=["10.0.0.1:7400"]). All members see the messages and the changes of
-    members of all their groups in one order. Several peers share the groups: each names all the others.
+    members of all their groups in one order. Several peers share the groups: each names all the others. With --replicas
+    1, three peers or more, alike at all of them, nothing is lost and no member falls out when one peer fails.
 
     \b
       antiphon sequencer --address 10.0.0.1:7400
@@ -56,6 +69,6 @@ def sequencer(
     others = [text.strip() for text in peers.split(",") if text.strip()]
 
     def make() -> ServingPeer:
-        return ServingPeer(name, address, others)
+        return ServingPeer(name, address, others, replicas)
 
     run_until_stopped(make, f"sequencing at {address}", lambda: "serving")

@@ -44,6 +44,7 @@ from antiphon.stacks.sequencer.wire import (
     LEAVE,
     MOVED,
     NO_GROUP,
+    PEERS,
     RECEIVED,
     RESUME,
     STABLE,
@@ -58,6 +59,7 @@ from antiphon.stacks.sequencer.wire import (
 )
 
 _OVERHEAD_BYTES: Final = 1024 * 1024
+_PEERS_MAX: Final = 1000
 _DIALS_MAX: Final = 3
 """After so many tries in vain another contact is tried."""
 _TO_THE_END: Final = NUMBER_MAX
@@ -110,6 +112,7 @@ class ServiceClient(MemberService):
         "_report_at_ns",
         "_reports",
         "_said_ns",
+        "_seat",
         "_unreported",
         "delivered",
         "ended",
@@ -123,6 +126,8 @@ class ServiceClient(MemberService):
         self._contacts: list[str] = []
         self._next_address = ""
         """Where the service was last, or said to be; "" to try the contacts in turn."""
+        self._seat = ""
+        """Which sequencer there was said to have this client, where peers are replicated (seat_host.py)."""
         self.link = 0
         """0 while none is dialled."""
         self._is_open = False
@@ -234,7 +239,7 @@ class ServiceClient(MemberService):
         self._assembler = FrameAssembler(self._options.message_bytes_max + _OVERHEAD_BYTES)
         self._out = []
         entered = [group for group, number in self.delivered.items() if number > BOTTOM]
-        self.send(pieces(frame(RESUME, groups_bytes(entered))))
+        self.send(pieces(frame(RESUME, groups_bytes(entered), text(self._seat))))
         for group in entered:
             self._reports[group] = self.delivered[group]
         self._report()
@@ -304,10 +309,12 @@ class ServiceClient(MemberService):
         elif kind == EXCLUDED:
             self._excluded(reader.group(), effects)
         elif kind == MOVED:
-            self._next_address = reader.text()
+            self._next_address, _, self._seat = reader.text().partition("#")
             effects.call(Hang(self.link))
             self.link_down(now_ns)
             self._dial_at_ns = now_ns
+        elif kind == PEERS:
+            self.meet(tuple([reader.text() for _ in range(min(reader.number(), _PEERS_MAX))]), now_ns)
         elif kind == CREATED:
             self._creating.pop(reader.group(), None)
         else:

@@ -33,7 +33,7 @@ far as peers can be reached, is told that it is excluded.
 Limits. Between peers of different rank load is not balanced yet. A process that is in groups at one peer cannot
 send from outside to a group at another: it is told so, and joins the group instead."""
 
-from typing import Final, final
+from typing import Final
 
 from antiphon.kernel.calls import Frames, Hang
 from antiphon.kernel.effects import Effects
@@ -75,7 +75,6 @@ _UNKNOWN: Final = "?"
 _MOVE_BITS: Final = 16
 
 
-@final
 class MeshPeer(SequencerPeer):
     """One of several sequencers."""
 
@@ -161,7 +160,7 @@ class MeshPeer(SequencerPeer):
             dialled.dial_at_ns = now_ns + self._options.retry_ns
             self._now_ns = now_ns
             for token, search in list(self._searches.items()):
-                self._not_there(token, search, dialled.address)
+                self._give_up_search(token, search, dialled.address)
             for join in self._joins.values():
                 join.retry_at_ns = join.retry_at_ns or now_ns + self._options.retry_ns
         elif link in self._incoming:
@@ -387,9 +386,17 @@ class MeshPeer(SequencerPeer):
                 search.client.is_moving = False
                 super()._resume(search.client, search.groups)
 
+    def _give_up_search(self, token: int, search: SearchForClient, address: str) -> None:
+        """A peer that was asked for a client is not reached any more."""
+        self._not_there(token, search, address)
+
+    def _place_for_client(self, address: str) -> str:
+        """What a client is told to go to a peer."""
+        return address
+
     def _send_away(self, session: ServedClient, address: str) -> None:
         """Tell a client to go on at another peer, and forget it."""
-        self._tell(session, pieces(frame(MOVED, text(address))))
+        self._tell(session, pieces(frame(MOVED, text(self._place_for_client(address)))))
         session.is_moving = True
         self._leaving.append(session)
 
@@ -485,7 +492,7 @@ class MeshPeer(SequencerPeer):
         self._pointers.pop(process, None)
         session = self._clients.get(process)
         if session is not None and session.is_moving:  # it waits here to hear where to go: let it come again
-            self._tell(session, pieces(frame(MOVED, text(self._address))))
+            self._tell(session, pieces(frame(MOVED, text(self._place_for_client(self._address)))))
             self._leaving.append(session)
             session = None
         if session is None:

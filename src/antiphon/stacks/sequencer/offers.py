@@ -3,7 +3,10 @@
 One process, or several, take the role `peer` (`antiphon.kernel.inputs.Open`); groups live there, and members are
 clients that join by naming the address of a peer. Changes of members have places in the order of the messages, so
 every member sees the same views at the same places. A member that the service does not hear is excluded by the
-service."""
+service.
+
+The option `replicas` says how many other peers hold what a peer has told its clients: with k, k peers may fail at once
+and others go on in their place (seat_log.py). It takes 2k + 1 peers at least."""
 
 from typing import Final
 
@@ -46,5 +49,8 @@ OFFERS: Final = Capabilities(
         "client excluded",
         "history full",
         "component moved",
+        "seat led",
+        "seat given up",
     ),
+    options={"replicas": 0},
 )

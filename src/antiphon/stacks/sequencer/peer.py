@@ -34,6 +34,7 @@ from antiphon.kernel.identity import ProcessId, is_name, wire_id
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.stacks.sequencer.context import Context
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
+from antiphon.stacks.sequencer.service_peer import ServicePeer
 from antiphon.stacks.sequencer.wire import (
     ACKNOWLEDGE,
     CREATE,
@@ -120,7 +121,7 @@ class ServedClient:
         """Pieces of frames to be sent at the end of the step."""
 
 
-class SequencerPeer:
+class SequencerPeer(ServicePeer):
     """All groups and clients of one sequencer."""
 
     __slots__ = (
@@ -138,10 +139,10 @@ class SequencerPeer:
         "_stabler",
         "_strangers",
         "_talking",
-        "counts",
     )
 
     def __init__(self, process: ProcessId, options: Options, now_ns: int) -> None:
+        super().__init__()
         self._process = process
         self._options = options
         self._strangers: dict[int, ProcessId] = {}
@@ -162,8 +163,6 @@ class SequencerPeer:
         """When members are told what has become stable…"""
         self._stabler: dict[int, None] = {}
         """…in these groups."""
-        self.counts = [0] * 7
-        """Of the situations that offers.py names."""
 
     # ---- links -----------------------------------------------------------------------------------------------------
 

@@ -127,30 +127,35 @@ class SequencedGroup:
         return self._place(frame(CHANGE, u64(self.id), u64(self.number + 1), pairs_bytes(context), *lists))
 
     def _place(self, data: bytes) -> list[bytes]:
-        self.number += 1
         placed = pieces(data)
+        self.keep(placed)
+        return placed
+
+    def keep(self, placed: list[bytes]) -> None:
+        """Give the next number to a place, as links carry it, and keep it in the history if somebody is owed it."""
+        self.number += 1
         if self.reported:
             self.history[self.number] = placed
-            self.history_bytes += len(data)
+            self.history_bytes += sum([len(piece) - 1 for piece in placed])
         else:
             self.stable = self.number
-        return placed
 
     def report(self, client: ProcessId, number: int) -> bool:
         """A client has delivered everything up to a number; whether that is all that it is owed for good."""
         if number <= self.reported.get(client, number) or number > self.number:
             return False
         self.reported[client] = number
-        self._prune()
+        self.prune()
         return number >= self.leave_places.get(client, self.number + 1)
 
     def end_owing(self, client: ProcessId) -> None:
         """A client that has left is owed nothing more."""
         self.reported.pop(client, None)
         self.leave_places.pop(client, None)
-        self._prune()
+        self.prune()
 
-    def _prune(self) -> None:
+    def prune(self) -> None:
+        """Drop what everybody has reported."""
         stable = min(self.reported.values(), default=self.number)
         while self.stable < stable:
             self.stable += 1

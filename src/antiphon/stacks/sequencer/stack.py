@@ -16,6 +16,8 @@ from antiphon.stacks.sequencer.member import SequencerMember
 from antiphon.stacks.sequencer.mesh import MeshPeer
 from antiphon.stacks.sequencer.offers import CLIENT, OFFERS, PEER
 from antiphon.stacks.sequencer.peer import SequencerPeer
+from antiphon.stacks.sequencer.seat_host import SeatHost
+from antiphon.stacks.sequencer.service_peer import ServicePeer
 from antiphon.stacks.stack import Stack
 
 
@@ -23,14 +25,12 @@ from antiphon.stacks.stack import Stack
 class SequencerStack(Stack):
     """All that one process does on this stack."""
 
-    __slots__ = ("_client", "_listening", "_mesh", "_peer")
+    __slots__ = ("_client", "_listening", "_peer")
 
     def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
         super().__init__(OFFERS, process, random, options)
         self._client = ServiceClient(process, options)
-        self._peer: SequencerPeer | None = None
-        self._mesh: MeshPeer | None = None
-        """The same, where it is one of several."""
+        self._peer: ServicePeer | None = None
         self._listening = False
 
     def check_join(self, join: Join) -> None:
@@ -62,11 +62,7 @@ class SequencerStack(Stack):
                 raise UsageError(f"{self._process} is a peer of the sequencing service already")
             if input.contacts and not input.address:
                 raise UsageError("a peer that is one of several has to say at which address the others reach it")
-            if input.contacts:
-                mesh = MeshPeer(self._process, self._options, input.address, list(input.contacts), now_ns)
-                self._peer = self._mesh = mesh
-            else:
-                self._peer = SequencerPeer(self._process, self._options, now_ns)
+            self._peer = self._make_peer(input, now_ns)
             if not self._listening:
                 self._listening = True
                 effects.call(Listen(self.new_token()))
@@ -78,10 +74,24 @@ class SequencerStack(Stack):
                 f"not {input.role!r}"
             )
 
+    def _make_peer(self, input: Open, now_ns: int) -> ServicePeer:
+        others = [address for address in input.contacts if address != input.address]
+        replicas = self.option("replicas")
+        if replicas and len(others) < 2 * replicas:
+            raise UsageError(
+                f"to have {replicas} other peers hold what each one tells its clients, {2 * replicas + 1} peers are "
+                f"needed, so that a majority is left; this one names {len(others)} others"
+            )
+        if replicas:
+            return SeatHost(self._process, self._options, input.address, others, replicas, now_ns)
+        if others:
+            return MeshPeer(self._process, self._options, input.address, others, now_ns)
+        return SequencerPeer(self._process, self._options, now_ns)
+
     def close(self, input: Close, effects: Effects, now_ns: int) -> None:
         if input.role == PEER and self._peer is not None:
             self._peer.close(effects)
-            self._peer = self._mesh = None
+            self._peer = None
         elif input.role == CLIENT and not self.members:
             self._client.hang_up(effects)
         else:
@@ -111,8 +121,8 @@ class SequencerStack(Stack):
             else:
                 self._peer.link_up(outcome.token, outcome.identity)
         elif isinstance(outcome, LinkUp):
-            if self._mesh is not None:
-                self._mesh.dialled_up(outcome.token, outcome.identity, now_ns)
+            if self._peer is not None:
+                self._peer.dialled_up(outcome.token, outcome.identity, now_ns)
         elif self._peer is not None:
             if isinstance(outcome, LinkFrames):
                 self._peer.receive(outcome.token, outcome.frames, effects, now_ns)
@@ -128,12 +138,11 @@ class SequencerStack(Stack):
         if client.deadline_ns() <= now_ns:
             self.tick(effects, now_ns)
         client.finish(effects, now_ns)
-        if self._mesh is not None:
-            for address in self._mesh.to_dial(now_ns):
-                token = self.new_token()
-                self._mesh.dialling(address, token)
-                effects.call(Dial(token, address))
         if self._peer is not None:
+            for address in self._peer.to_dial(now_ns):
+                token = self.new_token()
+                self._peer.dialling(address, token)
+                effects.call(Dial(token, address))
             self._peer.finish(effects)
 
     def deadline_ns(self) -> int:

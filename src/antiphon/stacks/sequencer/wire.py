@@ -4,7 +4,7 @@ Each frame opens with its kind. Numbers are little-endian; `u8`, `u32` and `u64`
 length | UTF-8`. A group stands as the 64-bit number of its name, but where it is new to the other end.
 
 kind          from      carries
-RESUME        client    the groups that it takes itself to be in; the first frame of each link
+RESUME        client    the groups that it takes itself to be in, and the seat that it was sent to; the first frame
 CREATE        client    a name
 JOIN          client    a name, the number of its last message there, and the groups it is in or asks to join
 LEAVE         client    a group, and the groups it is in or asks to join
@@ -18,7 +18,7 @@ ACCEPT        peer      a place in the order with consecutive messages of one se
 ACKNOWLEDGE   peer      that a sender's messages to a group have a place, up to a number
 STABLE        peer      for each of some groups, up to which number everything is group-stable
 EXCLUDED      peer      a group of which the client is no member any more, or never was
-MOVED         peer      the address of the peer at which the client goes on
+MOVED         peer      the address of the peer at which the client goes on, and after "#" the seat, if it has seats
 
 Between peers (mesh.py), the one that asks has dialled:
 PEER_HELLO    its address; the first frame of each link
@@ -27,6 +27,16 @@ RELOCATED     groups that are at the peer that says so, and how often each has m
 PULL          a group that is to be moved to the peer that says so, with its component
 TRANSFER      a component; TRANSFERRED says that it was taken over
 SEARCH        a client; SEARCHED has the address of the peer that holds its groups
+
+Between peers that are replicated (seat_host.py), by the link that the sender has dialled:
+HOST_HELLO    its address and its life; the first frame of each link
+SEAT_LOG      a seat, and a message about its log (seat_log.py)
+SEAT_FRAMES   frames from one seat to another
+SEAT_DOWN     that a way between two seats is closed
+SEAT_LED      the seats that the sender leads
+
+To clients of such peers:
+PEERS         the addresses of all peers; the first frame of each link
 
 A link carries frames of limited length. A longer one is sent in pieces, each with one byte in front that says whether
 more follow; so is a short one, in a single piece.
@@ -55,6 +65,7 @@ ACKNOWLEDGE: Final = 12
 STABLE: Final = 13
 EXCLUDED: Final = 14
 MOVED: Final = 15
+PEERS: Final = 16
 PEER_HELLO: Final = 32
 LOCATE: Final = 33
 LOCATED: Final = 34
@@ -64,6 +75,11 @@ TRANSFER: Final = 37
 TRANSFERRED: Final = 38
 SEARCH: Final = 39
 SEARCHED: Final = 40
+HOST_HELLO: Final = 48
+SEAT_LOG: Final = 49
+SEAT_FRAMES: Final = 50
+SEAT_DOWN: Final = 51
+SEAT_LED: Final = 52
 
 PIECE_BYTES_MAX: Final = min(FRAME_BYTES_MAX, 256 * 1024) - 1
 _LAST: Final = b"\0"
@@ -237,6 +253,10 @@ class FrameReader:
         size = self.u32()
         start = self._take(size)
         return self._data[start : start + size]
+
+    def is_empty(self) -> bool:
+        """Whether all has been read."""
+        return self._offset >= len(self._data)
 
     def rest(self) -> bytes:
         """All that has not been read."""

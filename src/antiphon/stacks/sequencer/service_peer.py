@@ -1,0 +1,56 @@
+"""What a process does as a peer of the service, as its stack knows it: one sequencer, one of several, or a host of
+seats."""
+
+from antiphon.kernel.effects import NEVER, Effects
+from antiphon.kernel.identity import ProcessId
+
+
+class ServicePeer:
+    """Takes what comes by links, keeps time, and wants links to others."""
+
+    __slots__ = ("counts",)
+
+    def __init__(self) -> None:
+        self.counts = [0] * 9
+        """Of the situations that offers.py names."""
+
+    def link_up(self, link: int, process: ProcessId) -> None:
+        """Somebody has dialled."""
+        raise NotImplementedError
+
+    def link_down(self, link: int, now_ns: int) -> None:
+        """A link has ended, or could not be opened."""
+        raise NotImplementedError
+
+    def receive(self, link: int, received: list[bytes], effects: Effects, now_ns: int) -> None:
+        """Take what came by a link."""
+        raise NotImplementedError
+
+    def to_dial(self, now_ns: int) -> list[str]:
+        """The addresses to which links are wanted now."""
+        return []
+
+    def dialling(self, address: str, id: int) -> None:
+        """A link to an address is being opened, under this id."""
+
+    def dialled_up(self, id: int, identity: ProcessId, now_ns: int) -> None:
+        """A link that this peer wanted is open."""
+
+    def finish(self, effects: Effects) -> None:
+        """Send what this step has for others."""
+        raise NotImplementedError
+
+    def deadline_ns(self) -> int:
+        return NEVER
+
+    def tick(self, effects: Effects, now_ns: int) -> None:
+        """Do what is due."""
+        raise NotImplementedError
+
+    def close(self, effects: Effects) -> None:
+        """End all links."""
+        raise NotImplementedError
+
+    def statistics(self) -> dict[str, int]:
+        """What is held now."""
+        raise NotImplementedError
