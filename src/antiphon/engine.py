@@ -434,6 +434,10 @@ class Engine:
         """Whether this process is in the group, or has asked to be let in."""
         return group in self._groups
 
+    def is_retiring(self) -> bool:
+        """Whether this process, whose life is over, still takes part in agreements by which it parts from groups."""
+        return any(member.retiring for member in self._groups.values())
+
     def outstanding(self, group: str) -> int:
         """Own messages and packets that are not yet known to be stable at every member."""
         return self._group(group).outstanding()

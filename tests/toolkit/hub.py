@@ -141,5 +141,6 @@ class Hub:
                     joined=joined if process in before else members,
                     left=gone if left else (),
                     failed=() if left else gone,
+                    founded=not before,
                 )
             )

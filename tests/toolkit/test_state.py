@@ -282,7 +282,7 @@ def test_a_snapshot_that_is_void_is_not_used_even_if_it_is_complete(why: str, ca
 
         provider, joiner = ProcessId("a"), ProcessId("b")
         joining = Fetching(ignore, ignore)
-        joining.install(View(2, (provider, joiner)))
+        joining.install(View(2, (provider, joiner)), False)
         joining.hear_offer(SnapshotOffer("", b""), provider)
         adopted: list[transfer.Header] = []
         obtaining = asyncio.create_task(joining.obtain(adopted.append))
@@ -290,7 +290,7 @@ def test_a_snapshot_that_is_void_is_not_used_even_if_it_is_complete(why: str, ca
         await asyncio.sleep(0)
         gate.set()
         if why == "its provider is gone":
-            joining.install(View(3, (joiner,)))
+            joining.install(View(3, (joiner,)), False)
         else:
             joining.overflow([])
         await until(lambda: why in caplog.text)

@@ -115,10 +115,10 @@ class Installed:
     """The group is in `view` from here on. Members of the view before that are absent have left or failed.
 
     `parents`: the ids of the views that its members come from, as far as this process knows them: several where
-    parts of a group have merged, none for a first view.
+    parts of a group have merged, none for a first view. `founded`: the group begins here, nobody was in it before.
     """
 
-    __slots__ = ("failed", "group", "joined", "left", "parents", "view")
+    __slots__ = ("failed", "founded", "group", "joined", "left", "parents", "view")
 
     def __init__(
         self,
@@ -128,10 +128,12 @@ class Installed:
         left: tuple[ProcessId, ...] = (),
         failed: tuple[ProcessId, ...] = (),
         parents: tuple[int, ...] = (),
+        founded: bool = False,
     ) -> None:
         self.group = group
         self.view = view
         self.parents = parents
+        self.founded = founded
         self.joined = joined
         self.left = left
         self.failed = failed
@@ -176,13 +178,21 @@ class MajorityLost:
 class Ended:
     """This process is no longer a member: it left (`excluded` false), or the others went on without it. `left_to`: who
     goes on, if it left by agreement; nobody, if the group has ended. `reason`: why it was not let in, if it was not.
-    `refused`: because it has declared the group differently, which no other incarnation would change."""
+    `refused`: because it has declared the group differently, which no other incarnation would change. `retires`: it was
+    excluded from another group; from this one it parts by agreement, in which it still takes part, unheard."""
 
-    __slots__ = ("excluded", "group", "left_to", "reason", "refused")
+    __slots__ = ("excluded", "group", "left_to", "reason", "refused", "retires")
 
     def __init__(
-        self, group: str, excluded: bool, left_to: View | None = None, reason: str = "", refused: bool = False
+        self,
+        group: str,
+        excluded: bool,
+        left_to: View | None = None,
+        reason: str = "",
+        refused: bool = False,
+        retires: bool = False,
     ) -> None:
+        self.retires = retires
         self.reason = reason
         self.refused = refused
         self.group = group

@@ -37,6 +37,7 @@ class Member:
         "group_id",
         "over",
         "refused",
+        "retiring",
         "serial",
         "stream",
         "touched",
@@ -54,6 +55,9 @@ class Member:
         """…or this process gave it up without a word…"""
         self.refused = False
         """…or it has declared the group differently from others, which it still tells whoever asks."""
+        self.retiring = False
+        """To the application this process is no member any more, but it still takes part in the agreement on the view
+        after this one, by which it parts."""
         # The engine's own notes.
         self.serial = 0
         """Numbers the members of an engine in the order in which they joined."""

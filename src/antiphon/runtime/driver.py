@@ -12,8 +12,9 @@ end of the step that ended it; what the engine still says about it is dropped.
 
 A process that was excluded from a group is dead, in all its groups. With `next_life` the next incarnation follows it on
 the same socket, with an engine and a log of its own, and joins those groups again. It does so when the application
-has read to the end of the last one: until then, what the application is handed belongs in the former log. Messages
-that the engine has not taken by then are the next incarnation's.
+has read to the end of the last one: until then, what the application is handed belongs in the former log; and when
+the engine has parted from those groups of a causality domain that did not exclude the process. Messages that the engine
+has not taken by then are the next incarnation's.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ import logging
 import socket
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final, cast
 
@@ -64,8 +66,8 @@ from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import AddressBook, contacts_of
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.devices import NodeDevices
+from antiphon.runtime.driver_recording import RecordingDriver
 from antiphon.runtime.errors import NodeFailedError
-from antiphon.runtime.events import Barrier, Batch, ViewChange
 from antiphon.runtime.handlers import GroupHandler, RoleHandler
 from antiphon.runtime.membership_log import log_membership
 from antiphon.runtime.tap import HistoryTap
@@ -82,7 +84,7 @@ NextLife = Callable[[], tuple[ProcessId, Engine, HistoryTap | None]]
 """Makes what the next incarnation of a process consists of."""
 
 
-class Driver:
+class Driver(RecordingDriver):
     """One engine, with its socket, its clock, its timer and its history."""
 
     def __init__(
@@ -94,10 +96,9 @@ class Driver:
         family: int = socket.AF_INET,
         next_life: NextLife | None = None,
     ) -> None:
+        super().__init__(clock, tap)
         self.process = process
         self.engine = engine
-        self.tap = tap
-        self.clock = clock
         self.transport: Transport | None = None
         self.devices: NodeDevices | None = None
         self.roles: dict[str, RoleHandler] = {}
@@ -105,22 +106,14 @@ class Driver:
         self.outside: dict[str, RoleHandler] = {}
         """The groups that this process sends to without being in them."""
         self._asked = 0
-        self.error: NodeFailedError | None = None
         self.on_stop: Callable[[Exception | None], None] | None = None
         """Told of the end, after all groups."""
-        self._stopped = False
-        self._log_ended = False
-        """The last row is written; what was left behind of groups that are over may still be read."""
-        self._reads_apart = False
         self._loop = asyncio.get_running_loop()
         self._members: dict[str, GroupHandler] = {}
         self._family = family
         self._joins: dict[str, Join] = {}
         self._addresses = AddressBook(family)
-        self._first_views: dict[str, int] = {}
         self._silenced: set[str] = set()
-        self._left: set[str] = set()
-        self._excluded = False
         self._next_life = next_life
         self._returning: dict[str, bool] = {}
         """After an exclusion, the groups to join again, and whether the application has read all of this life there."""
@@ -223,13 +216,6 @@ class Driver:
         self._asked += 1
         self.guard(partial(self._carry_out, effects, now_ns))
 
-    def guard(self, call: Callable[[], None]) -> None:
-        """Call something; what it raises fails the node."""
-        try:
-            call()
-        except Exception as error:
-            raise self.fail(error) from error
-
     def afterwards(self, call: Callable[[], None]) -> bool:
         """Call this as soon as the step that is being carried out is done; false, and it is not called, if there is
         none."""
@@ -240,54 +226,6 @@ class Driver:
     def follow(self, input: Input) -> None:
         """Have `input` put in as soon as the step that is being carried out is done."""
         self._followers.append(input)
-
-    def record_call(
-        self,
-        group: str,
-        payloads: Sequence[bytes],
-        level: int,
-        destinations: tuple[ProcessId, ...],
-        size: int,
-        barrier: bool,
-        label: str | None,
-    ) -> None:
-        """The application calls for these messages."""
-        if self.tap is not None and not self._stopped:
-            try:
-                now_ns = self.clock.now_ns()
-                self.tap.recorder.call(group, payloads, level, destinations, size, now_ns, barrier, label)
-            except Exception as error:
-                raise self.fail(error) from error
-
-    def record_taken(self, batch: Batch, number: int, count: int, size: int) -> None:
-        """The application is being handed these messages."""
-        if self.tap is not None and not self._log_ended:
-            try:
-                self.tap.deliver(batch, number, count, size, self.clock.now_ns())
-            except Exception as error:
-                raise self.fail(error) from error
-
-    def record_view(self, change: ViewChange) -> None:
-        """The application is being told of a view, or has nothing left to read before it when all ends."""
-        if self.tap is not None and not self._log_ended and change.view.id != self._first_views[change.group]:
-            stopping = self._stopped
-            try:
-                self.tap.recorder.view(change.group, change.view, self.clock.now_ns())
-            except Exception as error:
-                failure = self.fail(error)
-                if not stopping:
-                    raise failure from error
-
-    def record_barrier(self, barrier: Barrier) -> None:
-        """The application is being told of a barrier."""
-        if self.tap is not None and not self._log_ended:
-            self.guard(partial(self.tap.barrier, barrier, self.clock.now_ns()))
-
-    def record_reading_apart(self) -> None:
-        """The application reads each group by itself."""
-        self._reads_apart = True
-        if self.tap is not None and not self._stopped:
-            self.guard(partial(self.tap.recorder.reads_apart, self.clock.now_ns()))
 
     def abandon(self, group: str) -> None:
         """Stop being a member of `group` without a word to the others: to them, this process has failed there."""
@@ -329,6 +267,8 @@ class Driver:
                     self._tell_role(event, now_ns)
                 continue
             if event.group in self._silenced or event.group in ended:
+                if isinstance(event, Ended) and event.retires and self.tap is not None:
+                    self.tap.recorder.leaves(event.group, now_ns)
                 continue
             if isinstance(event, Delivered):
                 member._deliver(event)
@@ -415,7 +355,9 @@ class Driver:
                 self.tap.recorder.left(event.group, now_ns)
         elif event.group in self._first_views:  # else it was never in: nothing has ended
             self._excluded = True
-            if self.tap is not None:
+            if self.tap is not None and event.retires:
+                self.tap.recorder.leaves(event.group, now_ns)
+            elif self.tap is not None:
                 self.tap.recorder.note(f"excluded from group {event.group!r}", now_ns)
         if self._can_return(event):
             self._lapse()
@@ -448,8 +390,11 @@ class Driver:
                 self._loop.call_soon(self._revive)
 
     def _revive(self) -> None:
-        """The next incarnation begins."""
+        """The next incarnation begins, when this one has parted from all groups."""
         if self._stopped or self._next_life is None or not self._returning:
+            return
+        if self.engine.is_retiring():
+            self._waiting.when_retired(self._revive)
             return
         groups, self._returning = [group for group in self._returning if group in self._members], {}
         roles, self.roles = self.roles, {}
@@ -541,6 +486,15 @@ class Driver:
         `k` others."""
         await self._waiting.flush(self.engine, groups, k)
 
+    async def retire(self, linger_s: float) -> None:
+        """Wait until a process that was excluded has parted from its other groups, at most `linger_s`."""
+        if self.error is None and not self._stopped and self.engine.is_retiring():
+            parted = asyncio.Event()
+            self._waiting.when_retired(parted.set)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(linger_s):
+                    await parted.wait()
+
     async def farewell(self, stay_s: float) -> None:
         """Stay until `stay_s` after the last delivery of what others sent."""
         until_ns = 0
@@ -580,16 +534,3 @@ class Driver:
             except Exception as error:
                 self.fail(error)
             self._log_ended = True
-
-    def _record_end(self, tap: HistoryTap, why: str | None) -> None:
-        """The last row. Who was excluded from a group is dead to it; who has left all its groups owes nothing. If it
-        left some, the application may have read of their last views since: so this is said again."""
-        now_ns = self.clock.now_ns()
-        if self.error is None and self._excluded:
-            tap.recorder.crash("excluded", now_ns)
-        elif self.error is None and self._left and self._left == self._first_views.keys():
-            tap.recorder.leave(now_ns)
-        else:
-            for group in sorted(self._left):
-                tap.recorder.left(group, now_ns)
-            tap.recorder.stop(why, now_ns)

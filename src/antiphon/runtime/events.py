@@ -126,6 +126,8 @@ class ViewChange:
     """Gone by their own will."""
     failed: tuple[ProcessId, ...]
     """Gone because they were given up."""
+    founded: bool = False
+    """The group begins with this view: nobody was in it before, so there is no state to fetch."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -464,7 +464,14 @@ class Group:
             self._entered.set()
             self._streams.entered(self)
         self._stream.put(
-            ViewChange(group=self.name, view=event.view, joined=joined, left=event.left, failed=event.failed)
+            ViewChange(
+                group=self.name,
+                view=event.view,
+                joined=joined,
+                left=event.left,
+                failed=event.failed,
+                founded=event.founded,
+            )
         )
 
     def _stall(self) -> None:

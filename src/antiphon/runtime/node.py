@@ -433,6 +433,7 @@ class Node:
         why: str | None = "closed"
         try:
             well = await asyncio.gather(*(group._wind_up(linger_s) for group in groups))
+            await driver.retire(linger_s)
             self._settled = all(well) and self._all_left_well
             if any(group.policy == STATIC for group in groups):  # who has left a group has done its part there
                 await driver.farewell(min(linger_s, FAREWELL_HEARTBEATS * self._options.heartbeat_interval_ns / 1e9))

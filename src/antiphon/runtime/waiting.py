@@ -4,7 +4,7 @@ The driver asks after each step whether something that is waited for has come ab
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from antiphon.engine import Engine
@@ -37,6 +37,8 @@ class Waiting:
         self._loop = asyncio.get_running_loop()
         self._settling: list[tuple[Settling, asyncio.Future[None]]] = []
         self._flushing: list[FlushWait] = []
+        self._retiring: list[Callable[[], object]] = []
+        """Whom to call when the engine has parted from all groups."""
         self.somebody = False
         """Whether anybody waits."""
 
@@ -48,6 +50,19 @@ class Waiting:
         for flush in self._flushing:
             if not flush.done.done() and engine.is_stable(flush.marks, flush.k):
                 flush.done.set_result(None)
+        if self._retiring and not engine.is_retiring():
+            for call in self._retiring:
+                self._loop.call_soon(call)
+            self._retiring.clear()
+            self._note()
+
+    def when_retired(self, call: Callable[[], object]) -> None:
+        """Call this once the engine has parted from all groups that this process, which is over, was in."""
+        self._retiring.append(call)
+        self.somebody = True
+
+    def _note(self) -> None:
+        self.somebody = bool(self._settling or self._flushing or self._retiring)
 
     def silence(self, group: str, member: Settling, process: ProcessId) -> None:
         """A group is over: nothing more will come about there."""
@@ -81,7 +96,7 @@ class Waiting:
             return False
         finally:
             self._settling.remove(entry)
-            self.somebody = bool(self._settling or self._flushing)
+            self._note()
         return True
 
     async def flush(self, engine: Engine, groups: Sequence[str], k: int) -> None:
@@ -96,4 +111,4 @@ class Waiting:
             await flush.done
         finally:
             self._flushing.remove(flush)
-            self.somebody = bool(self._settling or self._flushing)
+            self._note()

@@ -319,7 +319,7 @@ class Service:
         if isinstance(event, ViewChange):
             self._pumped_view = event.view
             self._asks.lose((*event.left, *event.failed))
-            if self._joiner.install(event.view):
+            if self._joiner.install(event.view, event.founded):
                 self._background(self.tell(Lacking(event.view.id), None))
         elif isinstance(event, Excluded):
             self._joiner.reset()

@@ -21,7 +21,7 @@ newer snapshot, which contains them; older ones are not used any more. If that h
 state takes longer to fetch, it raises StateError. If all members of a view lack the state it is lost: each of them
 multicasts `Lacking`, and all raise StateError.
 
-Founders, who are in view 1, have the state from the start.
+Founders, for whom the group begins with their first view, have the state from the start.
 """
 
 import asyncio
@@ -37,7 +37,6 @@ from antiphon.toolkit.messages import Again, Complete, Own, SnapshotOffer, from_
 from antiphon.toolkit.tables import Tables
 from antiphon.toolkit.transfer import Chunks, Fetch, Header, SnapshotServer
 
-FIRST_VIEW: Final = 1
 TRIES_MAX: Final = 10
 
 log: Final = logging.getLogger("antiphon")
@@ -183,9 +182,9 @@ class Joiner:
         self._lost: StateError | None = None
         self._ended = False
 
-    def install(self, view: View) -> bool:
+    def install(self, view: View, founded: bool) -> bool:
         """Note a new view; return whether to tell the others that this process lacks the state."""
-        if self._view is None and view.id == FIRST_VIEW:
+        if self._view is None and founded:
             self.is_lacking = False
         self._view = view
         self._others = set()

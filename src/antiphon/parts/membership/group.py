@@ -166,7 +166,7 @@ class GroupMember(Member):
         """Begin, in the first view or outside."""
         session = self._session
         if session is not None:
-            effects.events.append(Installed(self.group, session.view, session.view.members))
+            effects.events.append(Installed(self.group, session.view, session.view.members, founded=True))
         self._entered(None, None, False, now_ns)
         if self._membership is None:
             return
@@ -441,7 +441,7 @@ class GroupMember(Member):
             self._stalled()
         session = self._session
         if membership.parted_by is not None and session is not None:
-            if session.end.is_complete():
+            if session.end.is_complete() and not self.retiring:
                 session.end.take_annex(membership.parted_by.annex)
                 session.finish_cut(membership.parted_by.barriers, effects, now_ns)
             membership.parted_by = None
@@ -495,6 +495,7 @@ class GroupMember(Member):
                 tuple(before[rank] for rank in proposal.left) if before else (),
                 tuple(before[rank] for rank in proposal.failed) if before else (),
                 () if old is None else (old.view.id,),
+                old is None and not proposal.cut,  # a view that ends has a cut for each of its members
             )
         )
         self._entered(old, proposal, bool(joined), now_ns)

@@ -90,7 +90,7 @@ class PartitionableMember(Member):
 
     def start(self, contacts: tuple[str, ...], effects: Effects, now_ns: int) -> None:
         session = self._session
-        effects.events.append(Installed(self.group, session.view, session.view.members))
+        effects.events.append(Installed(self.group, session.view, session.view.members, founded=True))
         self._components.begin(session.view, session.cut, contacts, now_ns)
 
     def send(self, input: Send, effects: Effects, now_ns: int) -> int:

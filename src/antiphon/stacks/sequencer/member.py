@@ -256,7 +256,15 @@ class SequencerMember(Member):
         if self._phase == JOINING:
             self._phase = step(self._phase, NORMAL)
         effects.events.append(
-            Installed(self.group, view, tuple(place.joined), tuple(place.left), tuple(place.failed), parents)
+            Installed(
+                self.group,
+                view,
+                tuple(place.joined),
+                tuple(place.left),
+                tuple(place.failed),
+                parents,
+                founded=not parents and set(place.joined) == set(place.members),
+            )
         )
         self.retry_blocked(effects)
 

@@ -1,7 +1,14 @@
 """Stack `vector`: the ISIS protocols of 1991, composed. What all stacks have in common is in parts/membership/group.py.
 
-Levels: all. Policies: `static` and `primary`. The groups of one causality domain share a Crossing, which keeps them in
-order with each other.
+Levels: all. Policies: `static` and `primary`. The groups of one causality domain share an InterGroupOrder, which keeps
+them in order with each other.
+
+The end of a life. A process that is excluded from one group is over in all of its domain: it sends and delivers nothing
+more in any of them, at once, since that would follow what is lost (isis-1991, 6.5). From the others it *retires*: it
+takes in nothing more, asks to leave, says what it holds when it is asked, fetches the cut and accepts it; then it is
+out. Safe: it adds no packet (what it holds left its sender before, and what it had sent was k-stable in its other
+groups before it left), and delivers none of the cut. So to the others it has left in good order, and its word counts
+for the majority: a group of two goes on. Live: if they do not agree within `silence_ns_max`, it is out without them.
 
 Limits: per sender `window_packets` packets, held back or kept for resending, and one half-received message; own
 messages wait within `pending_bytes_max`. A paused application consumes nothing, so every sender's window closes in
@@ -12,7 +19,7 @@ from random import Random
 from typing import final
 
 from antiphon.kernel.causality_domain import EPOCHS
-from antiphon.kernel.effects import Effects, Ended
+from antiphon.kernel.effects import NEVER, Effects, Ended
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join
@@ -21,6 +28,7 @@ from antiphon.kernel.options import Options
 from antiphon.parts.membership.group import GroupMember
 from antiphon.parts.membership.membership import Membership
 from antiphon.parts.membership.messages import Proposal
+from antiphon.parts.membership.phases import PARTING
 from antiphon.parts.membership.session import Session
 from antiphon.stacks.vector.inter_group_order import InterGroupOrder
 from antiphon.stacks.vector.offers import NUMBER, OFFERS
@@ -32,7 +40,15 @@ from antiphon.stacks.vector.view_end import epoch_of
 class VectorMember(GroupMember):
     """One member of one group."""
 
-    __slots__ = ("_domain_members", "_letters_seen", "_random", "_time_life_ns", "_view_session", "order")
+    __slots__ = (
+        "_domain_members",
+        "_letters_seen",
+        "_random",
+        "_retires_by_ns",
+        "_time_life_ns",
+        "_view_session",
+        "order",
+    )
 
     def __init__(
         self,
@@ -53,6 +69,7 @@ class VectorMember(GroupMember):
         self._random = random
         self._time_life_ns = time_life_ns
         self._letters_seen: dict[ProcessId, int] = {}
+        self._retires_by_ns = NEVER
         self._view_session: ViewSession | None = None
         """The session, by its own name."""
         self._found(join, members_max(options))
@@ -82,6 +99,10 @@ class VectorMember(GroupMember):
         if session is None:
             self.order.enter(self.group_id, None, self._pending)
             return
+        if self.retiring:  # let into one more view, which it leaves as well
+            session.pause()
+            session.end.freeze()
+            return
         for gone in [process for process in self._letters_seen if session.view.rank(process) < 0]:
             del self._letters_seen[gone]
         session.flush_at_ns = now_ns + self._time_life_ns // 2
@@ -101,11 +122,14 @@ class VectorMember(GroupMember):
         return self.order.may_enter(self.group_id, view.id)
 
     def _stalled(self) -> None:
-        self.order.stall(self.group_id)
+        if not self.retiring:
+            self.order.stall(self.group_id)
 
     def _ask_for_flush(self, session: Session, membership: Membership, now_ns: int) -> None:
         assert self._view_session is not None
         end = self._view_session.epochs
+        if self.retiring:
+            return
         if self.order.domain.rule == EPOCHS:
             end.epoch_wish = max(end.epoch_wish, self.order.epoch_wanted(self.group_id, False))
         if end.barrier is not None or end.epoch_wish:
@@ -114,19 +138,87 @@ class VectorMember(GroupMember):
     def _end(self, effects: Effects) -> None:
         """End here, and after an exclusion in all groups of the domain, before anything more is sent or delivered in
         them: it would follow what is lost."""
+        if self.retiring:
+            self._retired()
+            return
         super()._end(effects)
         if self.excluded:
             for member in self._domain_members.values():
                 member.expel(effects)
 
+    # ---- the end of a life -----------------------------------------------------------------------------------------
+
     def expel(self, effects: Effects) -> None:
         """This process was excluded from another group of the domain: its life is over in all of them."""
-        if not self.over and self._membership is not None:
-            self._membership.become_out()
+        membership, session = self._membership, self._view_session
+        if self.over or self.retiring or membership is None:
+            return
+        if session is None or len(session.view.members) == 1:
+            membership.become_out()
             effects.events.append(Ended(self.group, True))
             self._end(effects)
+            return
+        self.retiring = True
+        self._retires_by_ns = self.order.now_ns + self._options.silence_ns_max
+        session.pause()
+        session.end.freeze()
+        if membership.phase != PARTING:
+            membership.leave(self.order.now_ns)
+        effects.events.append(Ended(self.group, True, retires=True))
+        self._gone()
+
+    def _retired(self) -> None:
+        """Parted, or nobody answers."""
+        self.retiring = False
+        self.over = self.excluded = True
+
+    def _mute(self, effects: Effects, before: int) -> None:
+        """Tell the application nothing of what a step did here: its life is over."""
+        if self.retiring or self.over:
+            told = [event for event in effects.events[before:] if event.group != self.group]
+            del effects.events[before:]
+            effects.events.extend(told)
+
+    def receive(
+        self, kind: int, tag: int, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int
+    ) -> None:
+        if not self.retiring:
+            super().receive(kind, tag, sender, flags, level, data, effects, now_ns)
+            return
+        before = len(effects.events)
+        try:
+            super().receive(kind, tag, sender, flags, level, data, effects, now_ns)
+        finally:
+            self._mute(effects, before)
+
+    def resume(self, effects: Effects, now_ns: int) -> None:
+        if not self.retiring:
+            super().resume(effects, now_ns)
+
+    def finish(self, effects: Effects, now_ns: int) -> None:
+        if not self.retiring:
+            super().finish(effects, now_ns)
+            return
+        before = len(effects.events)
+        super().finish(effects, now_ns)
+        self._mute(effects, before)
+
+    def _finish_view(self, membership: Membership, effects: Effects, now_ns: int) -> bool:
+        return self.retiring or super()._finish_view(membership, effects, now_ns)
+
+    def deadline_ns(self) -> int:
+        deadline_ns = super().deadline_ns()
+        return min(deadline_ns, self._retires_by_ns) if self.retiring else deadline_ns
 
     def tick(self, effects: Effects, now_ns: int) -> None:
+        if self.retiring:
+            before = len(effects.events)
+            super().tick(effects, now_ns)
+            if now_ns >= self._retires_by_ns and self._membership is not None and not self.over:
+                self._membership.become_out()
+                self._retired()
+            self._mute(effects, before)
+            return
         super().tick(effects, now_ns)
         session = self._view_session
         if session is not None and now_ns >= session.flush_at_ns:
@@ -140,13 +232,13 @@ class VectorMember(GroupMember):
 
     def collect(self, effects: Effects) -> None:
         """What another group has made this one send."""
-        if self._session is not None and not self.over:
+        if self._session is not None and not self.over and not self.retiring:
             self._session.collect(effects)
 
     def waits(self) -> bool:
         """Whether something here may have to wait for another group of the domain."""
         session = self._view_session
-        if self.over or session is None:
+        if self.over or self.retiring or session is None:
             return False
         if session.waits() or self._pending.runs:
             return True
@@ -165,7 +257,7 @@ class VectorMember(GroupMember):
     def retry_blocked(self, effects: Effects, now_ns: int) -> bool:
         """Something happened in another group of the domain; whether that changed anything here."""
         session = self._view_session
-        if self.over or session is None:
+        if self.over or self.retiring or session is None:
             return False
         events = len(effects.events)
         session.retry_blocked(effects, now_ns)

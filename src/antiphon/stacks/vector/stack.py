@@ -72,7 +72,7 @@ class VectorStack(Stack):
                 f"group {join.group!r} declares the causality domain {join.domain.name!r} as {join.domain}, but "
                 f"another group here declares it as {known.order.domain}; declare it alike"
             )
-        others = [] if known is None else [member.group for member in known.members.values() if not member.over]
+        others = self.groups_of(join.domain.name)
         join.domain.check_groups(join.group, others)
 
     def make_member(self, join: Join, last_number: int) -> Member:
@@ -176,7 +176,7 @@ class VectorStack(Stack):
     def _touch_expelled(self, domain: DomainMembers, now_ns: int) -> None:
         """Note that an exclusion from one group of the domain has ended this process in the others."""
         for member in domain.members.values():
-            if member.over:
+            if member.over or member.retiring:
                 self.touch(member, now_ns)
 
     # ---- time ------------------------------------------------------------------------------------------------------
@@ -198,7 +198,9 @@ class VectorStack(Stack):
 
     def groups_of(self, domain: str) -> list[str]:
         known = self._domains.get(domain)
-        return [] if known is None else [member.group for member in known.members.values() if not member.over]
+        if known is None:
+            return []
+        return [member.group for member in known.members.values() if not (member.over or member.retiring)]
 
 
 def _serial(member: VectorMember) -> int:
