@@ -1,7 +1,7 @@
-"""The runtime broken on purpose: readers, outbox, driver, history; hunted with whole programs in virtual time."""
+"""The runtime and the hierarchy broken on purpose, hunted with whole programs in virtual time."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from antiphon.runtime.outbox import Outbox, OutboxLane, OutboxRun, SendMode
 from antiphon.runtime.readers import MessageReader
 from antiphon.runtime.stream import Stream
 from antiphon.runtime.tap import HistoryTap
+from antiphon.toolkit import Hierarchy
 from tests.mutants.mutants import Mutant
 
 ANYTHING = ""
@@ -280,7 +281,25 @@ def _runtime(
     return RuntimeMutant(name, breaks, patches, programs=programs)
 
 
+# ---- hierarchy ------------------------------------------------------------------------------------------------------
+
+_take_from_leaf = Hierarchy._take_from_leaf
+
+
+async def _forget_the_place(self: Hierarchy, event: Message) -> None:
+    """What came down before is delivered again when it comes down again."""
+    self._down = 0
+    await _take_from_leaf(self, event)
+
+
+async def _restore_nothing(self: Hierarchy, chunks: AsyncIterator[bytes]) -> None:
+    """Who joins the leaders begins to count anew."""
+    async for _ in chunks:
+        pass
+
+
 ONE = ("one_group", "batches")
+LEAVES = ("hierarchy",)
 BATCHES = ("batches",)
 TIGHT = ("back_pressure",)
 LISTENERS = ("two_groups_listeners",)
@@ -316,4 +335,7 @@ RUNTIME_MUTANTS = (
         (ProcessRecorder, "call", _record_no_sends),
         (ProcessRecorder, "depart", _record_no_sends),
     ),
+    _runtime("leaving is not recorded", ("leavers", "node_reader"), (ProcessRecorder, "leaves", _record_no_sends)),
+    _runtime("a leaf delivers what it has", LEAVES, (Hierarchy, "_take_from_leaf", _forget_the_place)),
+    _runtime("a new leader counts anew", LEAVES, (Hierarchy, "_restore", _restore_nothing)),
 )

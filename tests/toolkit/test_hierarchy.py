@@ -9,7 +9,7 @@ import pytest
 
 from antiphon import ClosedError, Message, Node, UsageError
 from antiphon.toolkit import Everywhere, Hierarchy
-from antiphon.toolkit.hierarchy import Passing
+from antiphon.toolkit.hierarchy import Down
 from antiphon.toolkit.messages import OWN
 from tests.runtime.cluster import run, until
 from tests.runtime.places import HASTY, LOOPBACK
@@ -89,7 +89,7 @@ def test_near_stays_near_and_far_goes_everywhere_in_one_order() -> None:
                 assert [number for name, number, _ in first[0].far if name == origin] == list(range(1, 11))
             await until(lambda: all(place.near == [b"near"] for place in first))
             assert [place.near for place in second] == [[], []]
-            copy = Passing(("c", 1), 1, b"0")  # as a leader might repeat it that does not know that it was done
+            copy = Down(1, ("c", 1), 1, b"0")  # as a leader might repeat it that does not know that it was done
             await first[1].hierarchy._leaf.send(OWN + msgspec.msgpack.encode(copy))
             await first[1].hierarchy.send(b"after the copy")
             await until(lambda: all(place.near == [b"near", b"after the copy"] for place in first))

@@ -44,6 +44,8 @@ class LeafState(msgspec.Struct, tag="leaf", array_like=True, frozen=True):
     contacts: list[str]
     """Addresses of all members, the oldest first."""
     representatives: list[WireProcess]
+    down: int = 0
+    """The place up to which messages to all are delivered at all members (hierarchy_log.py)."""
 
 
 class LeafPlace(msgspec.Struct, tag="place", array_like=True, frozen=True):
@@ -76,21 +78,28 @@ class LeafDirectory:
     def __init__(self) -> None:
         self._leaves: dict[str, LeafState] = {}
 
-    def learn(self, state: LeafState) -> None:
-        """Take over what a leader tells of its leaf."""
+    def learn(self, state: LeafState) -> list[str]:
+        """Take over what a leader tells of its leaf; the leaves that are forgotten for it."""
         self._leaves.pop(state.leaf, None)
         self._leaves[state.leaf] = state
-        if len(self._leaves) > LEAVES_MAX:
-            del self._leaves[next(iter(self._leaves))]
+        gone = list(self._leaves)[:-LEAVES_MAX]
+        for name in gone:
+            del self._leaves[name]
+        return gone
 
-    def keep(self, representatives: Sequence[ProcessId]) -> None:
-        """Forget the leaves none of whose representatives is in the leaders' group any more."""
+    def keep(self, representatives: Sequence[ProcessId]) -> list[str]:
+        """Forget the leaves none of whose representatives is in the leaders' group any more; which they are."""
         present = set(representatives)
-        self._leaves = {
-            name: state
-            for name, state in self._leaves.items()
-            if not present.isdisjoint(map(from_wire, state.representatives))
-        }
+        gone = [
+            name for name, state in self._leaves.items() if present.isdisjoint(map(from_wire, state.representatives))
+        ]
+        for name in gone:
+            del self._leaves[name]
+        return gone
+
+    def states(self) -> list[LeafState]:
+        """What is known of each leaf, the one that changed least recently first."""
+        return list(self._leaves.values())
 
     @property
     def leaves(self) -> dict[str, list[str]]:
