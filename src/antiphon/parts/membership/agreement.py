@@ -74,6 +74,8 @@ class Agreement:
         self.parted_by: Proposal | None = None
         """The proposal by which I left, whose cut is still to be delivered."""
         self._view = View(0, ())
+        self._before_id = 0
+        """The id of the view before this one."""
         self._end_of_view: ViewEnd | None = None
         self._me = -1
         self._suspicion = Suspicion(0, 0, 0, options)
@@ -97,6 +99,8 @@ class Agreement:
 
     def _begin(self, view: View, end: ViewEnd, now_ns: int) -> None:
         """A view is installed: nothing is agreed on yet about the one after it."""
+        if self._view.id:
+            self._before_id = self._view.id
         self._view = view
         self._post.begin(view)
         self._present = set()
@@ -308,7 +312,8 @@ class Agreement:
     def _start_round(self, effects: Effects, now_ns: int) -> None:
         highest = max(self._promised, self._outbid, 0 if self._round is None else self._round.number)
         number = round_after(highest, self._me)
-        next_id = self._policy.next_id(self._view.id, self._process, number)
+        name_view = self._policy.recovered_id if self._recovering else self._policy.next_id
+        next_id = name_view(self._view.id, self._process, number)
         current = Round(number, now_ns + self._options.silence_ns_min, next_id)
         self._round = current
         self._promise(current.number, self._process, now_ns)
@@ -359,7 +364,9 @@ class Agreement:
             return
         end = self._end_of_view
         assert end is not None
-        current.proposal = current.accepted() or current.make_proposal(self._view, end, self._requests, self._present)
+        # Without a majority, what somebody has accepted says nothing: others may have decided on something else.
+        accepted = None if self._recovering else current.accepted()
+        current.proposal = accepted or current.make_proposal(self._view, end, self._requests, self._present)
         self._check(current.proposal)
         self._consider(current.number, current.proposal, now_ns)
         self._ask_round(effects, now_ns)

@@ -331,7 +331,8 @@ class Membership(Entrance):
                 self.decided = proposal
                 self._requests.remember(proposal)
                 # Others who join with me may not have heard, and whoever let us in may be gone.
-                self._post.view_id = proposal.view.id - 1
+                self._before_id = message.view_id or proposal.view.id - 1
+                self._post.view_id = self._before_id
                 self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=proposal))
                 if self._founding is not None and self._founding.leads(message.sender):
                     self._post.tell(message.sender, self._post.message(messages.INSTALLED), effects, message.address)
@@ -397,7 +398,7 @@ class Membership(Entrance):
 
     def _answer_straggler(self, message: MembershipMessage, effects: Effects) -> None:
         """Somebody speaks of a view that is over: it learns what came after it, or that it is out."""
-        if message.view_id == self._view.id - 1 and self._last_install:
+        if message.view_id == self._before_id and self._last_install:
             self._post.transmit(message.sender, message.address, self._last_install, effects)
         else:
             self._tell_outdated(message, effects)
@@ -406,10 +407,9 @@ class Membership(Entrance):
         """I have left; somebody is still in the view that I left from, or in one that was over before, and may hear of
         what came after it from nobody else."""
         member = self._view.rank(message.sender) >= 0
-        behind = self._view.id - message.view_id
-        if member and behind == 0 and self._last_install:
+        if member and message.view_id == self._view.id and self._last_install:
             self._post.transmit(message.sender, message.address, self._last_install, effects)
-        elif message.view_id and (behind > 1 or (behind == 1 and not member)):
+        elif 0 < message.view_id < (self._before_id if member else self._view.id):
             self._tell_outdated(message, effects)
 
     def _tell_outdated(self, message: MembershipMessage, effects: Effects) -> None:

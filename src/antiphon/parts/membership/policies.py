@@ -2,7 +2,9 @@
 
   static         the view is given at the start and never ends
   primary        one chain of views: a next one needs a majority of the last, where exactly half counts if it holds the
-                 oldest. Ids count 1, 2, 3…, and there is nothing to merge: who was left behind joins anew
+                 oldest. Ids count 1, 2, 3…, and there is nothing to merge: who was left behind joins anew. A view
+                 that an operator has made without a majority (`recover`) bears an id far above, since the others may
+                 have had views of their own: one id never stands for two views
   partitionable  every set of members that hear each other goes on in views of its own, and they merge when they meet
 
 Safe. Under `primary` any two quorums of a view share a member, so at most one view follows it, and its id can be the
@@ -21,6 +23,8 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC
 
 _ORIGIN_BITS: Final = 40
+RECOVERED_IDS: Final = 1 << 20
+"""More views than the others can have had."""
 HEIGHT_MAX: Final = (1 << 21) - 1
 """So that ids stay below 2^62."""
 
@@ -44,6 +48,10 @@ class MembershipPolicy:
     def is_next_id(self, view_id: int, proposed: int) -> bool:
         """Whether a view that follows this one can bear the id that is proposed."""
         raise NotImplementedError
+
+    def recovered_id(self, view_id: int, coordinator: ProcessId, round: int) -> int:
+        """The same for a view without a majority."""
+        return self.next_id(view_id, coordinator, round)
 
     def merged_id(self, view_ids: list[int], coordinator: ProcessId, round: int) -> int:
         """The id of the view in which these views meet. Asked only where views can part."""
@@ -81,8 +89,12 @@ class PrimaryPolicy(MembershipPolicy):
     def next_id(self, view_id: int, coordinator: ProcessId, round: int) -> int:
         return view_id + 1
 
+    def recovered_id(self, view_id: int, coordinator: ProcessId, round: int) -> int:
+        origin = blake2b(f"{view_id}|{coordinator!r}|{round}".encode(), digest_size=3).digest()
+        return view_id + RECOVERED_IDS + int.from_bytes(origin, "little") % RECOVERED_IDS
+
     def is_next_id(self, view_id: int, proposed: int) -> bool:
-        return proposed == view_id + 1
+        return proposed == view_id + 1 or 0 <= proposed - view_id - RECOVERED_IDS < RECOVERED_IDS
 
 
 @final
