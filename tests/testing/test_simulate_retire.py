@@ -88,3 +88,34 @@ def test_the_next_incarnation_begins_when_this_one_has_left() -> None:
         last = [event for event in events if isinstance(event, antiphon.ViewChange)][-1]
         assert {process.name for process in last.view.members} == ({"a", "b", "c"} if group == "all" else {"a", gone})
         assert next(process.incarnation for process in last.view.members if process.name == gone) > 1
+
+
+def test_who_is_refused_again_and_again_asks_more_and_more_seldom() -> None:
+    """Another process uses the name, with a higher incarnation, and lives."""
+
+    async def member(host: Host) -> None:
+        async with antiphon.Node("a", address=host.at(), incarnation=1000) as node:
+            group = await node.join("g", members={"a/1000": host.at()})
+            await asyncio.gather(host.ending.wait(), read_group(group, host))
+
+    async def other(host: Host) -> list[int]:
+        async with antiphon.Node("a", address=host.at(), incarnation=1, rejoin=True) as node:
+            joining = asyncio.create_task(node.join("g", contacts=[host.members()["member"]], timeout_s=60))
+            seen = []
+            for _ in range(5):
+                await asyncio.sleep(1)
+                seen.append(node.process.incarnation)
+            joining.cancel()
+        return seen
+
+    result = simulate({"member": member, "other": other}, seed=1, faults="none")
+    assert result.kept, result.report("…")
+    seen = result.returned["other"]
+    assert 1 < seen[0] < 7  # after 0.1, 0.3 and 0.7 s
+    assert seen[-1] - seen[1] <= 3
+
+
+async def read_group(group: antiphon.Group, host: Host) -> None:
+    async for _ in group:
+        if host.ending.is_set():
+            break

@@ -14,7 +14,8 @@ A process that was excluded from a group is dead, in all its groups. With `next_
 the same socket, with an engine and a log of its own, and joins those groups again. It does so when the application
 has read to the end of the last one: until then, what the application is handed belongs in the former log; and when
 the engine has parted from those groups of a causality domain that did not exclude the process. Messages that the engine
-has not taken by then are the next incarnation's.
+has not taken by then are the next incarnation's. Where one after the other is let in nowhere, each waits twice as long
+as the one before, up to REJOIN_S_MAX.
 """
 
 import asyncio
@@ -80,8 +81,16 @@ log: Final = logging.getLogger("antiphon")
 FIRST_VIEW: Final = 1
 _ABOUT_A_GROUP: Final = (Send, SendBarrier, Leave, Recover)
 """Inputs that the engine refuses for a group that is over."""
+REJOIN_S: Final = 0.1
+REJOIN_S_MAX: Final = 10.0
 NextLife = Callable[[], tuple[ProcessId, Engine, HistoryTap | None]]
 """Makes what the next incarnation of a process consists of."""
+
+
+def pause_s(refusals: int) -> float:
+    """How long to wait before the next incarnation asks, when so many in a row were let in nowhere: somebody else may
+    be using the name, with higher numbers."""
+    return 0.0 if not refusals else min(REJOIN_S_MAX, REJOIN_S * 2.0 ** (refusals - 1))
 
 
 class Driver(RecordingDriver):
@@ -117,6 +126,8 @@ class Driver(RecordingDriver):
         self._next_life = next_life
         self._returning: dict[str, bool] = {}
         """After an exclusion, the groups to join again, and whether the application has read all of this life there."""
+        self._refusals = 0
+        """How many incarnations, up to this one, were let in nowhere."""
         self._retiring: set[asyncio.Future[None]] = set()
         self._followers: deque[Input] = deque()
         self.stepping = False
@@ -387,7 +398,8 @@ class Driver(RecordingDriver):
         if group in self._returning:
             self._returning[group] = True
             if all(self._returning.values()):
-                self._loop.call_soon(self._revive)
+                self._refusals = 0 if self._first_views else self._refusals + 1
+                self._loop.call_later(pause_s(self._refusals), self._revive)
 
     def _revive(self) -> None:
         """The next incarnation begins, when this one has parted from all groups."""
