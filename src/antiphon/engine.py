@@ -265,9 +265,11 @@ class Engine:
             try:
                 kind, group_id, tag, sender, flags, level = unseal(data)
                 stack = stacks.get(data[STACK_AT])
+                member = None if stack is None else stack.members.get(group_id)
+                if member is None and group_id in self._names:
+                    self._answer_astray(data[STACK_AT], kind, group_id, flags, data, effects, now_ns)
                 if stack is None:
                     raise MalformedError("group" if has_number(data[STACK_AT]) else "stack")
-                member = stack.members.get(group_id)
                 if member is None:
                     stack.receive(kind, group_id, tag, sender, flags, level, data, effects, now_ns)
                 else:
@@ -277,6 +279,14 @@ class Engine:
                     member.unfinished = True
             except MalformedError as error:
                 self._dropped[error.reason] = self._dropped.get(error.reason, 0) + 1
+
+    def _answer_astray(
+        self, stack: int, kind: int, group_id: int, flags: int, data: bytes, effects: Effects, now_ns: int
+    ) -> None:
+        """A packet is for a group that this process is in, but for another stack than the group is on."""
+        member = self._groups.get(self._names[group_id])
+        if member is not None and not member.over and has_number(stack):
+            self._touch(member, now_ns).answer_other_stack(stack, kind, flags, data, effects)
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
@@ -341,7 +351,8 @@ class Engine:
         other = self._names.get(wire_id(input.group), input.group)
         if other != input.group:
             raise UsageError(f"the name {input.group!r} collides with that of group {other!r} here; choose another")
-        stack = self._stack(input.stack or DEFAULT)
+        input.stack = input.stack or DEFAULT
+        stack = self._stack(input.stack)
         stack.check_join(input)
         lingering = self._lingering.get(input.group)
         if lingering is not None:

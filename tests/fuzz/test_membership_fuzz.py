@@ -15,7 +15,7 @@ from antiphon.parts.ranges import Ranges
 from tests.table import GROUP, Table
 
 MEMBERS = 3
-DECLARED = Declaration(declare("primary", MAIN, Options())).id
+DECLARED = Declaration(declare("vector", "primary", MAIN, Options())).id
 ODD = (0, 1, 2, 3, 5, -1, 65_536, 65_537, 2**31, 2**61, 2**62, 2**63 - 1, 2**63, 2**64 - 1)
 NAMES = ("p\n1", "p\0", "", "x" * 5_000, "p/1", "\ud7ff" * 200, "\x1b[2J")
 INCARNATIONS = (1, 1, 1, 2, 0, -7, 2**40, 2**63, 2**64 - 1)

@@ -32,7 +32,7 @@ class Forger:
         self.random = Random(seed)
         domain = CausalityDomain(rule=rule, resilience=self.random.choice((0, 1)))
         policy = "primary" if rule == "epochs" else "static"
-        self.declared = Declaration(declare(policy, domain, OPTIONS)).id
+        self.declared = Declaration(declare("vector", policy, domain, OPTIONS)).id
         self.table = Table(MEMBERS, OPTIONS, policy, GROUPS, dict.fromkeys(GROUPS, domain))
         self.numbers: dict[tuple[int, str, int], int] = {}
         self.serials: dict[tuple[int, str, int], int] = {}
@@ -155,7 +155,7 @@ def forged_stream(
     table: Table, sections: list[bytes], level: int, payloads: list[bytes], flags: int
 ) -> list[list[bytes]]:
     """Packets of p1 to p2 in group a, one after the other, one a lot."""
-    tag = view_tag(table.first_view("a"), OPTIONS, Declaration(declare("static", MAIN, OPTIONS)).id)
+    tag = view_tag(table.first_view("a"), OPTIONS, Declaration(declare("vector", "static", MAIN, OPTIONS)).id)
     return [
         [encode_data(1, wire_id("a"), tag, 0, level, number, 0, number, section, None, payloads, flags)]
         for number, section in enumerate(sections, 1)

@@ -57,6 +57,23 @@ def test_a_joiner_that_declares_the_group_differently_is_refused(domain: Causali
     run(test)
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_a_joiner_on_another_stack_is_refused(known: bool) -> None:
+    """Whether the members run the other stack as well or not."""
+
+    async def test() -> None:
+        async with founded("ab") as places:
+            (node,) = await started("c")
+            if known:
+                address = {"b": places[1].node.address}
+                await places[1].node.join("elsewhere", members=address, stack="conversation")
+            with pytest.raises(DeclarationError, match=r"stack conversation; .* has declared it as: stack vector; "):
+                await node.join("g", contacts=[places[1].node.address], stack="conversation")
+            await node.close()
+
+    run(test)
+
+
 def test_a_joiner_with_other_limits_is_refused() -> None:
     async def test() -> None:
         async with founded("ab") as places:

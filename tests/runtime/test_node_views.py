@@ -18,7 +18,7 @@ from antiphon.runtime import AddressError, Excluded, ExcludedError, Group, JoinE
 from tests.runtime.cluster import run, until
 from tests.runtime.places import HASTY, LOOPBACK, Place, Walls, enter, everyone, founded, talk
 
-DECLARED = Declaration(declare("primary", MAIN, HASTY)).id
+DECLARED = Declaration(declare("vector", "primary", MAIN, HASTY)).id
 
 
 def test_the_others_go_on_without_a_member_that_dies() -> None:

@@ -1,4 +1,4 @@
-"""What all members of a group have to declare alike: policy, causality domain, and the limits that packets depend on.
+"""What all members of a group have to declare alike: stack, policy, causality domain, and limits of packets.
 
 A declaration is a text that is the same exactly where the declarations are. Its 64-bit id stands in the tag of every
 packet about membership, and goes into the tag of every view: so processes that have declared a group differently take
@@ -18,9 +18,10 @@ _SHOWN_MAX: Final = 1500
 """Characters of a declaration that others are shown."""
 
 
-def declare(policy: str, domain: CausalityDomain, options: Options) -> str:
+def declare(stack: str, policy: str, domain: CausalityDomain, options: Options) -> str:
     """The declaration of a group, for people and for comparison."""
     parts = [
+        f"stack {stack}",
         f"policy {policy}",
         f"causality domain {domain.name!r}",
         f"rule {domain.rule}",

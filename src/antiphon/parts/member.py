@@ -121,6 +121,10 @@ class Member:
         """Take one packet for this group. Raises MalformedError, before anything has changed."""
         raise NotImplementedError
 
+    def answer_other_stack(self, stack: int, kind: int, flags: int, data: bytes, effects: Effects) -> None:
+        """Tell whoever asks for this group on the stack with this number that it is on another. Raises
+        MalformedError."""
+
     def tick(self, effects: Effects, now_ns: int) -> None:
         """Do what is due."""
         raise NotImplementedError

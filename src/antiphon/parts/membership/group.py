@@ -38,7 +38,15 @@ from antiphon.kernel.policies import PRIMARY, STATIC
 from antiphon.parts.member import Member, StabilityMark, add_counts
 from antiphon.parts.membership.founding import Founding
 from antiphon.parts.membership.membership import Membership
-from antiphon.parts.membership.messages import DECLARED, RECOVERY, RECOVERY_STATE, Chunks, MembershipMessage, Proposal
+from antiphon.parts.membership.messages import (
+    DECLARED,
+    JOIN,
+    RECOVERY,
+    RECOVERY_STATE,
+    Chunks,
+    MembershipMessage,
+    Proposal,
+)
 from antiphon.parts.membership.phases import NORMAL, OUT
 from antiphon.parts.membership.policies import PRIMARY_POLICY
 from antiphon.parts.membership.session import Session
@@ -93,7 +101,7 @@ class GroupMember(Member):
         self._pending = PendingQueue(options, last_number, tickets)
         self._last_view = join.last_view
         self._address = join.address
-        self._declaration = Declaration(declare(join.policy, join.domain, options))
+        self._declaration = Declaration(declare(join.stack, join.policy, join.domain, options))
         self._is_founder = join.view is not None
         """Whether this process is in the view that it was given at the start."""
         self._differing: set[int] = set()
@@ -328,6 +336,12 @@ class GroupMember(Member):
 
     # ---- declarations ----------------------------------------------------------------------------------------------
 
+    def answer_other_stack(self, stack: int, kind: int, flags: int, data: bytes, effects: Effects) -> None:
+        message = self._chunks.take(flags, data) if kind == MEMBERSHIP and self._session is not None else None
+        if message is not None and message.kind == JOIN and message.sender != self._process:
+            route = Route((message.sender,), (message.address,))
+            self._tell_declaration(message.sender, route, effects, stack)
+
     def _receive_different(self, tag: int, flags: int, data: bytes, effects: Effects) -> None:
         """A message about membership whose sender has declared the group differently, or says how it has."""
         message = self._chunks.take(flags, data)
@@ -353,12 +367,13 @@ class GroupMember(Member):
             self._declare_at_ns[rank] = now_ns + self._options.retry_ns
             self._tell_declaration(member, session.route(rank), effects)
 
-    def _tell_declaration(self, to: ProcessId | None, route: Route, effects: Effects) -> None:
+    def _tell_declaration(self, to: ProcessId | None, route: Route, effects: Effects, stack: int | None = None) -> None:
         view_id = 0 if self._session is None else self._session.view.id
         message = MembershipMessage(
             DECLARED, self._process, self._address, view_id, about=to, annex=self._declaration.shown()
         )
-        packets = message.encode(self._stack, self.group_id, self._declaration.id, self._options.packet_bytes_max)
+        stack = self._stack if stack is None else stack
+        packets = message.encode(stack, self.group_id, self._declaration.id, self._options.packet_bytes_max)
         effects.transmits.append(Transmit(route, packets))
 
     def _compare(self, message: MembershipMessage, effects: Effects) -> None:

@@ -66,7 +66,7 @@ class PartitionableMember(Member):
         self._random = random
         self._options = options
         self._pending = PendingQueue(options, last_number)
-        self._declaration = Declaration(declare(join.policy, join.domain, options))
+        self._declaration = Declaration(declare(join.stack, join.policy, join.domain, options))
         self._chunks = Chunks()
         self._paused = False
         view = join.view
