@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
 .PHONY: campaign churn churn-conversation conversations graphs votes islands twin mutants programs fuzz networks overlap streams cluster planted seeds
-.PHONY: views measure bench side-by-side peers latency paper psync graph-growth stall recording scaling commuting audit-scale needle
+.PHONY: seats service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth stall recording scaling commuting audit-scale needle
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -35,6 +35,8 @@ help:
 	@echo '  make graphs        10,000 random conversations, their graphs beside a slow twin made by the definition'
 	@echo '  make votes         the agreed order of the stack domain on all graphs of 4 members and 5 messages, by its definition'
 	@echo '  make islands       2,000 groups of the stack domain whose network parts and merges, also while it merges'
+	@echo '  make seats         1,000 runs of replicated sequencers that crash, come back and are cut off'
+	@echo '  make service-failure  a sequencer killed under the load of 50 clients and 200 groups, recorded and audited'
 	@echo '  make twin          50 seeds through Spark and the reference auditor, which must agree'
 	@echo '  make planted       10,000 histories with planted violations, through both auditors'
 	@echo '  make mutants       protocols broken on purpose, each let loose until it is caught'
@@ -49,6 +51,7 @@ help:
 	@echo '  make bench         messages per second, compiled and as plain Python'
 	@echo '  make side-by-side OLD=DIR  another compiled checkout and this one, in turns: rates, steps, allocations'
 	@echo '  make peers         Antiphon beside ZeroMQ, Corosync, JGroups and the bare wire, with targets; as root'
+	@echo '  make service-order the sequencing service beside NATS JetStream, Redis streams and etcd'
 	@echo '  make latency       round trips beside a raw echo, one way idle and at half load: p50, p99, p99.9'
 	@echo '  make scaling       throughput and processor time by members, sizes, orders and groups'
 	@echo '  make measure       messages and bytes beside the paper, growth with members and groups, 200 of each'
@@ -164,6 +167,16 @@ measure: setup
 
 views: setup
 	$(BIN)/python -m bench.views
+
+seats: setup
+	$(BIN)/python -m tests.stacks.sequencer.seat_scripts --seeds 0:1000
+
+service-failure: setup
+	$(BIN)/python -m bench.service_failure
+
+service-order: setup
+	$(BIN)/python -m bench.service_order
+	$(BIN)/python -m bench.service_order --durable
 
 bench: setup
 	$(BIN)/python -m bench.throughput

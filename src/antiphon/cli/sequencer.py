@@ -21,8 +21,9 @@ LOOK_S: Final = 0.2
 class ServingPeer:
     """A node that serves until it is stopped."""
 
-    def __init__(self, name: str, address: str, peers: list[str], replicas: int) -> None:
-        self._node = Node(name, address=address, incarnation=None, options=_options(address, replicas))
+    def __init__(self, name: str, address: str, peers: list[str], replicas: int, storage: str | None) -> None:
+        options = _options(address, replicas, storage is not None)
+        self._node = Node(name, address=address, incarnation=None, options=options, storage=storage)
         self._peers = peers
         self._stopped = asyncio.Event()
 
@@ -39,10 +40,11 @@ class ServingPeer:
         self._stopped.set()
 
 
-def _options(address: str, replicas: int) -> Options:
+def _options(address: str, replicas: int, is_durable: bool) -> Options:
     where = numeric(address, socket.AF_UNSPEC)
     base = Options.local() if where is not None and is_loopback(where) else Options()
-    return replace(base, of_stacks={f"{service_stack()}.replicas": replicas})
+    stack = service_stack()
+    return replace(base, of_stacks={f"{stack}.replicas": replicas, f"{stack}.durable": int(is_durable)})
 
 
 def sequencer(
@@ -52,6 +54,9 @@ def sequencer(
     replicas: Annotated[
         int, typer.Option(metavar="K", min=0, help="Other peers that hold what it tells; needs 2K + 1 peers.")
     ] = 0,
+    storage: Annotated[
+        str | None, typer.Option(metavar="DIR", help="Keep its log there, and go on with it when started again.")
+    ] = None,
 ) -> None:
     """Hold groups for others, as a peer of the sequencing service, until Ctrl-C.
 
@@ -69,6 +74,6 @@ def sequencer(
     others = [text.strip() for text in peers.split(",") if text.strip()]
 
     def make() -> ServingPeer:
-        return ServingPeer(name, address, others, replicas)
+        return ServingPeer(name, address, others, replicas, storage)
 
     run_until_stopped(make, f"sequencing at {address}", lambda: "serving")

@@ -37,6 +37,8 @@ class Stores:
         self._fail = fail
         self._loop = asyncio.get_running_loop()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="antiphon-store")
+        self._files: dict[str, int] = {}
+        """Logs that are open to append to; the worker's alone while it writes."""
         self._waiting: list[DiskCall] = []
         self._writing: asyncio.Future[list[CallOutcome]] | None = None
         self._closed = False
@@ -51,7 +53,9 @@ class Stores:
     def _next(self) -> None:
         if self._writing is None and self._waiting:
             batch, self._waiting = self._waiting, []
-            self._writing = self._loop.run_in_executor(self._worker, carry_out_batch, self._directory, batch)
+            self._writing = self._loop.run_in_executor(
+                self._worker, carry_out_batch, self._directory, batch, self._files
+            )
             self._writing.add_done_callback(self._done)
 
     def _done(self, written: asyncio.Future[list[CallOutcome]]) -> None:
@@ -75,6 +79,7 @@ class Stores:
                 await asyncio.sleep(0)
         self._closed = True
         self._worker.shutdown(wait=False)
+        close_logs(self._files)
 
 
 def path_of(directory: Path, log: str) -> Path:
@@ -82,30 +87,47 @@ def path_of(directory: Path, log: str) -> Path:
     return directory / f"{quote(log, safe=' ')}.log"
 
 
-def carry_out_batch(directory: Path, calls: list[DiskCall]) -> list[CallOutcome]:
-    """Do these calls in order, and sync; what there is to report."""
+def carry_out_batch(directory: Path, calls: list[DiskCall], files: dict[str, int] | None = None) -> list[CallOutcome]:
+    """Do these calls in order, and sync; what there is to report. `files`: the logs that are open, which stay so."""
+    if files is None:
+        files = {}
+        try:
+            return carry_out_batch(directory, calls, files)
+        finally:
+            close_logs(files)
     directory.mkdir(parents=True, exist_ok=True)
     outcomes: list[CallOutcome] = []
-    files: dict[str, int] = {}
-    try:
-        for call in calls:
-            if isinstance(call, Store):
-                if call.log not in files:
-                    files[call.log] = _open_log(directory, call.log)
-                _write(files[call.log], _framed(call.records))
-                outcomes.append(Stored(call.token))
-            elif isinstance(call, Load):
-                outcomes.append(Loaded(call.token, read_log(path_of(directory, call.log))))
-            else:
-                if call.log in files:
-                    os.close(files.pop(call.log))
-                _rewrite(directory, call.log, read_log(path_of(directory, call.log))[call.count :])
-        for file in files.values():
-            os.fsync(file)
-    finally:
-        for file in files.values():
-            os.close(file)
+    written: dict[str, list[bytes]] = {}
+    for call in calls:
+        if isinstance(call, Store):
+            if call.log not in files:
+                files[call.log] = _open_log(directory, call.log)
+            written.setdefault(call.log, []).append(_framed(call.records))
+            outcomes.append(Stored(call.token))
+            continue
+        _write_all(files, written)
+        if isinstance(call, Load):
+            outcomes.append(Loaded(call.token, read_log(path_of(directory, call.log))))
+        else:
+            if call.log in files:
+                os.close(files.pop(call.log))
+            _rewrite(directory, call.log, read_log(path_of(directory, call.log))[call.count :])
+    _write_all(files, written)
     return outcomes
+
+
+def _write_all(files: dict[str, int], written: dict[str, list[bytes]]) -> None:
+    """Write to each log what is for it, and sync."""
+    for log, parts in written.items():
+        _write(files[log], b"".join(parts))
+        os.fsync(files[log])
+    written.clear()
+
+
+def close_logs(files: dict[str, int]) -> None:
+    """Let go of the logs that are open."""
+    while files:
+        os.close(files.popitem()[1])
 
 
 def _open_log(directory: Path, log: str) -> int:

@@ -1,6 +1,7 @@
 """Replicated sequencers in the simulated world: peers crash and come back, are cut off, and nothing is lost or doubled,
 with one and with two replicas."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -12,6 +13,7 @@ from antiphon.kernel.inputs import Open
 from antiphon.kernel.options import Options
 from antiphon.simulator.script_run import run_script
 from tests.stacks.sequencer.seat_scripts import problems_of, seat_script
+from tests.stacks.sequencer.test_mesh import sparse_script
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -31,3 +33,19 @@ def test_too_few_peers_are_refused() -> None:
     engine = Engine(ProcessId("s"), Random(0), Options(of_stacks={"sequencer.replicas": 1}))
     with pytest.raises(UsageError, match="3 peers are needed"):
         engine.step(Open(stack="sequencer", role="peer", address="a:1", contacts=("b:1",)), 0)
+
+
+@pytest.mark.parametrize(("seed", "services", "faults"), [(0, 1, "none"), (2, 3, "all")])
+def test_a_peer_with_a_log_on_disk_goes_on_with_it_after_a_crash(seed: int, services: int, faults: str) -> None:
+    script = sparse_script(seed, services, faults, crash=True)
+    script.options = replace(script.options, of_stacks={"sequencer.durable": 1})
+    run = run_script(script)
+    assert problems_of(run) == []
+    assert run.coverage["seat led"] == services + 1
+
+
+def test_replicas_and_a_disk_together_are_refused() -> None:
+    options = Options(of_stacks={"sequencer.replicas": 1, "sequencer.durable": 1})
+    engine = Engine(ProcessId("s"), Random(0), options)
+    with pytest.raises(UsageError, match="not both"):
+        engine.step(Open(stack="sequencer", role="peer", address="a:1", contacts=("b:1", "c:1")), 0)

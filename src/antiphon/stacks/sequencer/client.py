@@ -103,6 +103,7 @@ class ServiceClient(MemberService):
         "_heard_ns",
         "_held",
         "_is_open",
+        "_knows_peers",
         "_members",
         "_next_address",
         "_options",
@@ -126,6 +127,8 @@ class ServiceClient(MemberService):
         self._contacts: list[str] = []
         self._next_address = ""
         """Where the service was last, or said to be; "" to try the contacts in turn."""
+        self._knows_peers = False
+        """All peers are among the contacts, and any of them may go on in another's place."""
         self._seat = ""
         """Which sequencer there was said to have this client, where peers are replicated (seat_host.py)."""
         self.link = 0
@@ -314,6 +317,7 @@ class ServiceClient(MemberService):
             self.link_down(now_ns)
             self._dial_at_ns = now_ns
         elif kind == PEERS:
+            self._knows_peers = True
             self.meet(tuple([reader.text() for _ in range(min(reader.number(), _PEERS_MAX))]), now_ns)
         elif kind == CREATED:
             self._creating.pop(reader.group(), None)
@@ -464,7 +468,7 @@ class ServiceClient(MemberService):
                     self._contacts.append(self._contacts.pop(0))
                     self._next_address = self._contacts[-1]
                 effects.call(Dial(new_link, self._next_address))
-                if self._dials > _DIALS_MAX:
+                if self._dials > (0 if self._knows_peers else _DIALS_MAX):
                     self._next_address = ""
             return
         options = self._options

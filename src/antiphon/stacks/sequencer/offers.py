@@ -6,7 +6,8 @@ every member sees the same views at the same places. A member that the service d
 service.
 
 The option `replicas` says how many other peers hold what a peer has told its clients: with k, k peers may fail at once
-and others go on in their place (seat_log.py). It takes 2k + 1 peers at least."""
+and others go on in their place (seat_log.py). It takes 2k + 1 peers at least. With the option `durable` a peer keeps
+its log on disk, and goes on with it when it is started again (seat_disk.py)."""
 
 from typing import Final
 
@@ -52,5 +53,5 @@ OFFERS: Final = Capabilities(
         "seat led",
         "seat given up",
     ),
-    options={"replicas": 0},
+    options={"durable": 0, "replicas": 0},
 )

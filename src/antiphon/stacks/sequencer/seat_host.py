@@ -16,13 +16,15 @@ A seat whose leader steps down lets go of its clients: they come again, here or 
 from collections import deque
 from typing import Final, final
 
-from antiphon.kernel.calls import Call, Frames, Hang
+from antiphon.kernel.calls import Call, Frames, Hang, Load
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
+from antiphon.kernel.outcomes import CallOutcome, Loaded, Stored
 from antiphon.stacks.sequencer.mesh_state import PeerLink
 from antiphon.stacks.sequencer.peer import CLIENTS_MAX
+from antiphon.stacks.sequencer.seat_disk import SeatDisk
 from antiphon.stacks.sequencer.seat_log import LEADER, SeatLog
 from antiphon.stacks.sequencer.seat_sequencer import SeatSequencer, seat_identity
 from antiphon.stacks.sequencer.seat_ways import SeatLeaders, SeatWay
@@ -44,6 +46,7 @@ from antiphon.stacks.sequencer.wire import (
     text,
     u64,
 )
+from antiphon.stacks.stack import Stack
 
 _WAY: Final = 1 << 60
 """Ids of ways begin here: above those of links."""
@@ -73,6 +76,7 @@ class SeatHost(ServicePeer):
         "_address",
         "_addresses",
         "_client_seats",
+        "_disks",
         "_hangs",
         "_incoming",
         "_leaders",
@@ -84,15 +88,25 @@ class SeatHost(ServicePeer):
         "_pending",
         "_said_ns",
         "_seats",
+        "_stack",
         "_strangers",
         "_way_count",
         "_ways",
     )
 
     def __init__(
-        self, process: ProcessId, options: Options, address: str, peers: list[str], replicas: int, now_ns: int
+        self,
+        stack: Stack,
+        process: ProcessId,
+        options: Options,
+        address: str,
+        peers: list[str],
+        replicas: int,
+        is_durable: bool,
+        now_ns: int,
     ) -> None:
         super().__init__()
+        self._stack = stack
         self._options = options
         self._address = address
         self._addresses = sorted({address, *peers})
@@ -108,7 +122,8 @@ class SeatHost(ServicePeer):
             ring = self._addresses[place:] + self._addresses[:place]
             voters = ring[: 2 * replicas + 1]
             if address in voters:
-                self._logs[seat] = SeatLog(seat, address, voters, self._life, options, now_ns)
+                self._logs[seat] = SeatLog(seat, address, voters, self._life, options, now_ns, is_durable)
+        self._disks = {seat: SeatDisk(log, f"seat {seat}") for seat, log in self._logs.items() if is_durable}
         self._seats: dict[str, SeatSequencer] = {}
         self._pending: dict[str, deque[tuple[int, list[Call]]]] = {}
         self._ways: dict[int, SeatWay] = {}
@@ -361,7 +376,7 @@ class SeatHost(ServicePeer):
             if link.is_open:
                 log.linked(address, 0, self._now_ns)
                 link.out += self._led_frame()
-        log.append([])
+        self._append(log, [])
         self._note_own()
 
     def _note_own(self) -> None:
@@ -394,7 +409,12 @@ class SeatHost(ServicePeer):
         sequencer, log = self._seats.get(seat), self._logs[seat]
         if sequencer is not None and sequencer.records and log.role == LEADER:
             records, sequencer.records = sequencer.records, []
-            log.append(records)
+            self._append(log, records)
+
+    def _append(self, log: SeatLog, records: list[bytes]) -> None:
+        log.append(records)
+        if log.seat in self._disks:
+            self._disks[log.seat].note()
 
     def _carry_out(self, calls: list[Call], effects: Effects) -> None:
         """Do what a sequencer wants, now that it may be told."""
@@ -441,6 +461,8 @@ class SeatHost(ServicePeer):
                 elif log.role == LEADER:
                     self._lead(log)
                     is_busy = True
+        for seat, disk in self._disks.items():
+            self._write_to_disk(seat, disk, effects)
         for seat, log in self._logs.items():
             for address, data in log.outbox:
                 self._send(address, frame(SEAT_LOG, text(seat), data))
@@ -452,6 +474,35 @@ class SeatHost(ServicePeer):
         for id in self._hangs:
             effects.call(Hang(id))
         self._hangs = []
+
+    # ---- disk ------------------------------------------------------------------------------------------------------
+
+    def open(self, effects: Effects) -> None:
+        """Read what seats have on disk."""
+        for disk in self._disks.values():
+            effects.call(Load(disk.name, self._loading(disk)))
+
+    def _loading(self, disk: SeatDisk) -> int:
+        token = self._stack.new_token()
+        disk.storing[token] = 0
+        return token
+
+    def _write_to_disk(self, seat: str, disk: SeatDisk, effects: Effects) -> None:
+        if disk.unstored:
+            disk.write(self._stack.new_token(), effects)
+            if disk.wants_compacting():
+                disk.compact(self._seats[seat].state(), self._stack.new_token(), effects)
+
+    def done(self, outcome: CallOutcome, now_ns: int) -> None:
+        """A disk has done something."""
+        self._now_ns = now_ns
+        for disk in self._disks.values():
+            if outcome.token in disk.storing:
+                if isinstance(outcome, Loaded):
+                    del disk.storing[outcome.token]
+                    disk.loaded(outcome.records, self._options.window_packets, now_ns)
+                elif isinstance(outcome, Stored):
+                    disk.stored(outcome.token)
 
     # ---- time ------------------------------------------------------------------------------------------------------
 

@@ -111,6 +111,7 @@ class SeatLog:
         "_wake_ns",
         "commit",
         "index",
+        "is_stored",
         "last_term",
         "leader",
         "outbox",
@@ -122,7 +123,9 @@ class SeatLog:
         "term",
     )
 
-    def __init__(self, seat: str, own: str, voters: list[str], life: int, options: Options, now_ns: int) -> None:
+    def __init__(
+        self, seat: str, own: str, voters: list[str], life: int, options: Options, now_ns: int, is_stored: bool = False
+    ) -> None:
         self.seat = seat
         self._own = own
         self._rank = voters.index(own)
@@ -160,6 +163,8 @@ class SeatLog:
         self._first_index = 0
         self._former_term = 0
         self.outbox: list[tuple[str, bytes]] = []
+        self.is_stored = is_stored
+        """Whether entries are told when they are on disk (seat_disk.py)."""
 
     # ---- the leader's side -----------------------------------------------------------------------------------------
 
@@ -176,8 +181,20 @@ class SeatLog:
         for voter, progress in self.progress.items():
             if progress.is_linked and progress.is_matched:
                 self._send_entries(voter, progress)
-        if not self.replicas:
+        if not self.replicas and not self.is_stored:
             self.commit = self.index
+
+    def last_entry(self) -> bytes:
+        """What was appended last."""
+        return self._entries[-1]
+
+    def restore(self, state: SeatState, index: int, last_term: int, now_ns: int) -> None:
+        """Lead, as the only voter, with what the disk held."""
+        self.state, self.index, self.last_term = state, index, last_term
+        self.commit = index
+        self.term = last_term + 1
+        self._become_follower()
+        self._become_leader(now_ns)
 
     def _send_entries(self, voter: str, progress: VoterProgress) -> None:
         """Send what follows what was sent last, if it is still there."""
@@ -294,7 +311,7 @@ class SeatLog:
             progress.is_linked = progress.is_matched = False
         if voter == self.leader and self.role == FOLLOWER:
             self._leader_lost = True
-            self._wake_ns = min(self._wake_ns, now_ns + self._options.retry_ns * self._patience())
+            self._wake_ns = min(self._wake_ns, now_ns + self._options.retry_ns * self._patience() // 4)
 
     def _patience(self) -> int:
         return 1 + 2 * self._rank
@@ -553,6 +570,8 @@ class SeatLog:
                         self._send_append(voter, progress, progress.sent, self._term_at(progress.sent), [])
                     elif progress.is_linked:
                         self._find_out(voter, progress)
+        elif self.is_stored:
+            self._wake_ns = NEVER  # the disk has yet to tell
         elif now_ns >= self._wake_ns:
             if self.role == RECOVERING:
                 self._wake_ns = now_ns + self._options.retry_ns * 4

@@ -3,6 +3,7 @@ seats."""
 
 from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.outcomes import CallOutcome
 
 
 class ServicePeer:
@@ -35,6 +36,12 @@ class ServicePeer:
 
     def dialled_up(self, id: int, identity: ProcessId, now_ns: int) -> None:
         """A link that this peer wanted is open."""
+
+    def open(self, effects: Effects) -> None:
+        """Begin."""
+
+    def done(self, outcome: CallOutcome, now_ns: int) -> None:
+        """A disk has done something that this peer asked for."""
 
     def finish(self, effects: Effects) -> None:
         """Send what this step has for others."""

@@ -9,7 +9,7 @@ from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import MAIN, Close, Join, Open, Send
 from antiphon.kernel.options import Options
-from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkUp
+from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkUp, Loaded, Stored
 from antiphon.parts.member import Member, add_counts
 from antiphon.stacks.sequencer.client import ServiceClient
 from antiphon.stacks.sequencer.member import SequencerMember
@@ -63,6 +63,7 @@ class SequencerStack(Stack):
             if input.contacts and not input.address:
                 raise UsageError("a peer that is one of several has to say at which address the others reach it")
             self._peer = self._make_peer(input, now_ns)
+            self._peer.open(effects)
             if not self._listening:
                 self._listening = True
                 effects.call(Listen(self.new_token()))
@@ -82,8 +83,13 @@ class SequencerStack(Stack):
                 f"to have {replicas} other peers hold what each one tells its clients, {2 * replicas + 1} peers are "
                 f"needed, so that a majority is left; this one names {len(others)} others"
             )
-        if replicas:
-            return SeatHost(self._process, self._options, input.address, others, replicas, now_ns)
+        is_durable = bool(self.option("durable"))
+        if replicas and is_durable:
+            raise UsageError("a peer keeps its log with other peers (replicas) or on disk (durable), not both")
+        if (replicas or is_durable) and not input.address:
+            raise UsageError("a peer whose log outlives it has to say at which address it is")
+        if replicas or is_durable:
+            return SeatHost(self, self._process, self._options, input.address, others, replicas, is_durable, now_ns)
         if others:
             return MeshPeer(self._process, self._options, input.address, others, now_ns)
         return SequencerPeer(self._process, self._options, now_ns)
@@ -128,6 +134,8 @@ class SequencerStack(Stack):
                 self._peer.receive(outcome.token, outcome.frames, effects, now_ns)
             elif isinstance(outcome, LinkDown):
                 self._peer.link_down(outcome.token, now_ns)
+            elif isinstance(outcome, Stored | Loaded):
+                self._peer.done(outcome, now_ns)
 
     def end_step(self, effects: Effects, now_ns: int) -> None:
         client = self._client
