@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from antiphon.history.schema import BARRIER, LEAVES, LEFT, LEVELS, QUIET, SCHEMA_VERSION
-from antiphon.pipeline.guarantees import CHECKED
+from antiphon.pipeline.guarantees import CHECKED, OF_PARTING
 from bench.history_rows import (
     AT_AGREED,
     AT_CAUSAL,
@@ -140,7 +140,7 @@ class Generator:
                     "stack": "generated",
                     "policy": "primary",
                     "levels": list(LEVELS),
-                    "promises": list(CHECKED),
+                    "promises": [guarantee for guarantee in CHECKED if guarantee not in OF_PARTING],
                 }
             )
         )

@@ -31,7 +31,6 @@ from antiphon.kernel.effects import (
     RoleOpened,
     Sent,
     Suspected,
-    Transitional,
 )
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.levels import LEVEL_NAMES, SAFE
@@ -106,10 +105,9 @@ class ProcessRecorder:
     def suspect(self, event: Suspected, time_ns: int) -> None:
         self._log.suspect(time_ns, event.group, event.view_id, event.process.full)
 
-    def transitional(self, event: Transitional, time_ns: int) -> None:
+    def transitional(self, group: str, view_id: int, members: Sequence[ProcessId], time_ns: int) -> None:
         """The view ends for these members together; what follows in it is delivered among them alone."""
-        members = ", ".join([member.full for member in event.members])
-        self._log.note(time_ns, f"transitional: {members}", event.group)
+        self._log.transitional(time_ns, group, view_id, [member.full for member in members])
 
     def leaves(self, group: str, time_ns: int) -> None:
         """The process announces that it leaves; the audit counts it among those that agree to the next view."""

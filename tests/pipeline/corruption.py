@@ -331,12 +331,67 @@ def part_domains(random: Random, rows: list[Row]) -> list[Row]:
     return _replaced(rows, changed)
 
 
+def move_transitional(random: Random, rows: list[Row]) -> list[Row]:
+    """A process is told somewhere else that its view ends, or never, or twice."""
+    log = _log(random, rows, None)
+    found = [row for row in log if row.kind == "transitional"]
+    if not found:
+        return rows
+    moved = random.choice(found)
+    rest = [row for row in log if row is not moved] if random.random() < 0.8 else list(log)
+    last = len(rest) - 1 if rest[-1].kind in ("stop", "crash") else len(rest)
+    if random.random() < 0.7:
+        rest.insert(random.randint(0, last), moved)
+    return _with_log(rows, log, rest)
+
+
+def change_companions(random: Random, rows: list[Row]) -> list[Row]:
+    """A process, or everybody, is told of other companions."""
+    found = [row for row in rows if row.kind == "transitional"]
+    if not found:
+        return rows
+    chosen = random.choice(found)
+    members = list(chosen.members or ())
+    other = tuple(random.choice((members[1:], members[::-1], [*members, "stranger/1"])) or members)
+    alike = [row for row in found if row.view == chosen.view] if random.random() < 0.3 else [chosen]
+    return _replaced(rows, {id(row): replace(row, members=other) for row in alike})
+
+
+def drop_behind(random: Random, rows: list[Row]) -> list[Row]:
+    """A process lacks something that was delivered behind a transitional row."""
+    log = _log(random, rows, None)
+    behind, late = [], False
+    for row in log:
+        late = row.kind == "transitional" or (late and row.kind != "view")
+        if late and row.kind == "deliver":
+            behind.append(row)
+    if not behind:
+        return rows
+    chosen = random.choice(behind)
+    return _with_log(rows, log, [row for row in log if row is not chosen])
+
+
+def stay_apart(random: Random, rows: list[Row]) -> list[Row]:
+    """A process never gets to its last view."""
+    log = _log(random, rows, None)
+    views = [at for at, row in enumerate(log) if row.kind == "view"]
+    if len(views) < 2:
+        return rows
+    kept = [row for at, row in enumerate(log) if at < views[-1] or row.kind in ("stop", "crash")]
+    return _with_log(rows, log, kept)
+
+
 CORRUPTIONS: tuple[Corrupt, ...] = (
     *(swap_deliveries, move_delivery, repeat_delivery, drop_delivery, invent_delivery, change_level),
     *(cut_log, gap_in_log, lose_log, stop_early, narrow_send),
     *(change_members, change_view, exclude, skip_view, move_view, forget_notes),
     *(swap_neighbours, drop_safe, change_barrier, leave_one_group, lose_message),
     *(change_content, leave_later, forget_destinations, stand_still, read_apart, part_domains),
+)
+
+OF_PARTING: tuple[Corrupt, ...] = (
+    *(move_transitional, change_companions, drop_behind, stay_apart, move_view, drop_delivery, swap_neighbours),
+    *(drop_safe, move_delivery, lose_log, cut_log, stop_early, change_view, lose_message),
 )
 
 

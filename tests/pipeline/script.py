@@ -9,7 +9,8 @@ group h, `~fifo` a level other than causal, `>q` one destination, `!` a barrier,
 `v2:pq` is a view row: view 2 with the members p and q, of group g unless `@h` follows. Messages are sent and delivered
 in the last such view of the line, or the one that `%4` names behind it; before it in view 1, of all whose line does not
 begin with `joins`. `leaves` announces that the process leaves; `out@h` notes that it has left group h alone,
-`recover@h` that an operator has it go on there without a majority.
+`recover@h` that an operator has it go on there without a majority. `t:pq` is a transitional row: the view ends, p and q
+come along; the policy is then to be `partitionable`.
 """
 
 import re
@@ -26,24 +27,31 @@ WORD = re.compile(
 VIEW = re.compile(r"v(?P<id>\d+):(?P<members>[a-z]*)(@(?P<group>\w+))?")
 
 
-def make_logs(run: str = "r", members: str = "", promises: str = ALL, **lines: str) -> list[MemoryLog]:
+def make_logs(
+    run: str = "r", members: str = "", promises: str = ALL, policy: str = "static", **lines: str
+) -> list[MemoryLog]:
     """`members` names processes that have no log."""
     groups = sorted({match["group"] or "g" for line in lines.values() for match in WORD.finditer(line)} | {"g"})
     founders = [name for name, line in lines.items() if not line.startswith("joins")]
     names = [f"{name}/1" for name in sorted([*founders, *members.split()])]
-    return [_make_log(run, process, line.split(), groups, names, promises.split()) for process, line in lines.items()]
+    return [
+        _make_log(run, process, line.split(), groups, names, promises.split(), policy)
+        for process, line in lines.items()
+    ]
 
 
-def make_rows(run: str = "r", members: str = "", promises: str = ALL, **lines: str) -> list[Row]:
-    return [row for log in make_logs(run, members, promises, **lines) for row in log.rows()]
+def make_rows(
+    run: str = "r", members: str = "", promises: str = ALL, policy: str = "static", **lines: str
+) -> list[Row]:
+    return [row for log in make_logs(run, members, promises, policy, **lines) for row in log.rows()]
 
 
 def _make_log(
-    run: str, process: str, words: list[str], groups: list[str], names: list[str], promises: list[str]
+    run: str, process: str, words: list[str], groups: list[str], names: list[str], promises: list[str], policy: str
 ) -> MemoryLog:
     log = MemoryLog(run=run, process=process, merge=False)
     for group in groups:
-        log.start(0, group, "script", "static", LEVELS, promises)
+        log.start(0, group, "script", policy, LEVELS, promises)
         if f"{process}/1" in names:
             log.view(0, group, 1, names)
     current = dict.fromkeys(groups, 1)
@@ -52,6 +60,9 @@ def _make_log(
             group = view["group"] or "g"
             current[group] = int(view["id"])
             log.view(time_ns, group, current[group], [f"{member}/1" for member in view["members"]])
+            continue
+        if word.startswith("t:"):
+            log.transitional(time_ns, "g", current["g"], [f"{member}/1" for member in word[2:]])
             continue
         match = WORD.fullmatch(word)
         if match is None:

@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from antiphon.pipeline import reference
 from antiphon.pipeline.auditor import audit
-from antiphon.pipeline.guarantees import CHECKED, TOTAL
-from tests.pipeline.planted import check, plant
+from antiphon.pipeline.guarantees import TOTAL
+from tests.pipeline.planted import PLANTED, check, plant
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 4])
@@ -26,7 +26,7 @@ def test_many_histories_at_once_on_spark(spark: SparkSession, tmp_path: Path) ->
     assert found.runs == len(made)
     counted = {finding.guarantee: finding.violations for finding in found.findings}
     assert counted == {finding.guarantee: finding.violations for finding in reference.audit(tmp_path).findings}
-    planted = {guarantee: sum(each.planted[guarantee] for each in made) for guarantee in CHECKED}
+    planted = {guarantee: sum(each.planted[guarantee] for each in made) for guarantee in PLANTED}
     planted[TOTAL] = counted[TOTAL]  # two that are planted side by side may make one knot
     assert counted == planted
     assert counted[TOTAL] > 0

@@ -26,6 +26,7 @@ class Calls:
             on_room=self._note("room"),
             on_taken=lambda batch, number, count, size: self.taken.append((number, count, size)),
             on_view=lambda change: self.calls.append(f"view {change.view.id}"),
+            on_transitional=lambda view: self.calls.append(f"view {view.view_id} ends"),
             on_barrier=lambda barrier: self.calls.append(f"barrier {barrier.number}"),
             on_excluded=lambda group: self.calls.append("excluded"),
         )
@@ -338,7 +339,8 @@ def test_what_was_prepared_for_one_reader_is_there_for_the_next() -> None:
         it = Calls(messages_max=10_000, bytes_max=10_000)
         stream = Stream(
             "g", messages_max=10_000, bytes_max=10_000, on_full=it._note("full"), on_room=it._note("room"),
-            on_taken=None, on_view=lambda change: None, on_barrier=lambda barrier: None, on_excluded=lambda group: None,
+            on_taken=None, on_view=lambda change: None, on_transitional=lambda view: None,
+            on_barrier=lambda barrier: None, on_excluded=lambda group: None,
         )  # fmt: skip
         it.stream = stream
         it.put(1, 1000, size=2)

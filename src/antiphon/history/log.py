@@ -64,6 +64,12 @@ class Log:
             (time_ns, "view", group, view, tuple(members), None, None, None, None, None, None, None, None, None)
         )
 
+    def transitional(self, time_ns: int, group: str, view: int, members: Sequence[str]) -> None:
+        """`view` ends; what follows up to the next view is delivered among `members`, who come along."""
+        self._append(
+            (time_ns, "transitional", group, view, tuple(members), None, None, None, None, None, None, None, None, None)
+        )
+
     def send(
         self,
         time_ns: int,

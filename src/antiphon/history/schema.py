@@ -11,6 +11,8 @@ start     group, label: once per group joined, before its first view. The label 
           "scope": among which messages causal order holds, "domain": the causality domain where that is the scope};
           without a scope, causal order holds among all groups
 view      group, view, members ("name/incarnation", ranked by age)
+transitional  group, view, members: the view ends, where views part and merge; what follows up to the next view row is
+          delivered in the transitional configuration of these members, who come along
 send      group, number, count, level, size; sender and sender_incarnation are the process itself: the application
           called. View, if they left at once: in this view, with nothing in between
 depart    group, view, sender, sender_incarnation, number, count: messages of earlier send rows left in this view
@@ -49,7 +51,10 @@ from typing import Final
 import pyarrow as pa
 
 SCHEMA_VERSION: Final = 2
-KINDS: Final = ("start", "send", "depart", "receive", "deliver", "view", "suspect", "crash", "stop", "note")
+KINDS: Final = (
+    *("start", "send", "depart", "receive", "deliver", "view", "transitional"),
+    *("suspect", "crash", "stop", "note"),
+)
 QUIET: Final = "quiet"
 LEFT: Final = "left"
 LEAVES: Final = "leaves"
@@ -57,6 +62,8 @@ STALLED: Final = "has no majority and stands still"
 RECOVERS: Final = "goes on without a majority"
 READS_APART: Final = "reads each group apart"
 BARRIER: Final = "barrier"
+PARTITIONABLE: Final = "partitionable"
+"""The policy under which views part and merge."""
 GROUP_SCOPE: Final = "group"
 DOMAIN_SCOPE: Final = "causality domain"
 ALL_GROUPS: Final = "all groups"

@@ -4,7 +4,7 @@ import json
 from typing import NamedTuple
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import ALL_GROUPS, DOMAIN_SCOPE, SCOPES
+from antiphon.history.schema import ALL_GROUPS, DOMAIN_SCOPE, PARTITIONABLE, SCOPES
 from antiphon.history.versions import check_version
 
 
@@ -17,6 +17,8 @@ class StartFacts(NamedTuple):
     """Among which messages causal order holds: one of SCOPES."""
     domain: str = ""
     """The causality domain, with its stack, where that is the scope."""
+    parts: bool = False
+    """Whether the views of the group part and merge."""
 
 
 def parse_start(label: str | None) -> StartFacts:
@@ -39,4 +41,5 @@ def parse_start(label: str | None) -> StartFacts:
         raise UnusableHistoryError(None, f'the "scope" of a start row is {scope!r}, but one of: {", ".join(SCOPES)}')
     if not isinstance(domain, str) or (scope == DOMAIN_SCOPE and not domain):
         raise UnusableHistoryError(None, 'the label of a start row names no "domain" for its scope')
-    return StartFacts(tuple(promises), scope, f"{facts.get('stack', '')} {domain}" if scope == DOMAIN_SCOPE else "")
+    named = f"{facts.get('stack', '')} {domain}" if scope == DOMAIN_SCOPE else ""
+    return StartFacts(tuple(promises), scope, named, facts.get("policy") == PARTITIONABLE)

@@ -27,6 +27,7 @@ ALWAYS_SET: Final = ("run", "process", "incarnation", "index", "time_ns", "kind"
 SET_BY_KIND: Final = {
     "start": ("group", "label"),
     "view": ("group", "view", "members"),
+    "transitional": ("group", "view", "members"),
     "send": ("group", "sender", "sender_incarnation", "number", "count", "level", "size"),
     "depart": ("group", "view", "sender", "sender_incarnation", "number", "count"),
     "receive": ("group", "view", "sender", "sender_incarnation", "number", "count", "level", "size"),
@@ -109,7 +110,7 @@ def _destination_problem(table: pa.Table) -> tuple[int, str] | None:
 
 def _label_problem(table: pa.Table) -> tuple[int, str] | None:
     """Views and start rows are few: looked at one by one."""
-    for place in np.flatnonzero(_among(table["kind"], ("start", "view"))).tolist():
+    for place in np.flatnonzero(_among(table["kind"], ("start", "view", "transitional"))).tolist():
         members = table["members"][place].as_py()
         if table["kind"][place].as_py() == "start":
             try:

@@ -1,6 +1,6 @@
 """The words of an audit: how examples and reasons read. Both auditors speak through these functions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from antiphon.history.names import shown_process
@@ -139,6 +139,29 @@ def view_synchrony_text(process: str, message: MessageName, other: str, view: in
     return (
         f"{one} and {two} both went from view {view} to {following}, "
         f"but {process_name(process)} did not deliver {message_name(message, False)} in view {view}"
+    )
+
+
+def transitional_text(process: str, message: MessageName, other: str, view: int, late: bool) -> str:
+    """`other` delivered the message in `view`, before or behind its transitional row, `process` did not."""
+    where = "in the transitional configuration behind" if late else "in"
+    return (
+        f"{process_name(other)} delivered {message_name(message, False)} {where} view {view}, "
+        f"{process_name(process)}, who came along, did not"
+    )
+
+
+def transitional_members_text(process: str, group: str, view: int, following: int, members: Sequence[str]) -> str:
+    return (
+        f"{process_name(process)} went from view {view} of {group} to {following} with {_list(members)}, "
+        "but others went with it, or were told of other companions"
+    )
+
+
+def merged_text(process: str, group: str, view: int, members: Iterable[str], survivors: Sequence[str]) -> str:
+    return (
+        f"{process_name(process)} ended in view {view} of {group} with {_list(sorted(members))}, "
+        f"but {_list(survivors)} stayed to the end"
     )
 
 

@@ -21,6 +21,8 @@ VIEW_SENDING: Final = "view_sending"
 PRIMARY: Final = "primary"
 SILENCE: Final = "silence"
 GROUP_BROADCAST: Final = "group_broadcast"
+TRANSITIONAL: Final = "transitional"
+MERGED: Final = "merged"
 SETTLED: Final = "settled"
 
 
@@ -98,6 +100,16 @@ TABLE: Final = (
         "label_order", "Labelled messages respect the order of their labels wherever one may have caused the other."
     ),
     Guarantee(
+        TRANSITIONAL,
+        "Processes that come together out of a view deliver the same messages in it, and the same behind its end.",
+        "no two views of a group that parts followed each other",
+    ),
+    Guarantee(
+        MERGED,
+        "Once the run had healed and gone quiet, all that still ran were together in one view.",
+        "nobody stayed to the end in a group whose views part and merge",
+    ),
+    Guarantee(
         SETTLED,
         "Once the run had healed and gone quiet, every survivor had everything it was owed.",
         "no message was owed to a process that stayed to the end",
@@ -109,4 +121,6 @@ MEANINGS: Final = {guarantee.id: guarantee.meaning for guarantee in TABLE}
 GUARANTEES: Final = tuple(BY_ID)
 OF_OWED: Final = (FIFO, CAUSAL, SETTLED)
 """Those that ask for whom a message was."""
+OF_PARTING: Final = (TRANSITIONAL, MERGED)
+"""Those that are promised only where the views of a group part and merge."""
 CHECKED: Final = tuple(guarantee.id for guarantee in TABLE if guarantee.nothing)

@@ -73,6 +73,8 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   present. If only members with open logs could still make the majority, it is unknown. If no view has the id below, it
   is unknown if any log of the run is open, else violated. Where a process notes RECOVERS, an operator had it go on
   without a majority: the view counts like every other, and the reason names the process and its next view.
+* In groups whose views part and merge some of this holds per component, and there are transitional and merged beside:
+  `antiphon.pipeline.reference_components` has the rules.
 * The rest of each open log counts as one unknown under every guarantee.
 * Root causes are counted as `antiphon.pipeline.roots` says.
 * A guarantee is broken if anything violates it, else unknown if anything is unknown, else kept if anything was checked,
@@ -107,6 +109,7 @@ from antiphon.pipeline.explain import (
 from antiphon.pipeline.guarantees import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, OF_OWED, PRIMARY, SETTLED
 from antiphon.pipeline.observe import observe
 from antiphon.pipeline.promises import Promises, gather
+from antiphon.pipeline.reference_components import ComponentJudge, Components, parted_groups
 from antiphon.pipeline.reference_content import ContentJudge
 from antiphon.pipeline.reference_order import OrderJudge
 from antiphon.pipeline.reference_past import AT_LEAST_CAUSAL, Pasts, chain, has_weak_deliveries
@@ -136,7 +139,8 @@ def audit(source: Source, promise: Sequence[str] | None = None) -> Audit:
     for run, logs in sorted(by_run.items()):
         known = {name: known_log(name, own, unfinished.get((run, name))) for name, own in sorted(logs.items())}
         joins = [row for log in known.values() for row in log.rows if row.kind == "start"]
-        world = ReferenceWorld(known, domains_of((row.group or "", parse_start(row.label)) for row in joins))
+        said = [(row.group or "", parse_start(row.label)) for row in joins]
+        world = ReferenceWorld(known, domains_of(said), parted_groups(said))
         _Judge(run, world, promises, tallies, several_runs=len(by_run) > 1).judge()
         observations += observe(run, world)
     return conclude(
@@ -176,6 +180,8 @@ class _Judge:
         self._world = world
         self._promises = promises
         self._tallies = tallies
+        self._components = Components(world)
+        world.write_offs = self._components.write_offs()
         self._past = Pasts(world)
         # Where nothing below causal was delivered, or nothing is lost, the strong past decides nothing.
         self._strong = Pasts(world, strong=True) if world.lost and has_weak_deliveries(world) else self._past
@@ -188,7 +194,8 @@ class _Judge:
         views.judge()
         for group, process, view in views.overrides():
             self._tallies[PRIMARY].overrides.append(override_text(process, group, view, self._told_run))
-        OrderJudge(self._world, delivered, self._tally, self._example).judge()
+        OrderJudge(self._world, self._components, delivered, self._tally, self._example).judge()
+        ComponentJudge(self._world, self._components, self._tally, self._example).judge()
         self._count_open_logs()
         for tally in self._tallies.values():
             tally.end_run()
@@ -201,9 +208,12 @@ class _Judge:
         """Creation, duplication, fifo and causal of one log; gives back the first delivery of each message."""
         done: dict[MessageName, Row] = {}
         done_bits = 0
+        offs = [(index, bits) for index, bits in self._world.write_offs.get(log.process, ()) if index is not None]
         for row, message in log.events:
             if row.kind != "deliver":
                 continue
+            for index, bits in offs:
+                done_bits |= bits if index < row.index else 0
             self._judge_creation(log, row, message)
             self._judge_duplication(log, row, message, done)
             if message in self._world.bit:
@@ -327,6 +337,7 @@ class _Judge:
                     tally.unknown += message not in delivered[log.process]
             owed = [log for log in world.logs.values() if world.owed[log.process] & bit]
             owed = [log for log in owed if not log.is_gone(message.group)]
+            owed = [log for log in owed if not world.is_written_off(log.process, message)]
             sender = world.logs[message.sender]
             surely = sender.is_survivor(message.group) or message in had_by_survivor
             perhaps = any(log.is_early(message.group) for log in (sender, *owed))

@@ -11,9 +11,11 @@ from antiphon.history.schema import BARRIER, Row
 from antiphon.pipeline.cycle import cycle_through, strongly_connected_sets
 from antiphon.pipeline.explain import MessageName, group_broadcast_text, safe_text, total_text
 from antiphon.pipeline.guarantees import GROUP_BROADCAST, SAFE, TOTAL
+from antiphon.pipeline.reference_components import Components
 from antiphon.pipeline.reference_views import FindTally, MakeExample
-from antiphon.pipeline.reference_world import ReferenceWorld, messages_of
+from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, messages_of
 from antiphon.pipeline.roots import fewer_names
+from antiphon.pipeline.verdicts import Tally
 
 Firsts = dict[MessageName, Row]
 """Messages in the order in which a process first delivered them, each with its row."""
@@ -26,6 +28,10 @@ class _Delivery(NamedTuple):
     message: MessageName
     row: Row
     view: int
+    is_late: bool = False
+    """In a transitional configuration."""
+    following: int | None = None
+    """The next view of the process."""
 
 
 class _BarrierSets(NamedTuple):
@@ -39,9 +45,15 @@ class OrderJudge:
     """Holds one run to what it promised about order among all members. `tally` says where to count, if at all."""
 
     def __init__(
-        self, world: ReferenceWorld, delivered: Mapping[str, Firsts], tally: FindTally, example: MakeExample
+        self,
+        world: ReferenceWorld,
+        components: Components,
+        delivered: Mapping[str, Firsts],
+        tally: FindTally,
+        example: MakeExample,
     ) -> None:
         self._world = world
+        self._components = components
         self._delivered = delivered
         self._tally = tally
         self._example = example
@@ -58,28 +70,55 @@ class OrderJudge:
         result: dict[str, list[_Delivery]] = defaultdict(list)
         for log in self._world.logs.values():
             views: dict[str, int] = {}
+            late: set[str] = set()
+            following = self._next_views(log)
             for row in log.rows:
                 group = row.group or ""
                 if row.kind == "view":
                     views[group] = row.view or 0
+                    late.discard(group)
+                elif row.kind == "transitional" and group in self._world.parted and group in views:
+                    late.add(group)
                 elif row.kind == "deliver" and row.level in ("agreed", "safe") and group in views:
                     messages = [message for message in messages_of(row) if message in self._world.bit]
-                    result[group] += [_Delivery(log.process, message, row, views[group]) for message in messages]
+                    to = next((view for index, view in following.get(group, ()) if index > row.index), None)
+                    result[group] += [
+                        _Delivery(log.process, message, row, views[group], group in late, to) for message in messages
+                    ]
+        return result
+
+    def _next_views(self, log: KnownLog) -> dict[str, list[tuple[int, int]]]:
+        """Of groups that part: index and id of each view row."""
+        result: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for row in log.rows:
+            if row.kind == "view" and row.group in self._world.parted:
+                result[row.group or ""].append((row.index, row.view or 0))
         return result
 
     def _judge_total(self, group: str, deliveries: list[_Delivery]) -> None:
         if (tally := self._tally(TOTAL, group)) is None:
             return
         sequences: dict[str, Firsts] = defaultdict(dict)
+        in_components: dict[tuple[int, int], dict[str, Firsts]] = defaultdict(lambda: defaultdict(dict))
         doubtful: set[tuple[str, MessageName]] = set()
-        for process, message, row, _ in deliveries:
+        safe = {(each.message, each.view) for each in deliveries if each.row.level == "safe" and not each.is_late}
+        for process, message, row, view, is_late, following in deliveries:
             log = self._world.logs[process]
-            if row.level == "safe" or log.completes(group, row.index):
+            if row.level == "agreed" and not log.completes(group, row.index):
+                if log.is_early(group):
+                    doubtful.add((process, message))
+            elif not is_late or (row.level == "safe" and (message, view) in safe):
                 sequences[process].setdefault(message, row)
-            elif log.is_early(group):
-                doubtful.add((process, message))
-        tally.checked += len({message for own in sequences.values() for message in own})
+            if is_late and following is not None:
+                in_components[view, following][process].setdefault(message, row)
         tally.unknown += len(doubtful)
+        self._judge_sequences(tally, group, sequences)
+        for _, own in sorted(in_components.items(), key=lambda item: item[0]):
+            self._judge_sequences(tally, group, own)
+
+    def _judge_sequences(self, tally: Tally, group: str, sequences: Mapping[str, Firsts]) -> None:
+        """Count what of some deliveries, by process, is in no order."""
+        tally.checked += len({message for own in sequences.values() for message in own})
         strong_sets = strongly_connected_sets(sequences.values())
         tally.violations += len(strong_sets)
         tally.roots += len(strong_sets)
@@ -97,7 +136,11 @@ class OrderJudge:
             return
         wanted: dict[str, dict[MessageName, _Delivery]] = defaultdict(dict)
         for each in deliveries:
-            for member in self._world.members[group, each.view]:
+            held = self._world.members[group, each.view]
+            if each.is_late:
+                step = (group, each.view, each.following) if each.following is not None else None
+                held = {stay.process for stay in self._components.steps.get(step, ())} if step is not None else set()
+            for member in held:
                 if self._world.is_meant_for(each.message, member):
                     wanted[member].setdefault(each.message, each)
         lacking: tuple[set[MessageName], set[str]] = (set(), set())

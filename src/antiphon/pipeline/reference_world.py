@@ -100,8 +100,14 @@ def known_log(process: str, rows: Iterable[Row], cause: str | None) -> KnownLog:
 class ReferenceWorld:
     """Built once per run; everything else is looked up here."""
 
-    def __init__(self, logs: dict[str, KnownLog], domains: Mapping[str, str]) -> None:
+    def __init__(
+        self, logs: dict[str, KnownLog], domains: Mapping[str, str], parted: frozenset[str] = frozenset()
+    ) -> None:
         self.logs = logs
+        self.parted = parted
+        """The groups whose views part and merge."""
+        self.write_offs: dict[str, list[tuple[int | None, int]]] = {}
+        """By process: from which row on (or None: at the end) it is not owed some messages any more."""
         self._domains = domains
         self.sent: dict[tuple[str, str], int] = defaultdict(int)
         """(group, sender) → how many of its messages are on record."""
@@ -239,6 +245,9 @@ class ReferenceWorld:
             for row in log.rows:
                 if row.kind == "view" and row.group is not None and row.view is not None:
                     self.members[row.group, row.view].update(row.members or ())
+        installed = {
+            (row.group, row.view, log.process) for log in self.logs.values() for row in log.rows if row.kind == "view"
+        }
         for message in self.send_row:
             if message not in self.left_in:
                 continue  # it is owed to nobody
@@ -247,6 +256,8 @@ class ReferenceWorld:
             if members is None:
                 owed, members = self._perhaps_owed, set(self.logs)
                 self.undescribed.add((message.group, message.sender, view[1]))
+            elif message.group in self.parted:
+                members = {each for each in members if (*view, each) in installed or self.logs[each].ending == MISSING}
             for process in members:
                 if self.is_meant_for(message, process) and self.is_held(process, message.group):
                     owed[process] |= self.bit[message]
@@ -266,6 +277,10 @@ class ReferenceWorld:
     def owed_at(self, log: KnownLog, index: int) -> int:
         """What the process of a log is owed at a row: nothing in the groups that it has left by then."""
         return self._without_left(self.owed[log.process], log, index)
+
+    def is_written_off(self, process: str, message: MessageName) -> bool:
+        """Whether the process, in the end, is not owed a message that was sent in a view of its."""
+        return any(bits & self.bit[message] for _, bits in self.write_offs.get(process, ()))
 
     def perhaps_owed_at(self, log: KnownLog, index: int) -> int:
         """What it may be owed beside that: nobody knows, since no view row describes the view in which it left."""

@@ -10,6 +10,8 @@ fifo, causal                               the first message, by group, sender a
                                            delivered before and had not; of a message in its own past, that message
 silence                                    the sender that should have been silent, in the group
 settled, safe, view_synchrony              the message, or the process that lacks it
+transitional                               the message, or the step of which rows differ, or the process
+merged                                     the process that is elsewhere, or the view that it is in
 group_broadcast                            the barrier, or the message on different sides of it
 view_agreement                             the view, or the process that differs
 total                                      the set of messages that are in no order, as it is counted

@@ -340,8 +340,6 @@ class Driver(RecordingDriver):
                     tap.recorder.stalled(event.group, now_ns)
                 member._stall()
             elif isinstance(event, Transitional):
-                if tap is not None:
-                    tap.recorder.transitional(event, now_ns)
                 member._transit(event)
             elif isinstance(event, Ended):
                 self._end(event, now_ns)

@@ -10,7 +10,7 @@ from functools import partial
 from antiphon.kernel.identity import ProcessId
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.errors import NodeFailedError
-from antiphon.runtime.events import Barrier, Batch, ViewChange
+from antiphon.runtime.events import Barrier, Batch, TransitionalView, ViewChange
 from antiphon.runtime.tap import HistoryTap
 
 
@@ -76,6 +76,12 @@ class RecordingDriver:
                 failure = self.fail(error)
                 if not stopping:
                     raise failure from error
+
+    def record_transitional(self, view: TransitionalView) -> None:
+        """The application is being told that a view ends."""
+        if self.tap is not None and not self._log_ended:
+            now_ns = self.clock.now_ns()
+            self.guard(partial(self.tap.recorder.transitional, view.group, view.view_id, view.members, now_ns))
 
     def record_barrier(self, barrier: Barrier) -> None:
         """The application is being told of a barrier."""

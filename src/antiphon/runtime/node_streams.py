@@ -74,6 +74,7 @@ class NodeStreams:
             on_room=self._resume if group is None else lambda: driver.step(Resume(group)),
             on_taken=driver.record_taken if self.is_recorded else None,
             on_view=driver.record_view,
+            on_transitional=driver.record_transitional,
             on_barrier=driver.record_barrier,
             on_excluded=driver.return_to,
         )

@@ -53,6 +53,7 @@ class Stream:
         on_room: Callable[[], object],
         on_taken: Taken | None,
         on_view: Callable[[ViewChange], None],
+        on_transitional: Callable[[TransitionalView], None],
         on_barrier: Callable[[Barrier], None],
         on_excluded: Callable[[str], None],
     ) -> None:
@@ -66,6 +67,7 @@ class Stream:
         self._on_room = on_room
         self._on_taken = on_taken
         self._on_view = on_view
+        self._on_transitional = on_transitional
         self._on_barrier = on_barrier
         self._on_excluded = on_excluded
         self.on_waiting: Callable[[], None] | None = None
@@ -297,6 +299,8 @@ class Stream:
     def _take_other(self, entry: Other) -> Other:
         if isinstance(entry, ViewChange):
             self._on_view(entry)
+        elif isinstance(entry, TransitionalView):
+            self._on_transitional(entry)
         elif isinstance(entry, Barrier):
             self._on_barrier(entry)
         elif isinstance(entry, Excluded):

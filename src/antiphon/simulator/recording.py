@@ -37,7 +37,7 @@ def record(
     elif isinstance(event, Suspected):
         recorder.suspect(event, now_ns)
     elif isinstance(event, Transitional):
-        recorder.transitional(event, now_ns)
+        recorder.transitional(event.group, event.view_id, event.members, now_ns)
     elif isinstance(event, MajorityLost):
         recorder.stalled(event.group, now_ns)
     elif isinstance(event, RoleOpened | RoleClosed):

@@ -137,6 +137,9 @@ class DiskLog(Log):
     def view(self, *arguments: Any, **named: Any) -> None:
         self._both("view", *arguments, **named)
 
+    def transitional(self, *arguments: Any, **named: Any) -> None:
+        self._both("transitional", *arguments, **named)
+
     def send(self, *arguments: Any, **named: Any) -> None:
         self._both("send", *arguments, **named)
 

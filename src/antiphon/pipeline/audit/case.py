@@ -16,13 +16,14 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from antiphon.pipeline.audit.logs import ENDLESS
-from antiphon.pipeline.audit.order import NO_ROW, Order
+from antiphon.pipeline.audit.order import NO_ROW, Order, WrittenOff
 from antiphon.pipeline.audit.rows import Key, MessageRows
 from antiphon.pipeline.audit.view_intervals import Presence
 from antiphon.pipeline.intervals import EMPTY, NEVER, DeliveryCoverage, Ints, Mask, Spans, clip, difference, span, union
 
 BEFORE_ALL: Final = -1
 """An index before that of every row."""
+_NOTHING: Final = WrittenOff(*(np.empty(0, np.int64),) * 3)
 
 
 class RowCounts(NamedTuple):
@@ -132,29 +133,54 @@ class Case:
             self._missing[place] = self._find_missing(place)
         return self._missing[place]
 
+    def missing_behind(self, place: int, rows: Ints) -> tuple[Ints, Ints]:
+        """The same behind rows of any key: numbers, and for each row which one it is."""
+        if not len(self._written_off(place).starts):
+            return self.missing(place), np.cumsum(self.place == place)[rows]
+        if not len(self.order.owed(self.process, place).starts):
+            return np.full(1, NEVER), np.zeros(len(rows), np.int64)
+        return self._missing_after(place, self.rows.index[rows]), np.arange(len(rows))
+
     def _find_missing(self, place: int) -> Ints:
         rows, owed, known = self.rows_of(place), self.order.owed(self.process, place), self.known(place)
         if not len(owed.starts):
             return np.full(len(rows) + 1, NEVER)
         start, end = self.rows.start[rows], self.rows.end[rows]
-        top = max(known.top, int(end.max(initial=1)))
-        waited_for = clip(owed, known.below, top)
-        rest = clip(owed, top, ENDLESS)
-        following = int(rest.starts[0]) if len(rest.starts) else NEVER
         in_order = np.concatenate(([known.below], end))
-        whole = not len(known.others.starts) and _is_one(waited_for, known.below, top)
-        if whole and (in_order[:-1] == start).all():
-            in_order[-1] = following
-            return in_order
-        coverage = DeliveryCoverage(start, end, self.rows.index[rows], waited_for, known.others)
-        found = coverage.missing_after(np.concatenate(([BEFORE_ALL], self.rows.index[rows])))
-        return np.where(found == NEVER, following, found)
+        if not len(known.others.starts) and (in_order[:-1] == start).all() and not len(self._written_off(place).starts):
+            top = max(known.top, int(end.max(initial=1)))
+            if _is_one(clip(owed, known.below, top), known.below, top):
+                rest = clip(owed, top, ENDLESS)
+                in_order[-1] = int(rest.starts[0]) if len(rest.starts) else NEVER
+                return in_order
+        return self._missing_after(place, np.concatenate(([BEFORE_ALL], self.rows.index[rows])))
+
+    def _missing_after(self, place: int, at: Ints) -> Ints:
+        """The lowest number of a key that the process is still owed behind certain rows, by their index."""
+        rows, owed = self.rows_of(place), self.order.owed(self.process, place)
+        known, off = self.known(place), self._written_off(place)
+        start, end = self.rows.start[rows], self.rows.end[rows]
+        top = max(known.top, int(end.max(initial=1)), int(off.ends.max(initial=1)))
+        rest = clip(owed, top, ENDLESS)
+        waited_for = clip(owed, known.below, top)
+        coverage = DeliveryCoverage(*_with(off, start, end, self.rows.index[rows]), waited_for, known.others)
+        found = coverage.missing_after(at)
+        return np.where(found == NEVER, int(rest.starts[0]) if len(rest.starts) else NEVER, found)
 
     def cover(self, place: int, wanted: Spans) -> DeliveryCoverage:
         """When the process had delivered certain numbers of a key."""
         rows = self.rows_of(place)
         already = self.known(place).spans(self.order.owed(self.process, place))
-        return DeliveryCoverage(self.rows.start[rows], self.rows.end[rows], self.rows.index[rows], wanted, already)
+        delivered = (self.rows.start[rows], self.rows.end[rows], self.rows.index[rows])
+        return DeliveryCoverage(*_with(self._written_off(place), *delivered), wanted, already)
+
+    def _written_off(self, place: int) -> WrittenOff:
+        """What the process is not owed any more from some row on, as far as it still lacked it before the piece."""
+        off = self.order.written_off.get((self.process, place))
+        if off is None:
+            return _NOTHING
+        chosen = (off.row != ENDLESS) & (off.ends > self.known(place).below)
+        return WrittenOff(off.starts[chosen], off.ends[chosen], off.row[chosen])
 
     def left_by(self, place: int, at: Ints) -> Mask:
         """At which rows the process had left the group of a key."""
@@ -233,6 +259,15 @@ def spans_by_key(places: Ints, starts: Ints, ends: Ints) -> Iterator[tuple[int, 
     for place in np.unique(places[ends > starts]).tolist():
         own = (places == place) & (ends > starts)
         yield place, union((starts[own], ends[own]))
+
+
+def _with(off: WrittenOff, start: Ints, end: Ints, index: Ints) -> tuple[Ints, Ints, Ints]:
+    """What was delivered, and what is written off, alike."""
+    if not len(off.starts):
+        return start, end, index
+    columns = zip((start, end, index), off, strict=True)
+    start, end, index = (np.concatenate(pair) for pair in columns)
+    return start, end, index
 
 
 def _is_one(spans: Spans, start: int, end: int) -> bool:

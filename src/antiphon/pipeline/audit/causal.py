@@ -70,8 +70,8 @@ def _first_lacking(case: Case, segments: Segments) -> tuple[Ints, Ints]:
         numbers = np.full(len(at), NEVER)
         if place not in order.lost:
             early = _too_early(case, segments, key, place, known[:, order.past.sources.of_key[place]])
-            behind = np.cumsum(case.place == place)[segments.row]
-            numbers[early] = case.missing(place)[behind[early]]
+            lacking, behind = case.missing_behind(place, segments.row[early])
+            numbers[early] = lacking[behind]
         else:
             for _, wanted, needed in _demands(case, segments, [place]):
                 coverage = case.cover(place, wanted)
@@ -113,12 +113,11 @@ def _perhaps_late(case: Case, segments: Segments) -> Mask:
 
 def _too_early(case: Case, segments: Segments, key: Ints, place: int, known: Counts) -> Mask:
     """Which segments came before something of a key in their past; `known`: how much of its source is in it."""
-    missing = case.missing(place)
     own: Mask = key == place
-    if not own.any() and (not len(known) or missing[0] == NEVER):
+    if not own.any() and (not len(known) or case.missing(place)[0] == NEVER):
         return own
+    missing, behind = case.missing_behind(place, segments.row)
     limit = np.where(missing == NEVER, NEVER, case.order.past.sources.counts(place, missing))
-    behind = np.cumsum(case.place == place)[segments.row]
     early: Mask = known >= limit[behind]
     # Of its own key, everything below the row: the numbers within the row come in order.
     early[own] = (missing[behind] < case.rows.start[segments.row])[own]

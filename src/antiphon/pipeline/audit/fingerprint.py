@@ -27,7 +27,7 @@ from antiphon.pipeline.audit.rows import AGREED_RANK, Key
 from antiphon.pipeline.audit.summary import Summary
 from antiphon.pipeline.audit.total import Positions
 from antiphon.pipeline.guarantees import TOTAL
-from antiphon.pipeline.intervals import Ints, Mask, Spans, clip, intersection, span
+from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, clip, intersection, span
 from antiphon.pipeline.promises import Promises
 
 DIGEST_BYTES: Final = 16
@@ -75,12 +75,25 @@ class Fingerprints:
         for group, sender, starts, ends in delivered:
             self._add_key(digest, piece["process"], (group, sender), Spans(starts, ends), reached)
         self._add_owed(digest, piece["process"], reached)
+        self._add_written_off(digest, piece["process"], reached, known.known_end)
+        for group in groups:
+            if group in self._order.partings:
+                self._add_parting(digest, piece, known, group)
         for entry in piece["ordered"]:
             of_key = self._positions.get(entry["group"], {}).get(self._order.places[entry["group"], entry["sender"]])
             digest.add(entry["group"], entry["sender"])
             for column in _within(of_key, Spans(entry["starts"], entry["ends"])):
                 digest.add_array(column)
         return digest.text()
+
+    def _add_parting(self, digest: Digest, piece: Summary, known: PieceKnowledge, group: str) -> None:
+        """Which rows lie behind transitional ones, and what others delivered as safe before theirs."""
+        parting = self._order.partings[group]
+        late = parting.late.get(piece["process"], EMPTY)
+        _add_spans(digest, {(group, "late"): clip(late, piece["first_index"], known.known_end)})
+        for presence in known.presences.get(group, ()):
+            safe = parting.safe.get(presence.view, {})
+            _add_spans(digest, {(group, sender): spans for sender, spans in safe.items()})
 
     def _held(self, group: str) -> list[str]:
         run = self._order.run
@@ -165,6 +178,16 @@ class Fingerprints:
             for place, highest in reached.items()
         )
         _add_spans(digest, {key: spans for key, spans in perhaps if spans.size()})
+
+    def _add_written_off(self, digest: Digest, process: str, reached: Mapping[int, int], end: int) -> None:
+        """What the process is not owed any more by some row of the log so far, in groups that part."""
+        for place, highest in sorted(reached.items(), key=lambda item: self._order.keys[item[0]]):
+            off = self._order.written_off.get((process, place))
+            if off is not None:
+                chosen = (off.row < end) & (off.starts <= highest)
+                digest.add(self._order.keys[place])
+                for column in off:
+                    digest.add_array(column[chosen])
 
 
 def _add_spans(digest: Digest, by_key: Mapping[tuple[str, ...], Spans]) -> None:

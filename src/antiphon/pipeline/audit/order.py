@@ -9,18 +9,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
 from antiphon.pipeline.audit.contents import SentContents, contents_of
 from antiphon.pipeline.audit.departures import NOT_LEFT
 from antiphon.pipeline.audit.logs import ENDLESS, MISSING, LogFacts
+from antiphon.pipeline.audit.parting import Parting
 from antiphon.pipeline.audit.past import Past, Sources, direct_past, raise_to_full
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.summary import Summary
 from antiphon.pipeline.domains import domain_of
-from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, span, union
+from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, difference, span, union
 
 NO_ROW: Final = -1
 
@@ -34,6 +35,16 @@ class LostMessages:
     """Per send run: up to which number they are in its strong past, because a message sent after them is."""
     told: list[tuple[Spans, int, int]]
     """Some of them, a teller (a line of `Order.told`), and the row by which it delivered them below causal."""
+
+
+class WrittenOff(NamedTuple):
+    """Numbers of a key that a process is not owed any more, as intervals, and from which row on.
+
+    ENDLESS is at the end."""
+
+    starts: Ints
+    ends: Ints
+    row: Ints
 
 
 @dataclass
@@ -69,6 +80,12 @@ class Order:
     missing: frozenset[str]
     contents: list[SentContents]
     """Of each key, what its sender sent."""
+    parted: frozenset[str] = frozenset()
+    """The groups whose views part and merge."""
+    partings: dict[str, Parting] = field(default_factory=dict)
+    """Of these groups, what is in one order everywhere."""
+    written_off: dict[tuple[str, int], WrittenOff] = field(default_factory=dict)
+    """By process and key, in these groups (`antiphon.pipeline.audit.components`)."""
     lost: dict[int, "LostMessages"] = field(default_factory=dict)
     """By key, where they make a difference."""
     told: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))
@@ -96,6 +113,12 @@ class Order:
         if (process, place) not in self._owed:
             self._owed[process, place] = self._find_owed(process, place)
         return self._owed[process, place]
+
+    def still_owed(self, process: str, place: int) -> Spans:
+        """Those that it is owed in the end."""
+        off = self.written_off.get((process, place))
+        owed = self.owed(process, place)
+        return owed if off is None else difference(owed, union((off.starts, off.ends)))
 
     def perhaps_owed(self, process: str, place: int) -> Spans:
         """The numbers of a key that a process may have been owed, beside those that it is."""
@@ -160,12 +183,18 @@ def never_sent(logs: Mapping[str, LogFacts]) -> dict[Key, int]:
     return beyond
 
 
-def make_order(run: str, logs: Mapping[str, LogFacts], domains: Mapping[str, str] | None = None) -> Order:
-    """Put a run together. `domains`: among which groups causal order holds; without them, among all."""
+def make_order(
+    run: str,
+    logs: Mapping[str, LogFacts],
+    domains: Mapping[str, str] | None = None,
+    parted: frozenset[str] = frozenset(),
+) -> Order:
+    """Put a run together. `domains`: among which groups causal order holds; without them, among all. `parted`: the
+    groups whose views part and merge."""
     sent = {(group, process): count for process, log in logs.items() for group, count in log.sent.items()}
     keys = sorted(sent.keys() | {key for log in logs.values() for key in log.delivered})
     places = {key: place for place, key in enumerate(keys)}
-    audiences = _Audiences(logs)
+    audiences = _Audiences(logs, parted)
     collected = [_runs_of(log, places, audiences) for log in logs.values()]
     columns = [np.concatenate(parts) for parts in zip(*collected, strict=True)]
     sorting = np.lexsort((columns[1], columns[0]))
@@ -193,6 +222,7 @@ def make_order(run: str, logs: Mapping[str, LogFacts], domains: Mapping[str, str
         joined=audiences.joined,
         missing=frozenset(process for process, log in logs.items() if log.ending == MISSING),
         contents=[contents_of(logs[sender], group) for group, sender in keys],
+        parted=parted,
     )
 
 
@@ -267,14 +297,20 @@ class _Sets:
 class _Audiences:
     """Who is meant by a view and its destinations."""
 
-    def __init__(self, logs: Mapping[str, LogFacts]) -> None:
+    def __init__(self, logs: Mapping[str, LogFacts], parted: frozenset[str]) -> None:
         views: dict[tuple[str, int], set[str]] = defaultdict(set)
+        installed: dict[tuple[str, int], set[str]] = defaultdict(set)
         joined: set[tuple[str, str]] = set()
         for process, log in logs.items():
             for piece in log.pieces:
                 for view in piece["views"]:
                     views[view["group"], view["view"]].update(view["members"])
                     joined.add((view["group"], process))
+                    installed[view["group"], view["view"]].add(process)
+        missing = {process for process, log in logs.items() if log.ending == MISSING}
+        for name, members in views.items():
+            if name[0] in parted:
+                members &= installed[name] | missing
         self.joined = frozenset(joined)
         self.members = _Sets()
         self.destinations = _Sets()

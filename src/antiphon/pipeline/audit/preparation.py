@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 
 from antiphon.history.start import parse_start
 from antiphon.pipeline.audit import lost, total
+from antiphon.pipeline.audit.components import note_write_offs, parted_groups
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order, close, make_order
+from antiphon.pipeline.audit.parting import parting_of
 from antiphon.pipeline.audit.row_queries import LogName, QueryResults, ReadRows, RowQuery
 from antiphon.pipeline.audit.total import OrderCycles, Placed, Positions
 from antiphon.pipeline.audit.view_intervals import GroupIntervals, view_intervals_by_group
@@ -43,7 +45,7 @@ def prepare(logs: Mapping[str, Mapping[str, LogFacts]], promises: Promises, read
         if promises.in_run(CAUSAL, name)
     }
     models = {
-        (name, group): total.models(view_intervals, run.logs)
+        (name, group): total.models(view_intervals, run.logs, run.order.partings.get(group))
         for name, run in runs.items()
         if promises.in_run(TOTAL, name)
         for group, view_intervals in run.view_intervals.items()
@@ -64,9 +66,14 @@ def prepare(logs: Mapping[str, Mapping[str, LogFacts]], promises: Promises, read
 
 def _make_run(name: str, logs: Mapping[str, LogFacts]) -> RunFacts:
     starts = [(row["group"], row["label"]) for log in logs.values() for piece in log.pieces for row in piece["starts"]]
-    order = make_order(name, logs, domains_of((group, parse_start(label)) for group, label in starts))
+    facts = [(group, parse_start(label)) for group, label in starts]
+    order = make_order(name, logs, domains_of(facts), parted_groups(facts))
     close(order)
-    return RunFacts(logs, order, view_intervals_by_group(logs))
+    run = RunFacts(logs, order, view_intervals_by_group(logs))
+    note_write_offs(order, logs, run.view_intervals)
+    for group in sorted(order.parted & run.view_intervals.keys()):
+        order.partings[group] = parting_of(run.view_intervals[group], logs)
+    return run
 
 
 def _note_lost(runs: Mapping[str, RunFacts], missing: Mapping[str, lost.Lost], read_rows: ReadRows) -> None:
@@ -85,15 +92,26 @@ def find_order_cycles(
 ) -> dict[str, dict[str, OrderCycles]]:
     """By run and group: where positions do not rise along all logs, what is in no order."""
     pieces: dict[tuple[str, str], list[tuple[str, int, Placed]]] = defaultdict(list)
-    for run, group, process, index, placed in placements:
-        pieces[run, group].append((process, index, placed))
+    for of_run, group, process, index, placed in placements:
+        pieces[of_run, group].append((process, index, placed))
     doubtful = [place for place, own in pieces.items() if not total.rises(own)]
+    parted = [(name, group) for name, run in runs.items() for group in run.order.partings]
     queries: dict[LogName, list[RowQuery]] = defaultdict(list)
     for name, group in doubtful:
         for process, query in total.all_queries(group, runs[name].logs):
             queries[name, process].append(query)
+    for name, group in parted:
+        for process, query in total.component_queries(group, runs[name].order.partings[group]):
+            queries[name, process].append(query)
     results: QueryResults = read_rows(queries) if queries else {}
     result: dict[str, dict[str, OrderCycles]] = defaultdict(dict)
     for name, group in doubtful:
-        result[name][group] = total.find_cycles(runs[name].order, group, results[name, group])
+        run, seen = runs[name], results[name, group]
+        if group in run.order.partings:
+            seen = total.regular_rows(seen, run.order.partings[group])
+        result[name][group] = total.find_cycles(run.order, group, seen)
+    for name, group in parted:
+        seen = results.get((name, group), {})
+        found = total.component_cycles(runs[name].order, group, seen, runs[name].view_intervals[group])
+        result[name][group] = result[name].get(group, OrderCycles()).and_also(found)
     return result

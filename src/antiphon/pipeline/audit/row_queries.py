@@ -42,10 +42,19 @@ class QueriedRows:
     start: Ints
     end: Ints
     index: Ints
+    level: Ints
+    """The rank of the level."""
 
     def between(self, first_index: int, end_index: int) -> "QueriedRows":
         part = slice(*np.searchsorted(self.index, [first_index, end_index]))
-        return QueriedRows(self.keys, self.key[part], self.start[part], self.end[part], self.index[part])
+        return QueriedRows(
+            self.keys, self.key[part], self.start[part], self.end[part], self.index[part], self.level[part]
+        )
+
+    def and_then(self, more: "QueriedRows") -> "QueriedRows":
+        """These rows and later ones of the same log and keys."""
+        names = ("key", "start", "end", "index", "level")
+        return QueriedRows(self.keys, *(np.concatenate((getattr(self, n), getattr(more, n))) for n in names))
 
 
 RowQueries = Mapping[LogName, Sequence[RowQuery]]
@@ -59,7 +68,7 @@ QUERIED_ROWS: Final = pa.schema(
         *((name, pa.string()) for name in ("run", "group", "process")),
         ("first_index", pa.int64()),
         ("senders", pa.list_(pa.string())),
-        *((name, pa.binary()) for name in ("sender", "start", "count", "index")),
+        *((name, pa.binary()) for name in ("sender", "start", "count", "index", "level")),
     ]
 )
 
@@ -87,7 +96,8 @@ def select_rows(piece: Piece, queries: Sequence[RowQuery]) -> pa.RecordBatch:
 def _packed(rows: MessageRows, group: str) -> dict[str, Any]:
     own = rows.chosen(rows.of_group(group))
     places, sender = np.unique(own.key, return_inverse=True)
-    columns = {"sender": sender, "start": own.start, "count": own.end - own.start, "index": own.index}
+    columns = {"sender": sender, "start": own.start, "count": own.end - own.start}
+    columns |= {"index": own.index, "level": own.level}
     found: dict[str, Any] = {name: pack(column) for name, column in columns.items()}
     found |= {"group": group, "first_index": int(own.index[0]), "senders": [own.keys[place][1] for place in places]}
     return found
@@ -103,11 +113,11 @@ def results_of(table: pa.Table) -> dict[tuple[str, str], dict[str, QueriedRows]]
         senders = sorted({sender for piece in own for sender in piece["senders"]})
         places = {sender: place for place, sender in enumerate(senders)}
         parts = [np.array([places[sender] for sender in piece["senders"]])[unpack(piece["sender"])] for piece in own]
-        start, count, index = (
-            np.concatenate([unpack(piece[name]) for piece in own]) for name in ("start", "count", "index")
+        start, count, index, level = (
+            np.concatenate([unpack(piece[name]) for piece in own]) for name in ("start", "count", "index", "level")
         )
         keys = [(group, sender) for sender in senders]
         result.setdefault((run, group), {})[process] = QueriedRows(
-            keys, np.concatenate(parts), start, start + count, index
+            keys, np.concatenate(parts), start, start + count, index, level
         )
     return result

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from antiphon.pipeline.audit.components import steps_of
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.missed import MissedMessages
 from antiphon.pipeline.audit.order import Order
@@ -21,8 +22,10 @@ from antiphon.pipeline.intervals import EMPTY, Spans, difference, union
 def count(
     group: str, view_intervals: GroupIntervals, order: Order, logs: Mapping[str, LogFacts], sendings: Sendings
 ) -> ViewCounts:
-    in_view = _delivered_in(group, view_intervals, sendings)
+    parts = group in order.parted
+    in_view = _delivered_in(group, view_intervals, sendings, parts)
     members = _members(view_intervals)
+    behind = _delivered_behind(group, view_intervals, sendings) if parts else {}
     violations = unknown = checked = 0
     missed = MissedMessages()
     first_violation: ViewViolation | None = None
@@ -30,9 +33,11 @@ def count(
         if log.is_gone(group) or not ((group, process) in order.joined or process in order.missing):
             continue
         delivered = log.delivered
-        for sender, by_view in sorted(in_view.items()):
-            parts = [spans for view, spans in by_view.items() if process in members[view]]
-            wanted = sendings.meant_for((group, sender), union(*parts), process)
+        of_process = behind.get(process, {})
+        for sender in sorted(in_view.keys() | of_process.keys()):
+            by_view = in_view.get(sender, {})
+            held = [spans for view, spans in by_view.items() if process in members[view]]
+            wanted = sendings.meant_for((group, sender), union(*held, *of_process.get(sender, ())), process)
             lacking = difference(wanted, delivered.get((group, sender), EMPTY))
             checked += wanted.size()
             if log.is_early(group):
@@ -45,16 +50,31 @@ def count(
             missed.add(process, sender, lacking)
             if lacking.size() and first_violation is None:
                 message = MessageName(group, sender, int(lacking.starts[0]))
-                first_violation = _first_violation(process, message, log.rows - 1, view_intervals, members)
+                first_violation = _first_violation(process, message, log.rows - 1, view_intervals, members, parts)
     return ViewCounts(violations, unknown, checked, first_violation, missed.roots())
 
 
-def _delivered_in(group: str, view_intervals: GroupIntervals, sendings: Sendings) -> dict[str, dict[int, Spans]]:
-    """By sender and view: what anybody delivered there as safe."""
+def _delivered_behind(
+    group: str, view_intervals: GroupIntervals, sendings: Sendings
+) -> dict[str, dict[str, list[Spans]]]:
+    """By process and sender: what was delivered as safe behind a transitional row by those that went on with it."""
+    result: dict[str, dict[str, list[Spans]]] = defaultdict(lambda: defaultdict(list))
+    for passages in steps_of(view_intervals).values():
+        for one in passages:
+            for sender, spans in one.interval.late.safe.items():
+                for process in {other.process for other in passages}:
+                    result[process][sender].append(sendings.existing((group, sender), spans))
+    return result
+
+
+def _delivered_in(
+    group: str, view_intervals: GroupIntervals, sendings: Sendings, parts_of_views: bool
+) -> dict[str, dict[int, Spans]]:
+    """By sender and view: what anybody delivered there as safe; in groups that part, before its transitional row."""
     parts: dict[str, dict[int, list[Spans]]] = defaultdict(lambda: defaultdict(list))
     for own in view_intervals.values():
         for interval in own:
-            for sender, spans in interval.safe.items():
+            for sender, spans in (interval.regular if parts_of_views else interval).safe.items():
                 parts[sender][interval.view].append(sendings.existing((group, sender), spans))
     return {sender: {view: union(*spans) for view, spans in by_view.items()} for sender, by_view in parts.items()}
 
@@ -68,13 +88,19 @@ def _members(view_intervals: GroupIntervals) -> dict[int, set[str]]:
 
 
 def _first_violation(
-    process: str, message: MessageName, end: int, view_intervals: GroupIntervals, members: Mapping[int, set[str]]
+    process: str,
+    message: MessageName,
+    end: int,
+    view_intervals: GroupIntervals,
+    members: Mapping[int, set[str]],
+    parts: bool,
 ) -> ViewViolation:
     number = np.array([message.number])
-    other, view = next(
+    found = [
         (name, interval.view)
         for name, own in view_intervals.items()
         for interval in own
-        if process in members[interval.view] and interval.safe.get(message.sender, EMPTY).holds(number)[0]
-    )
+        if (parts or process in members[interval.view]) and interval.safe.get(message.sender, EMPTY).holds(number)[0]
+    ]
+    other, view = found[0]
     return ViewViolation(safe_text(process, message, other, view), ((process, end),), ((other, message),))

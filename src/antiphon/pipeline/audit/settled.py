@@ -48,7 +48,7 @@ def _settle(
     group, sender = key = order.keys[place]
     survivors = [process for process, log in logs.items() if log.is_survivor(group)]
     had = union(*(delivered[process].get(key, EMPTY) for process in survivors))
-    owed = {process: order.owed(process, place) for process, log in logs.items() if not log.is_gone(group)}
+    owed = {process: order.still_owed(process, place) for process, log in logs.items() if not log.is_gone(group)}
     perhaps = union(*(owed[process] for process in owed if logs[process].is_early(group)))
     for process, spans in owed.items():
         found.checked += spans.size()

@@ -68,6 +68,7 @@ SUMMARY: Final = pa.schema(
         ("early_end", pa.bool_()),  # a stop or crash row with more rows behind it
         ("starts", pa.list_(pa.struct([("group", pa.string()), ("label", pa.string())]))),
         ("views", pa.list_(pa.struct(_VIEW))),
+        ("transitions", pa.list_(pa.struct(_VIEW))),  # the transitional rows
         ("leaves", pa.list_(pa.string())),  # the groups that the process announces to leave, or has left; null for all
         ("left", pa.list_(pa.struct([("group", pa.string()), ("index", pa.int64())]))),  # it is out of these
         ("recovers", pa.list_(pa.struct([("group", pa.string()), ("index", pa.int64())]))),  # on an operator's word
@@ -80,9 +81,9 @@ SUMMARY: Final = pa.schema(
         # What was delivered, by key, as intervals.
         ("keys", pa.list_(pa.struct([("group", pa.string()), ("sender", pa.string())]))),
         ("delivered", PACKED),
-        # The same for groups with view rows in this piece, behind so many of these.
+        # The same for groups with view rows or transitional rows in this piece, behind so many of these.
         ("stretches", PACKED),
-        # What of it was agreed or safe, behind so many view rows of the group in this piece.
+        # What of it was agreed or safe, behind so many such rows of the group in this piece.
         ("ordered", PACKED),
         # Barriers, and what was delivered behind so many of them in this piece, for the groups that have some.
         ("barriers", pa.list_(pa.struct(_BARRIER))),
@@ -120,7 +121,7 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
     known = table.slice(0, known_rows)
     deliveries, sends = message_rows(known, "deliver"), message_rows(known, "send")
     ends = pc.is_in(known["kind"], pa.array(["stop", "crash"])).to_numpy()
-    views = known.filter(pc.equal(known["kind"], "view")).select([name for name, _ in _VIEW]).to_pylist()
+    views, transitions = _configurations(known, "view"), _configurations(known, "transitional")
     barriers = _barriers(deliveries)
     places = np.append(sends.index, int(index[0]) + known_rows)
     summary: Summary = {
@@ -137,6 +138,7 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "early_end": bool(ends[:-1].any()),
         "starts": known.filter(pc.equal(known["kind"], "start")).select(["group", "label"]).to_pylist(),
         "views": views,
+        "transitions": transitions,
         "leaves": _leaves(known),
         "left": _notes(known, LEFT),
         "recovers": _notes(known, RECOVERS),
@@ -145,7 +147,7 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "groups": _groups(known, sends, deliveries),
         "keys": [dict(zip(("group", "sender"), key, strict=True)) for key in deliveries.keys],
         "barriers": barriers,
-        **_intervals(deliveries, views, barriers),
+        **_intervals(deliveries, cuts_of(views, transitions), barriers),
         **_destinations(known, deliveries),
         **_sends(known, sends),
         **_departures(message_rows(known, "depart")),
@@ -156,6 +158,16 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
     }
     arrays = [pa.array([summary[field.name]], field.type) for field in SUMMARY]
     return pa.RecordBatch.from_arrays(arrays, schema=SUMMARY)
+
+
+def cuts_of(views: list[dict[str, Any]], transitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """View rows and transitional rows together, in order: where what was delivered is cut up."""
+    return sorted((*views, *transitions), key=lambda cut: int(cut["index"])) if transitions else views
+
+
+def _configurations(known: pa.Table, kind: str) -> list[dict[str, Any]]:
+    rows = known.filter(pc.equal(known["kind"], kind))
+    return list(rows.select([name for name, _ in _VIEW]).to_pylist())
 
 
 def summaries_of(table: pa.Table) -> list[Summary]:
@@ -237,14 +249,14 @@ def _strong_reach(deliveries: MessageRows, at: Ints, limits: Mapping[Key, int]) 
 
 
 def _intervals(
-    deliveries: MessageRows, views: list[dict[str, Any]], barriers: list[dict[str, Any]]
+    deliveries: MessageRows, cuts: list[dict[str, Any]], barriers: list[dict[str, Any]]
 ) -> dict[str, dict[str, bytes]]:
     """What was delivered, by key, stretch and level."""
-    behind_views, behind_barriers = stretch_of(deliveries, views), stretch_of(deliveries, barriers)
+    behind_views, behind_barriers = stretch_of(deliveries, cuts), stretch_of(deliveries, barriers)
     ordered = (deliveries.level == AGREED_RANK) | (deliveries.level == SAFE_RANK)
     return {
         "delivered": packed(deliveries, None, np.zeros_like(behind_views), None),
-        "stretches": packed(deliveries, _of_groups(deliveries, views), behind_views, None),
+        "stretches": packed(deliveries, _of_groups(deliveries, cuts), behind_views, None),
         "ordered": packed(deliveries, ordered, behind_views, deliveries.level),
         "between": packed(deliveries, _of_groups(deliveries, barriers), behind_barriers, None),
     }

@@ -8,6 +8,10 @@ one piece ends with where the next one begins.
 Where this proves nothing, because positions fall, or a message has none, the driver asks to see all agreed and safe
 deliveries of the group, cuts them up so that every log delivers each block in one go or not at all, and looks for
 strongly connected sets of blocks. Only broken histories, and odd ones, cost that.
+
+In groups whose views part and merge, only what was delivered before the transitional row of a view takes part so, and
+of the rest what somebody else delivered as safe before its own (`antiphon.pipeline.reference_components`). What came
+behind the row is in order among those that went on together: it is little, and the driver asks to see it all.
 """
 
 from collections import defaultdict
@@ -18,15 +22,17 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from antiphon.pipeline.audit.case import Case
+from antiphon.pipeline.audit.components import steps_of
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
+from antiphon.pipeline.audit.parting import Parting, TotalRows
 from antiphon.pipeline.audit.row_queries import QueriedRows, RowQuery
 from antiphon.pipeline.audit.rows import AGREED_RANK, SAFE_RANK
 from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewInterval, ViewViolation
 from antiphon.pipeline.audit.view_synchrony import Sendings
 from antiphon.pipeline.cycle import cycle_through, strongly_connected_sets
 from antiphon.pipeline.explain import MessageName, total_text
-from antiphon.pipeline.intervals import Ints, Mask, Spans, span, union
+from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, intersection, span, union
 
 
 class Positions(NamedTuple):
@@ -54,6 +60,10 @@ class OrderCycles(NamedTuple):
     strong_sets: int = 0
     first_violation: ViewViolation | None = None
 
+    def and_also(self, other: "OrderCycles") -> "OrderCycles":
+        first = self.first_violation if self.first_violation is not None else other.first_violation
+        return OrderCycles(self.strong_sets + other.strong_sets, first)
+
 
 class Model(NamedTuple):
     """Whose deliveries give the order of a view, and where in its log; up to `completed_end` those that are agreed."""
@@ -70,33 +80,55 @@ def count(
     logs: Mapping[str, LogFacts],
     sendings: Sendings,
     cycles: OrderCycles,
+    parting: Parting | None = None,
 ) -> ViewCounts:
     """All counts of a group. The view intervals tell what takes part and what is unknown."""
     taking_part: dict[str, list[Spans]] = defaultdict(list)
     unknown = 0
     for process, own in view_intervals.items():
         for interval in own:
-            for sender, spans in _taking_part(interval):
+            for sender, spans in _taking_part(interval, parting):
                 taking_part[sender].append(sendings.existing((group, sender), spans))
             if not interval.completed and logs[process].is_early(group):
                 unknown += sum(sendings.existing((group, key), spans).size() for key, spans in interval.agreed.items())
     checked = sum(union(*spans).size() for spans in taking_part.values())
+    if parting is not None:
+        checked += _checked_in_components(group, view_intervals, sendings)
     return ViewCounts(cycles.strong_sets, unknown, checked, cycles.first_violation, cycles.strong_sets)
 
 
-def _taking_part(interval: ViewInterval) -> Iterator[tuple[str, Spans]]:
-    yield from interval.safe.items()
+def _checked_in_components(group: str, view_intervals: GroupIntervals, sendings: Sendings) -> int:
+    """How many messages were delivered behind transitional rows, by step."""
+    checked = 0
+    for passages in steps_of(view_intervals).values():
+        parts: dict[str, list[Spans]] = defaultdict(list)
+        for passage in passages:
+            late = passage.interval.late
+            for sender, spans in (*late.agreed.items(), *late.safe.items()):
+                parts[sender].append(sendings.existing((group, sender), spans))
+        checked += sum(union(*spans).size() for spans in parts.values())
+    return checked
+
+
+def _taking_part(interval: ViewInterval, parting: Parting | None) -> Iterator[tuple[str, Spans]]:
+    part = interval if parting is None else interval.regular
+    yield from part.safe.items()
     if interval.completed:
-        yield from interval.agreed.items()
+        yield from part.agreed.items()
+    if parting is not None:
+        for sender, spans in interval.late.safe.items():
+            yield sender, intersection(spans, parting.safe.get(interval.view, {}).get(sender, EMPTY))
 
 
-def models(view_intervals: GroupIntervals, logs: Mapping[str, LogFacts]) -> list[Model]:
+def models(view_intervals: GroupIntervals, logs: Mapping[str, LogFacts], parting: Parting | None = None) -> list[Model]:
     """One for each view in which anything takes part, by view id."""
     best: dict[int, tuple[int, Model]] = {}
     for process, own in view_intervals.items():
         ends = [*(interval.index for interval in own[1:]), logs[process].rows]
         for interval, end in zip(own, ends, strict=True):
-            size = sum(spans.size() for _, spans in _taking_part(interval))
+            size = sum(spans.size() for _, spans in _taking_part(interval, parting))
+            if parting is not None and interval.transit is not None:
+                end = interval.transit
             if size > best.get(interval.view, (0,))[0]:
                 model = Model(process, interval.index, end, end if interval.completed else interval.index)
                 best[interval.view] = (size, model)
@@ -157,15 +189,23 @@ def _existing(order: Order, seen: QueriedRows) -> tuple[Ints, Ints, Ints]:
 
 def place(case: Case, group: str, of_key: Mapping[int, Positions]) -> Placed | None:
     """Whether positions rise along the deliveries of a piece that take part; None if there are no such."""
-    rows = np.flatnonzero(_takes_part(case, group))
-    if not len(rows):
+    mask = _takes_part(case, group)
+    every = TotalRows(case.place, case.rows.start, case.end, case.rows.index)
+    rows = every.chosen(mask)
+    parting = case.order.partings.get(group)
+    if parting is not None:
+        late = parting.is_late(case.process, rows.row)
+        is_safe = case.rows.level[mask] == SAFE_RANK
+        decided = parting.decided(case.process, case.order.keys, rows.chosen(late & is_safe))
+        rows = rows.chosen(~late).and_also(decided)
+    if not len(rows.key):
         return None
-    lengths = int((case.end[rows] - case.rows.start[rows]).sum())
+    lengths = int((rows.end - rows.start).sum())
     parts: list[tuple[Ints, Ints, Ints]] = []
-    for key in np.unique(case.place[rows]).tolist():
+    for key in np.unique(rows.key).tolist():
         if key not in of_key:
             return UNPLACED
-        parts.append(_place_rows(case, rows[case.place[rows] == key], of_key[key]))
+        parts.append(_place_rows(rows, np.flatnonzero(rows.key == key), of_key[key]))
     row, first, end = (np.concatenate(columns) for columns in zip(*parts, strict=True))
     along = np.lexsort((np.concatenate([np.arange(len(part[0])) for part in parts]), row))
     first, end = first[along], end[along]
@@ -185,9 +225,9 @@ def _takes_part(case: Case, group: str) -> Mask:
     return result
 
 
-def _place_rows(case: Case, rows: Ints, known: Positions) -> tuple[Ints, Ints, Ints]:
+def _place_rows(every: TotalRows, rows: Ints, known: Positions) -> tuple[Ints, Ints, Ints]:
     """Rows of one key, cut up where the model's rows begin and end: row, and positions [first, end) of each part."""
-    start, end = case.rows.start[rows], case.end[rows]
+    start, end = every.start[rows], every.end[rows]
     low = np.maximum(np.searchsorted(known.start, start, "right") - 1, 0)
     count = np.searchsorted(known.start, end, "left") - low
     row, part = np.repeat(rows, count), np.repeat(low, count)
@@ -207,6 +247,42 @@ def rises(pieces: Iterable[tuple[str, int, Placed]]) -> bool:
         one[0] != other[0] or one[2].end <= other[2].first  # the next piece of the same log
         for one, other in pairwise(ordered)
     )
+
+
+def component_queries(group: str, parting: Parting) -> Iterator[tuple[str, RowQuery]]:
+    """What was delivered behind transitional rows."""
+    for process, late in parting.late.items():
+        for first, end in zip(*(side.tolist() for side in late), strict=True):
+            for level in (AGREED_RANK, SAFE_RANK):
+                yield process, RowQuery(group, first, end, level=level)
+
+
+def component_cycles(
+    order: Order, group: str, seen: Mapping[str, QueriedRows], view_intervals: GroupIntervals
+) -> OrderCycles:
+    """What is in no order among those that went on together, behind the transitional rows of a group."""
+    found = OrderCycles()
+    for _, passages in sorted(steps_of(view_intervals).items()):
+        late: dict[str, QueriedRows] = {}
+        for passage in passages:
+            transit, process = passage.interval.transit, passage.process
+            if transit is not None and process in seen:
+                own = seen[process].between(transit, passage.following.index)
+                late[process] = late[process].and_then(own) if process in late else own
+        found = found.and_also(find_cycles(order, group, late))
+    return found
+
+
+def regular_rows(seen: Mapping[str, QueriedRows], parting: Parting) -> dict[str, QueriedRows]:
+    """Of all deliveries of a group that parts, those that take part in its common order."""
+    result = {}
+    for process, own in seen.items():
+        late = parting.is_late(process, own.index)
+        rows = TotalRows(own.key, own.start, own.end, own.index)
+        decided = parting.decided(process, own.keys, rows.chosen(late & (own.level == SAFE_RANK)))
+        kept = rows.chosen(~late).and_also(decided)
+        result[process] = QueriedRows(own.keys, *kept, np.zeros(len(kept.key), np.int64))
+    return result
 
 
 def find_cycles(order: Order, group: str, seen: Mapping[str, QueriedRows]) -> OrderCycles:

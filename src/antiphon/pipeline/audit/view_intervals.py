@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.rows import AGREED_RANK
+from antiphon.pipeline.audit.summary import cuts_of
 from antiphon.pipeline.explain import MessageName
-from antiphon.pipeline.intervals import Spans, union
+from antiphon.pipeline.intervals import EMPTY, Spans, union
 
 Event = tuple[str, int]
 """A row: ("name/incarnation", index)."""
@@ -25,6 +26,23 @@ class ViewInterval:
     completed: bool
     delivered: dict[str, Spans] = field(default_factory=dict)
     """By sender."""
+    agreed: dict[str, Spans] = field(default_factory=dict)
+    safe: dict[str, Spans] = field(default_factory=dict)
+    transit: int | None = None
+    """The index of its first transitional row…"""
+    mates: tuple[str, ...] = ()
+    """…and the members that it names."""
+    regular: "IntervalPart" = field(default_factory=lambda: IntervalPart())
+    """What was delivered before that row…"""
+    late: "IntervalPart" = field(default_factory=lambda: IntervalPart())
+    """…and behind it."""
+
+
+@dataclass
+class IntervalPart:
+    """What was delivered in a part of a view interval, by sender."""
+
+    delivered: dict[str, Spans] = field(default_factory=dict)
     agreed: dict[str, Spans] = field(default_factory=dict)
     safe: dict[str, Spans] = field(default_factory=dict)
 
@@ -64,29 +82,43 @@ GroupIntervals = Mapping[str, list[ViewInterval]]
 
 def view_intervals_of(log: LogFacts) -> dict[str, list[ViewInterval]]:
     """By group. What was delivered before the first view row of its group belongs to no interval."""
-    view_intervals: dict[str, list[ViewInterval]] = defaultdict(list)
-    parts: dict[tuple[str, int, int | None, str], list[Spans]] = defaultdict(list)
+    view_intervals: dict[str, list[ViewInterval]] = {}
+    parts: dict[tuple[str, int, bool, int | None, str], list[Spans]] = defaultdict(list)
     completed_end = log.completed_ends()
+    last: dict[str, tuple[int, bool]] = {}
+    """By group: the interval that lasts, and whether it is behind its transitional row."""
     for piece in log.pieces:
-        before = {group: len(own) for group, own in view_intervals.items()}
-        for view in piece["views"]:
-            completed = view["index"] < completed_end[view["group"]]
-            view_intervals[view["group"]].append(
-                ViewInterval(view["view"], tuple(view["members"]), view["index"], completed)
-            )
-        changed = {view["group"] for view in piece["views"]}
-        whole = [entry | {"stretch": 0} for entry in piece["delivered"] if entry["group"] not in changed]
+        stretches: dict[str, list[tuple[int, bool]]] = {}
+        begins = {(view["group"], view["index"]) for view in piece["views"]}
+        for cut in cuts_of(piece["views"], piece["transitions"]):
+            group, index = cut["group"], cut["index"]
+            here = stretches.setdefault(group, [last.get(group, (-1, False))])
+            if (group, index) in begins:
+                own = view_intervals.setdefault(group, [])
+                own.append(ViewInterval(cut["view"], tuple(cut["members"]), index, index < completed_end[group]))
+                last[group] = (len(own) - 1, False)
+            elif group in view_intervals:
+                interval = view_intervals[group][-1]
+                if interval.transit is None:
+                    interval.transit, interval.mates = index, tuple(cut["members"])
+                last[group] = (len(view_intervals[group]) - 1, True)
+            here.append(last.get(group, (-1, False)))
+        whole = [entry | {"stretch": 0} for entry in piece["delivered"] if entry["group"] not in stretches]
         for entry in (*whole, *piece["stretches"], *piece["ordered"]):
-            place = before.get(entry["group"], 0) + entry["stretch"] - 1
+            group = entry["group"]
+            place, is_late = stretches.get(group, [last.get(group, (-1, False))])[entry["stretch"]]
             if place >= 0:
-                which = (entry["group"], place, entry.get("level"), entry["sender"])
+                which = (group, place, is_late, entry.get("level"), entry["sender"])
                 parts[which].append(Spans(entry["starts"], entry["ends"]))
-    for (group, place, level, sender), spans in parts.items():
-        _part(view_intervals[group][place], level)[sender] = union(*spans)
+    for (group, place, is_late, level, sender), spans in parts.items():
+        interval, together = view_intervals[group][place], union(*spans)
+        _part(interval.late if is_late else interval.regular, level)[sender] = together
+        whole_interval = _part(interval, level)
+        whole_interval[sender] = union(whole_interval.get(sender, EMPTY), together)
     return view_intervals
 
 
-def _part(interval: ViewInterval, level: int | None) -> dict[str, Spans]:
+def _part(interval: ViewInterval | IntervalPart, level: int | None) -> dict[str, Spans]:
     """Where to put down what was delivered, or what of it was agreed or safe."""
     return interval.delivered if level is None else interval.agreed if level == AGREED_RANK else interval.safe
 

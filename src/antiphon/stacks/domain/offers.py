@@ -9,16 +9,17 @@ from antiphon.stacks.stack import GROUP, Capabilities, Promise, group_promises
 
 NUMBER: Final = 3
 
-_KEPT_APART: Final = ("creation", "duplication", "content", "view_agreement", "view_synchrony")
-"""What is promised where components go on apart, too, as far as it can be audited today."""
+_NOT_APART: Final = ("view_sending", "primary", "group_broadcast")
+"""What is not promised where components go on apart; the rest is, per component."""
+_APART_ONLY: Final = ("transitional", "merged")
 
 
 def _promises() -> tuple[Promise, ...]:
     result: list[Promise] = []
     for promise in group_promises(Promise("causal", GROUP, POLICIES)):
-        apart = (PARTITIONABLE,) if promise.guarantee in _KEPT_APART else ()
+        apart = () if promise.guarantee in _NOT_APART else (PARTITIONABLE,)
         result.append(Promise(promise.guarantee, promise.scope, (*promise.policies, *apart)))
-    return tuple(result)
+    return (*result, *[Promise(guarantee, GROUP, (PARTITIONABLE,)) for guarantee in _APART_ONLY])
 
 
 OFFERS: Final = Capabilities(

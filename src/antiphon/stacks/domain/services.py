@@ -2,7 +2,8 @@
 
 reliable  as soon as its node is in the graph
 fifo      when, besides, all ordered messages that its sender sent before it are delivered here
-causal    as fifo, and after all ordered messages that its sender had delivered
+causal    as fifo, and after all ordered messages that its sender had delivered, and all that somebody sent before a
+          reliable message that precedes it
 agreed    at its place in the total order (voting.py)
 safe      at its place, when the stable part of the graph alone decides its place. A node is stable if a message of
           each other member follows it, so the stable part is in the graph of every member, and each delivers the
@@ -12,7 +13,9 @@ Why a causal message need not name the ordered ones that its sender had delivere
 votes, and by acknowledgements of votes, that precede its node. So whoever has the node in its graph decides the same
 for them, and delivers them before it looks at the message. Ordered ones that the sender had not delivered, though they
 precede the node in the graph, do not hold the message up. Other messages that the sender had delivered precede the
-node, and each of them waits, if at all, for ordered ones that the sender had delivered.
+node, and each of them waits, if at all, for ordered ones that the sender had delivered. But a reliable message waits
+for nothing, not even for ordered ones that its own sender sent before it: a causal message that follows it waits for
+those.
 
 Why ordered messages find in front of them all that they depend on: a message that precedes an ordered one in the graph
 waits, at most, for ordered ones that precede it there, and those have earlier places; after each ordered message all
@@ -26,7 +29,7 @@ from typing import final
 
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.identity import View
-from antiphon.kernel.levels import AGREED, RELIABLE, SAFE
+from antiphon.kernel.levels import AGREED, CAUSAL, RELIABLE, SAFE
 from antiphon.parts.emission import MessageAssembler
 from antiphon.parts.message_graph import GraphNode, MessageGraph, Mid
 from antiphon.parts.node_batch import NodeBatch
@@ -38,7 +41,7 @@ from antiphon.stacks.domain.voting import VoteRounds
 class HeldBatch:
     """Messages of a node that are not delivered yet."""
 
-    __slots__ = ("after", "batch", "decided_by", "number", "place", "sender")
+    __slots__ = ("after", "batch", "behind", "decided_by", "number", "place", "sender")
 
     def __init__(self, sender: int, number: int, batch: NodeBatch) -> None:
         self.sender = sender
@@ -46,6 +49,8 @@ class HeldBatch:
         self.batch = batch
         self.after = 0
         """How many ordered nodes come before it."""
+        self.behind: list[tuple[int, int]] = []
+        """Senders, and a number of each: their ordered nodes below it come before it, too."""
         self.place = 0
         """Its place in the total order, from 1 on, if it has one…"""
         self.decided_by: list[int] = []
@@ -63,6 +68,7 @@ class Services:
         "_in_order",
         "_line",
         "_ordered",
+        "_overtaking",
         "_places",
         "_reliable",
         "_safe_places",
@@ -93,6 +99,8 @@ class Services:
         """With a place, in order."""
         self._undelivered: list[deque[int]] = [deque() for _ in range(members)]
         """By sender, the numbers of both."""
+        self._overtaking: list[list[int]] = [[] for _ in range(members)]
+        """By sender, the numbers of its reliable nodes that came while such ordered ones waited."""
         self._blocked: list[HeldBatch] = []
         """Others that wait, in the order in which they came into the graph."""
         self._reliable = MessageAssembler(group, view, message_bytes_max)
@@ -140,10 +148,29 @@ class Services:
         if self._ordered or self._line:
             self.drain(effects)
             held.after = self.delivered + self._deliverable()
+            self._note_overtaking(held, node.past)
         if self.paused or self._is_blocked(held):
             self._blocked.append(held)
         else:
             self._assemble(held, effects)
+
+    def _note_overtaking(self, held: HeldBatch, past: list[int]) -> None:
+        """Note a reliable node that does not wait for its sender's ordered ones, or what a causal one waits for."""
+        if held.batch.level == RELIABLE and self._undelivered[held.sender]:
+            self._overtaking[held.sender].append(held.number)
+        elif held.batch.level == CAUSAL:
+            for rank, numbers in enumerate(self._overtaking):
+                highest = 0
+                for number in numbers:
+                    if number <= past[rank]:
+                        highest = number
+                if highest and self._precedes(rank, highest):
+                    held.behind.append((rank, highest))
+
+    def _precedes(self, rank: int, number: int) -> bool:
+        """Whether an ordered node of this sender below this number waits."""
+        waiting = self._undelivered[rank]
+        return bool(waiting) and waiting[0] < number
 
     def _deliverable(self) -> int:
         """How many ordered nodes could be delivered now: none but while the application has stopped."""
@@ -157,8 +184,9 @@ class Services:
     def _is_blocked(self, held: HeldBatch) -> bool:
         if held.batch.level == RELIABLE:
             return False
-        before = self._undelivered[held.sender]
-        return held.after > self.delivered or (bool(before) and before[0] < held.number)
+        if held.after > self.delivered or self._precedes(held.sender, held.number):
+            return True
+        return bool(held.behind) and any(self._precedes(rank, number) for rank, number in held.behind)
 
     def close(self) -> None:
         """Nothing more comes."""
@@ -197,7 +225,10 @@ class Services:
             self._release(effects)
         while self._line and (self._closing or self._is_safe(self._line[0])):
             held = self._line.popleft()
-            self._undelivered[held.sender].popleft()
+            waiting = self._undelivered[held.sender]
+            waiting.popleft()
+            if not waiting:
+                self._overtaking[held.sender].clear()
             self.delivered += 1
             self._assemble(held, effects)
             if self._blocked:
