@@ -33,7 +33,7 @@ from bench.planting import NoRoomError
 from tests.pipeline.inprocess import BY_FRAMES, count_pieces
 
 PLANTED = tuple(guarantee for guarantee in CHECKED if guarantee not in OF_PARTING)
-"""Of these histories no group parts; test_components.py has some."""
+"""Of these histories no group parts; test_reference_components.py has some."""
 EACH_MAX = 5
 EVENTS = (1800, 3600, 7200)
 """How long a history is; a longer one where there is no room for all that is planted."""

@@ -109,7 +109,7 @@ from antiphon.pipeline.explain import (
 from antiphon.pipeline.guarantees import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, OF_OWED, PRIMARY, SETTLED
 from antiphon.pipeline.observe import observe
 from antiphon.pipeline.promises import Promises, gather
-from antiphon.pipeline.reference_components import ComponentJudge, Components, parted_groups
+from antiphon.pipeline.reference_components import ComponentJudge, GroupSteps, parted_groups
 from antiphon.pipeline.reference_content import ContentJudge
 from antiphon.pipeline.reference_order import OrderJudge
 from antiphon.pipeline.reference_past import AT_LEAST_CAUSAL, Pasts, chain, has_weak_deliveries
@@ -180,7 +180,7 @@ class _Judge:
         self._world = world
         self._promises = promises
         self._tallies = tallies
-        self._components = Components(world)
+        self._components = GroupSteps(world)
         world.write_offs = self._components.write_offs()
         self._past = Pasts(world)
         # Where nothing below causal was delivered, or nothing is lost, the strong past decides nothing.

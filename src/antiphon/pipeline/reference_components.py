@@ -62,7 +62,7 @@ class Stay:
     """…and what was delivered behind it."""
 
 
-class Components:
+class GroupSteps:
     """Who was with whom in the groups of a run that part."""
 
     def __init__(self, world: ReferenceWorld) -> None:
@@ -139,7 +139,7 @@ class Components:
 class ComponentJudge:
     """Holds the groups of a run that part to transitional and merged. `tally` says where to count, if at all."""
 
-    def __init__(self, world: ReferenceWorld, components: Components, tally: FindTally, example: MakeExample) -> None:
+    def __init__(self, world: ReferenceWorld, components: GroupSteps, tally: FindTally, example: MakeExample) -> None:
         self._world = world
         self._components = components
         self._tally = tally

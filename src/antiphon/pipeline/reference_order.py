@@ -11,7 +11,7 @@ from antiphon.history.schema import BARRIER, Row
 from antiphon.pipeline.cycle import cycle_through, strongly_connected_sets
 from antiphon.pipeline.explain import MessageName, group_broadcast_text, safe_text, total_text
 from antiphon.pipeline.guarantees import GROUP_BROADCAST, SAFE, TOTAL
-from antiphon.pipeline.reference_components import Components
+from antiphon.pipeline.reference_components import GroupSteps
 from antiphon.pipeline.reference_views import FindTally, MakeExample
 from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, messages_of
 from antiphon.pipeline.roots import fewer_names
@@ -47,7 +47,7 @@ class OrderJudge:
     def __init__(
         self,
         world: ReferenceWorld,
-        components: Components,
+        components: GroupSteps,
         delivered: Mapping[str, Firsts],
         tally: FindTally,
         example: MakeExample,

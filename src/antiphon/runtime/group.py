@@ -72,6 +72,8 @@ class Group:
         self.policy = policy
         self.domain = domain
         self.view = NO_VIEW
+        self._named: tuple[str, ...] = ()
+        """The names of all members, as `join` was told them, where views may part."""
         self._driver = driver
         self._message_bytes_max = options.message_bytes_max
         self._linger_s = linger_s
@@ -342,6 +344,23 @@ class Group:
     def is_stalled(self) -> bool:
         """Whether the group stands still here for want of a majority; see `recover`."""
         return not self._going.is_set()
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether this process is in the view of the majority.
+
+        Where views may part, that is a view with more than half of the `members` that were named at `join`, or exactly
+        half with the first by name: no two views are primary at once if all were told the same members. Without
+        `members` nobody can tell, and it is false. Of other policies a group is primary unless it stands still. A
+        process that was just cut off learns of it when the others have been silent for long enough.
+        """
+        if self.policy != PARTITIONABLE:
+            return self.view is not NO_VIEW and not self.is_stalled
+        here = {member.name for member in self.view.members}
+        present = [name for name in self._named if name in here]
+        if 2 * len(present) == len(self._named):
+            return bool(present) and min(self._named) in present
+        return 2 * len(present) > len(self._named)
 
     @property
     def is_over(self) -> bool:

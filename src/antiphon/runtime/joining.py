@@ -159,6 +159,7 @@ class Joining:
         domain: CausalityDomain,
     ) -> Group:
         """Begin in a view of this process alone, of a group whose views merge; the others are told of it."""
+        names: tuple[str, ...] = ()
         if members is not None:
             addresses = {parse_process(text).name: where for text, where in members.items()}
             own = addresses.get(self._running().process.name)
@@ -168,11 +169,13 @@ class Joining:
                     "every member lists all"
                 )
             contacts = [where for where in addresses.values() if where != own]
+            names = tuple(addresses)
         search = Search(contacts, self._address, self._family)
         if contacts:
             await search.look()
         driver = self._running()  # which may have ended while names were looked up
         member = self._make_group(driver, group, stack, policy, domain)
+        member._named = names
         join = Join(
             group=group,
             stack=stack,

@@ -1,10 +1,12 @@
 """Tools for programs on groups and conversations, built on the public API alone: requests with replies, state
-transfer, clients, hierarchies, rows of feeds, replicated objects, and lines from standard input."""
+transfer, clients, hierarchies, rows of feeds, replicated objects, states that merge after a partition, and lines from
+standard input."""
 
 from antiphon.toolkit.client_domain import ClientDomain
 from antiphon.toolkit.clients import Client, ClientReply, Diffusion, Missed
 from antiphon.toolkit.errors import (
     GatewayError,
+    MergeOverflowError,
     NoLeafError,
     ServerGoneError,
     StateError,
@@ -15,6 +17,14 @@ from antiphon.toolkit.feeds import Feeds
 from antiphon.toolkit.gateway import Gateway
 from antiphon.toolkit.hierarchy import Everywhere, Hierarchy
 from antiphon.toolkit.hierarchy_root import HierarchyRoot, LeafPlace, find_leaf
+from antiphon.toolkit.merging import (
+    ComponentState,
+    MergingState,
+    SharedDictionary,
+    largest_wins,
+    last_writer,
+    union,
+)
 from antiphon.toolkit.replicated import ReplicatedObject, commuting, ordered
 from antiphon.toolkit.requests import Reply, Request
 from antiphon.toolkit.service import ClientMessage, Service
@@ -25,6 +35,7 @@ __all__ = [
     "ClientDomain",
     "ClientMessage",
     "ClientReply",
+    "ComponentState",
     "Diffusion",
     "Everywhere",
     "Feeds",
@@ -33,6 +44,8 @@ __all__ = [
     "Hierarchy",
     "HierarchyRoot",
     "LeafPlace",
+    "MergeOverflowError",
+    "MergingState",
     "Missed",
     "NoLeafError",
     "ReplicatedObject",
@@ -40,11 +53,15 @@ __all__ = [
     "Request",
     "ServerGoneError",
     "Service",
+    "SharedDictionary",
     "StateError",
     "TransferError",
     "UnansweredError",
     "commuting",
     "find_leaf",
     "input_lines",
+    "largest_wins",
+    "last_writer",
     "ordered",
+    "union",
 ]

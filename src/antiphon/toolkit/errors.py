@@ -21,6 +21,18 @@ class UnansweredError(AntiphonError):
         self.replies = replies
 
 
+class MergeOverflowError(AntiphonError):
+    """More operations came while states were being merged than may be held back."""
+
+    def __init__(self, group: str, held_max: int) -> None:
+        super().__init__(
+            f"more than {held_max} operations came in group {group!r} before all components had described their state; "
+            "send less, or give a higher `held_max`"
+        )
+        self.group = group
+        self.held_max = held_max
+
+
 class StateError(AntiphonError):
     """The state of the group could not be fetched: no member has it, or every attempt failed."""
 
