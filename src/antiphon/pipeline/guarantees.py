@@ -88,7 +88,7 @@ TABLE: Final = (
     ),
     Guarantee(
         SILENCE,
-        "Once a process is out of the view, nothing of it is delivered any more.",
+        "Once a process is out of the view, nothing of it is delivered, until a view takes it in again.",
         "nothing was delivered after a view that dropped a member",
     ),
     Guarantee(

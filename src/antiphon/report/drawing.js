@@ -192,12 +192,17 @@ function badge(context, x, y, words, colours) {
   context.fillText(words, x, y + 0.5);
   context.font = FONT;
 }
+// Ids of views that parted are long and say nothing: those views are told by their members.
+function viewName(text) {
+  const [name, members] = text.split(": ");
+  return name.length > 14 && members.length < 30 ? members : name.length > 14 ? "view" : name;
+}
 // The name of a message or a view above its mark, where there is room for it.
 function letter(explorer, row, x, y, ends, colours) {
   const {events, figure: {context, left}} = explorer;
   const kind = events.kind[row];
   if (kind !== "send" && kind !== "view" && row !== explorer.chosen) return;
-  const words = kind === "view" ? explorer.data.texts[events.text[row]].split(":")[0]
+  const words = kind === "view" ? viewName(explorer.data.texts[events.text[row]])
     : events.sender[row] < 0 ? kind : explorer.messageName(row);
   const half = context.measureText(words).width / 2;
   const line = explorer.data.lines[events.lane[row]];

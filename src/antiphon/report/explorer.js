@@ -201,6 +201,7 @@ class Explorer {
       return `${who} ${kind === "send" ? "sent" : "delivered"} ${this.messageName(row)}${where}${level}${took}; ${when}`;
     }
     if (kind === "view") return `${who} installed ${text}${where}; ${when}`;
+    if (kind === "transitional") return `${who} was told: ${text}${where}; ${when}`;
     const verb = {start: "joined", suspect: "suspected", crash: "crashed", stop: "stopped"}[kind] || "noted";
     return `${who} ${verb}${kind === "suspect" ? ` ${text}` : ""}${where}${text && kind !== "suspect" ? `: ${text}` : ""}; ${when}`;
   }

@@ -252,6 +252,9 @@ def deed(row: LogRow) -> str:
     if row.kind == "view":
         members = ", ".join(process_name(member) for member in row.members)
         return f"{process_name(row.process)} installed view {row.view}{group}: {clipped(members, 200)}"
+    if row.kind == "transitional":
+        members = ", ".join(process_name(member) for member in row.members)
+        return f"{process_name(row.process)} was told that view {row.view}{group} ends, with {clipped(members, 200)}"
     verb = {"start": "joined", "suspect": "suspected", "crash": "crashed", "stop": "stopped"}.get(row.kind, "noted")
     label = "" if row.label is None else f": {clipped(row.label, 120)}"
     return f"{process_name(row.process)} {verb}{group}{label}"

@@ -219,10 +219,10 @@ def _event(row: LogRow, lane: int, origin_ns: int, names: _Names) -> tuple[Any, 
 
 
 def _words(row: LogRow) -> str:
-    if row.kind == "view":
+    if row.kind in ("view", "transitional"):
         shown = ", ".join(process_name(member) for member in row.members[:MEMBERS_SHOWN])
         more = f" and {len(row.members) - MEMBERS_SHOWN} more" if len(row.members) > MEMBERS_SHOWN else ""
-        return f"view {row.view}: {shown}{more}"
+        return f"view {row.view}: {shown}{more}" if row.kind == "view" else f"view {row.view} ends, with {shown}{more}"
     if row.kind in ("suspect", "note", "crash", "stop") or row.carries:
         return row.label or ""
     return ""

@@ -2,6 +2,7 @@
 "use strict";
 
 const LANE = 28;
+const PARTED_ID = 1e9;
 const MARKS = {crash: "✕", stop: "■", left: "◂", suspect: "?", start: "▸", note: "•"};
 const DEEDS = {
   crash: "crashed", stop: "stopped", left: "left", suspect: "suspects somebody", start: "starts", note: "notes",
@@ -35,6 +36,7 @@ class Timeline {
   showGroup(number) {
     this.group = this.data.groups[number];
     this.colourOf = new Map();
+    this.merges = new Map();
     const byTime = [...this.group.pieces].sort((one, other) => one[2] - other[2]);
     for (const piece of byTime) if (!this.colourOf.has(piece[4])) this.colourOf.set(piece[4], this.colourOf.size);
     this.chosenView = -1;
@@ -84,15 +86,33 @@ class Timeline {
   }
   writeOn(x, room, y, view, count) {
     const {context} = this.figure;
-    const {id, size} = this.data.views[view];
-    const long = count > 1 ? `${count} views` : `view ${id} · ${size} member${size === 1 ? "" : "s"}`;
+    const {id, size, members} = this.data.views[view];
+    const many = `${size} member${size === 1 ? "" : "s"}`;
+    const long = count > 1 ? `${count} views` : `view ${id} · ${many}`;
+    // Ids of views that parted are long and say nothing: there, who is together is told by name.
+    const names = members.map((one) => this.data.names[one]).join(" ");
+    const merged = this.mergedFrom(view);
+    const parted = [merged > 1 ? `${merged} merged: ${names}` : names, names, many, String(size)];
+    const choices = id >= PARTED_ID && count === 1 ? parted : [long, String(id)];
     context.fillStyle = "#101316";
     context.textAlign = "left";
-    for (const words of [long, String(id)]) {
+    for (const words of choices) {
       if (context.measureText(words).width + 12 > room) continue;
       context.fillText(words, x + 6, y);
       return;
     }
+  }
+  // From how many views the members of a view come.
+  mergedFrom(view) {
+    if (!this.merges.has(view)) {
+      const from = new Set();
+      for (const [at, piece] of this.group.pieces.entries()) {
+        const before = this.group.pieces[at - 1];
+        if (piece[4] === view && before && before[1] === piece[1]) from.add(before[4]);
+      }
+      this.merges.set(view, from.size);
+    }
+    return this.merges.get(view);
   }
   // The others have gone on without this process.
   hatch(from, top, until, colours) {
@@ -163,7 +183,9 @@ class Timeline {
     if (count > 1) return `${names[process]} went through ${count} views, ${span}; the last was view ${id}`;
     const more = size > members.length ? ` and ${size - members.length} more` : "";
     const late = behind === null ? "" : `; the others went on without it after ${duration(behind - from)}`;
-    return `${names[process]} in view ${id}, ${span}: ${members.map((one) => names[one]).join(", ")}${more}${late}`;
+    const merged = this.mergedFrom(view);
+    const met = merged > 1 ? `; ${merged} views merged into it` : "";
+    return `${names[process]} in view ${id}, ${span}: ${members.map((one) => names[one]).join(", ")}${more}${met}${late}`;
   }
 
   choose(hit, event) {
