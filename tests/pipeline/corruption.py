@@ -391,7 +391,7 @@ CORRUPTIONS: tuple[Corrupt, ...] = (
 
 OF_PARTING: tuple[Corrupt, ...] = (
     *(move_transitional, change_companions, drop_behind, stay_apart, move_view, drop_delivery, swap_neighbours),
-    *(drop_safe, move_delivery, lose_log, cut_log, stop_early, change_view, lose_message),
+    *(drop_safe, move_delivery, repeat_delivery, lose_log, cut_log, stop_early, change_view, lose_message),
 )
 
 

@@ -78,8 +78,8 @@ class PartedWorld:
 
     def _is_ready(self, sent: Sent, name: str) -> bool:
         here = self._in[name]
-        if sent.name in self._delivered[name]:
-            return False
+        if sent.name in self._delivered[name] or sent.level == "reliable":
+            return sent.name not in self._delivered[name]
         needed = {earlier for earlier in sent.past if earlier in here.sent}
         if sent.name in here.ordered:
             needed |= set(here.ordered[: here.ordered.index(sent.name)])

@@ -168,11 +168,18 @@ class Case:
         return np.where(found == NEVER, int(rest.starts[0]) if len(rest.starts) else NEVER, found)
 
     def cover(self, place: int, wanted: Spans) -> DeliveryCoverage:
-        """When the process had delivered certain numbers of a key."""
+        """When the process had delivered certain numbers of a key, or was not owed them any more."""
         rows = self.rows_of(place)
         already = self.known(place).spans(self.order.owed(self.process, place))
         delivered = (self.rows.start[rows], self.rows.end[rows], self.rows.index[rows])
         return DeliveryCoverage(*_with(self._written_off(place), *delivered), wanted, already)
+
+    def deliveries(self, place: int) -> DeliveryCoverage:
+        """When the process had delivered each number of a key."""
+        rows = self.rows_of(place)
+        already = self.known(place).spans(self.order.owed(self.process, place))
+        every = span(1, ENDLESS)
+        return DeliveryCoverage(self.rows.start[rows], self.rows.end[rows], self.rows.index[rows], every, already)
 
     def _written_off(self, place: int) -> WrittenOff:
         """What the process is not owed any more from some row on, as far as it still lacked it before the piece."""

@@ -8,10 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from antiphon.pipeline.audit.case import Case, FirstViolation, RowCounts
-from antiphon.pipeline.audit.logs import ENDLESS
-from antiphon.pipeline.intervals import Mask, Spans, covered_twice, span
-
-EVERYTHING = span(1, ENDLESS)
+from antiphon.pipeline.intervals import Mask, Spans, covered_twice
 
 
 def count(case: Case) -> RowCounts:
@@ -23,7 +20,7 @@ def count(case: Case) -> RowCounts:
         if (rows.start[own] >= np.append(case.known(place).top, rows.end[own[:-1]])).all():
             new[own] = messages[own]  # each begins above all that came before
             continue
-        positions, sizes = case.cover(place, EVERYTHING).first_deliveries()
+        positions, sizes = case.deliveries(place).first_deliveries()
         np.add.at(new, np.searchsorted(rows.index, positions), sizes)
     return RowCounts(messages - new, np.zeros_like(messages), messages)
 
@@ -31,7 +28,7 @@ def count(case: Case) -> RowCounts:
 def first_violation(case: Case, row: int) -> FirstViolation:
     """The lowest number of the row that had been delivered before it."""
     start, end, index = (int(column[row]) for column in (case.rows.start, case.rows.end, case.rows.index))
-    again = case.cover(int(case.place[row]), EVERYTHING).delivered_before(index)
+    again = case.deliveries(int(case.place[row])).delivered_before(index)
     numbers = np.maximum(again.starts, start)
     return FirstViolation(int(numbers[(numbers < again.ends) & (numbers < end)][0]), [])
 
