@@ -33,6 +33,7 @@ MAY_IMPORT: Final = {
     "pipeline": ("kernel.errors", "history", "pipeline"),
     "report": ("kernel.errors", "history", "pipeline", "report"),
     "conversation": ("_build", "kernel", "parts", "stacks", "runtime", "conversation"),
+    "domain": ("_build", "kernel", "parts", "stacks", "runtime", "domain"),
     "toolkit": ("", "conversation", "toolkit"),
     "streams": ("", "history", "toolkit", "streams"),
     "testing": ("kernel.errors", "faults", "simulator.fault_schedule", "runtime", "history", "pipeline", "testing"),
