@@ -36,7 +36,7 @@ from antiphon.stacks.conversation.free.requests import (
     RestartConversation,
     StartingRequest,
 )
-from antiphon.stacks.conversation.free.store import INDEX, ConversationStore, read_index
+from antiphon.stacks.conversation.free.store import INDEX, ConversationStore, read_index, read_log
 from antiphon.stacks.conversation.free.wire import payload_of
 from antiphon.stacks.conversation.offers import OFFERS
 
@@ -162,7 +162,7 @@ class ParticipantRole:
         if conversation is not None and isinstance(outcome, Loaded):
             if not outcome.records:  # then the index does not name it either
                 self._store.begin(conversation, effects, self._new_token())
-            conversation.take_loaded(outcome.records)
+            conversation.take_loaded(read_log(outcome.records))
             self._touched[conversation.cid] = conversation
 
     # ---- the network and time --------------------------------------------------------------------------------------
@@ -205,6 +205,8 @@ class ParticipantRole:
             self._store.write(conversation, effects, self._new_token())
         if conversation.has_lost_touch() and conversation.cid not in self._out:
             self._out.add(conversation.cid)
+            if self._store is not None and conversation.keeps:
+                self._store.leave_behind(conversation.cid, effects, self._new_token())
             reason = "removed" if conversation.removal.is_out else "diverged"
             effects.events.append(RoleClosed(conversation_name(conversation.cid), reason))
 

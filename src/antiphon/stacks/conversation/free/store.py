@@ -4,6 +4,10 @@ One log for each conversation that is kept: its messages, as they were attached.
 conversations with their participants and addresses. Nothing waits for the disk but a participant that comes back: it
 reads its log before it goes on. What was not written when the process died is fetched from others, and so is what
 finds UNWRITTEN_BYTES_MAX bytes unwritten: it is dropped and counted.
+
+A participant that was removed, or has diverged, may have written down messages that count for nobody else. With those
+in its graph it would be out again in each further life. So it writes LEFT_BEHIND, and whatever stands before that in
+its log is not read any more: the others have all that counts.
 """
 
 from struct import Struct
@@ -18,12 +22,22 @@ from antiphon.stacks.conversation.free.wire import participants_section, read_pa
 
 INDEX: Final = "conversations"
 UNWRITTEN_BYTES_MAX: Final = 64 * 1024 * 1024
+LEFT_BEHIND: Final = b"\xff"
+"""No message is as short as this."""
 _CID: Final = Struct("<Q")
 
 
 def log_of(cid: int) -> str:
     """The name of a conversation's log."""
     return f"conversation {cid:016x}"
+
+
+def read_log(records: list[bytes]) -> list[bytes]:
+    """The messages in a conversation's log that count."""
+    for place in range(len(records) - 1, -1, -1):
+        if records[place] == LEFT_BEHIND:
+            return records[place + 1 :]
+    return records
 
 
 @final
@@ -91,6 +105,10 @@ class ConversationStore:
             self.dropped += len(records)
         else:
             self._store(log_of(conversation.cid), records, effects, token)
+
+    def leave_behind(self, cid: int, effects: Effects, token: int) -> None:
+        """Let nothing count that was written down of a conversation so far."""
+        self._store(log_of(cid), [LEFT_BEHIND], effects, token)
 
     def _store(self, log: str, records: list[bytes], effects: Effects, token: int) -> None:
         size = sum([len(record) for record in records])
