@@ -17,6 +17,7 @@ from antiphon.kernel.errors import (
     MessageTooLargeError,
     UsageError,
 )
+from antiphon.kernel.functions import register_comparison
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.levels import Order
 from antiphon.kernel.options import Options
@@ -95,6 +96,7 @@ __all__ = [
     "connect",
     "current_environment",
     "load_plan",
+    "register_comparison",
     "sync",
 ]
 

@@ -40,7 +40,7 @@ def code_complaints(stack: str, document: str) -> list[str]:
     return complaints
 
 
-@pytest.mark.parametrize("stack", ["vector", "conversation", "domain", "sequencer"])
+@pytest.mark.parametrize("stack", ["vector", "conversation", "domain", "sequencer", "label"])
 def test_the_files_and_functions_that_the_document_names_are_there(stack: str) -> None:
     assert code_complaints(stack, (TESTS.parent / "docs" / "papers" / f"{stack}.md").read_text()) == []
     planted = "| 5.1 | a claim | `nowhere.py`, `parts/exchange.py` (`is_stable`, `is_nothing`) | `test_x` |"
@@ -54,6 +54,7 @@ def test_the_files_and_functions_that_the_document_names_are_there(stack: str) -
         ("conversation", "psync_1989", 100),
         ("domain", "transis_1992", 28),
         ("sequencer", "kindberg_1995", 40),
+        ("label", "isis_1987", 100),
     ],
 )
 def test_the_document_and_the_tests_name_each_other(stack: str, paper: str, claims_min: int) -> None:

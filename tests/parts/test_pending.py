@@ -69,12 +69,12 @@ def test_runs_keep_what_they_are_for() -> None:
     tickets = TicketCounter()
     queue, other = PendingQueue(Options(), 0, tickets), PendingQueue(Options(), 0, tickets)
     queue.accept([b"all"], 2)
-    queue.accept([b"one", b"more"], 2, ProcessId("b"))
+    queue.accept([b"one", b"more"], 2, (ProcessId("b"),))
     other.accept([b"elsewhere"], 2)
-    queue.accept([b"now"], 4, None, True)
+    queue.accept([b"now"], 4, (), True)
     assert (queue.runs[0].ticket, queue.next_message()) == (1, 1)
     assert queue.take_message() == (1, b"all")
-    assert (queue.runs[0].destination, queue.runs[0].ticket) == (ProcessId("b"), 2)
+    assert (queue.runs[0].destinations, queue.runs[0].ticket) == ((ProcessId("b"),), 2)
     assert [queue.take_message(), queue.take_message()] == [(2, b"one"), (3, b"more")]
     assert (queue.runs[0].barrier, queue.runs[0].level, queue.runs[0].ticket) == (True, 4, 4)
     assert queue.take_message() == (4, b"now")
@@ -84,9 +84,9 @@ def test_runs_keep_what_they_are_for() -> None:
 def test_a_load_does_not_reach_over_the_end_of_a_run() -> None:
     queue = PendingQueue(Options())
     queue.accept([b"a", b"b"], 2)
-    queue.accept([b"c"], 2, ProcessId("b"))
+    queue.accept([b"c"], 2, (ProcessId("b"),))
     assert queue.next_load(1_000, 1_000).complete == [b"a", b"b"]
-    assert queue.runs[0].destination == ProcessId("b")
+    assert queue.runs[0].destinations == (ProcessId("b"),)
 
 
 def test_what_fits_is_whole_and_not_begun() -> None:

@@ -68,10 +68,10 @@ def test_the_first_goes_at_once_and_the_rest_of_its_turn_in_one_offer_per_run() 
     async def test() -> None:
         sink = Sink(100)
         outbox, lane = Outbox(Stepping(False)), OutboxLane(sink.offer)
-        reliable, private, barrier = SendMode(0), SendMode(2, ProcessId("a")), SendMode(4, barrier=True)
+        reliable, private, barrier = SendMode(0), SendMode(2, (ProcessId("a"),)), SendMode(4, barrier=True)
         for payload, way in ((b"1", CAUSAL), (b"2", CAUSAL), (b"3", reliable), (b"4", CAUSAL), (b"5", private)):
             outbox.put(lane, [payload], way, NOT_MEASURED)
-        outbox.put(lane, [b"6"], SendMode(2, ProcessId("a")), NOT_MEASURED)
+        outbox.put(lane, [b"6"], SendMode(2, (ProcessId("a"),)), NOT_MEASURED)
         outbox.put(lane, [b"7"], barrier, NOT_MEASURED)
         assert sink.offers == [(CAUSAL, [b"1"])]  # at once
         await asyncio.sleep(0)

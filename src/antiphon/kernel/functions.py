@@ -22,6 +22,13 @@ def register_function(name: str, function: PureFunction) -> None:
     _FUNCTIONS[name] = function
 
 
+def register_comparison(name: str, comparison: PureFunction) -> None:
+    """Make a comparison of labels known by a name, in every process that shares a group, before the first message that
+    is sent with `label="name=value"`. It gets two values: below 0 if the first comes before the second, above 0 if
+    after it, 0 if neither does. It must be a partial order and look at nothing but its arguments."""
+    register_function(name, comparison)
+
+
 def find_function(name: str) -> PureFunction:
     """The function of this name. Raises UsageError if there is none."""
     found = _FUNCTIONS.get(name)

@@ -2,7 +2,7 @@
 
 from typing import final
 
-from antiphon.kernel.effects import Effects
+from antiphon.kernel.effects import Delivered, Effects
 from antiphon.kernel.identity import View
 from antiphon.parts.fragments import Assembly
 from antiphon.parts.node_batch import NodeBatch
@@ -13,7 +13,7 @@ from antiphon.parts.packet import DataPacket
 class MessageAssembler:
     """Puts the messages of one view together, from fragments where they came in such, and delivers them."""
 
-    __slots__ = ("_assemblies", "_group", "_view", "open", "spoiled")
+    __slots__ = ("_assemblies", "_group", "_view", "open", "private", "spoiled")
 
     def __init__(self, group: str, view: View, message_bytes_max: int) -> None:
         self._group = group
@@ -21,6 +21,8 @@ class MessageAssembler:
         self._assemblies = [Assembly(message_bytes_max) for _ in view.members]
         self.open = 0
         """Senders of which half a message is here."""
+        self.private = False
+        """Whether what comes next was sent to fewer than the view."""
         self.spoiled = 0
         """Messages that could not be put together, since a sender broke off."""
 
@@ -30,7 +32,14 @@ class MessageAssembler:
         """Deliver whole messages. `apart`: they may stand between the fragments of another."""
         if self.open and not apart:
             self.break_off(rank)
-        effects.deliver(self._group, self._view.id, self._view.members[rank], number, level, payloads, size)
+        self._deliver(rank, number, level, payloads, size, effects)
+
+    def _deliver(self, rank: int, number: int, level: int, payloads: list[bytes], size: int, effects: Effects) -> None:
+        group, view_id, sender = self._group, self._view.id, self._view.members[rank]
+        if self.private:
+            effects.events.append(Delivered(group, view_id, sender, number, level, payloads, size, True))
+        else:
+            effects.deliver(group, view_id, sender, number, level, payloads, size)
 
     def packet(self, packet: DataPacket, effects: Effects) -> None:
         """Deliver what a packet of another member brings."""
@@ -66,6 +75,5 @@ class MessageAssembler:
             self.spoiled += 1
         elif assembly.complete():
             message = assembly.take()
-            sender = self._view.members[rank]
-            effects.deliver(self._group, self._view.id, sender, number, level, [message], len(message))
+            self._deliver(rank, number, level, [message], len(message), effects)
         self.open += (1 if assembly.is_open() else 0) - before

@@ -28,18 +28,26 @@ class TicketCounter:
 
 @final
 class PendingRun:
-    """Messages of one kind that were accepted one after the other: of one level, to the view or to one process, or a
-    barrier."""
+    """Messages of one kind that were accepted one after the other: of one level and label, to the view or to some
+    processes, or a barrier."""
 
-    __slots__ = ("barrier", "destination", "level", "payloads", "position", "ticket")
+    __slots__ = ("barrier", "destinations", "label", "level", "payloads", "position", "ticket")
 
     def __init__(
-        self, level: int, payloads: list[bytes], destination: ProcessId | None, barrier: bool, ticket: int
+        self,
+        level: int,
+        payloads: list[bytes],
+        destinations: tuple[ProcessId, ...],
+        barrier: bool,
+        label: str,
+        ticket: int,
     ) -> None:
         self.level = level
         self.payloads = payloads
-        self.destination = destination
+        self.destinations = destinations
+        """None: all members of the view in which they leave."""
         self.barrier = barrier
+        self.label = label
         self.ticket = ticket
         self.position = 0
 
@@ -103,7 +111,12 @@ class PendingQueue:
         self.pending_bytes = 0
 
     def accept(
-        self, payloads: list[bytes], level: int, destination: ProcessId | None = None, barrier: bool = False
+        self,
+        payloads: list[bytes],
+        level: int,
+        destinations: tuple[ProcessId, ...] = (),
+        barrier: bool = False,
+        label: str = "",
     ) -> int:
         """Take messages from the front while there is room; how many."""
         count = 0
@@ -118,7 +131,7 @@ class PendingQueue:
         if count:
             taken = payloads if count == len(payloads) else payloads[:count]
             self._tickets.last += 1
-            self.runs.append(PendingRun(level, list(taken), destination, barrier, self._tickets.last))
+            self.runs.append(PendingRun(level, list(taken), destinations, barrier, label, self._tickets.last))
             self.pending_bytes += size
             self.accepted += count
         return count

@@ -105,7 +105,16 @@ def check_label(label: object) -> None:
         raise UsageError("the history calls barriers by the label 'barrier'; choose another one")
 
 
-def check_destination(to: object) -> None:
-    """Refuse what is not one process."""
-    if not isinstance(to, ProcessId):
+Destinations = ProcessId | Sequence[ProcessId] | None
+"""One member, several where the stack allows for it, or all (None)."""
+
+
+def check_destinations(to: object, several: bool) -> tuple[ProcessId, ...]:
+    """The processes that `to` names. Refuses what is no process nor, where `several` may be named, a list of them."""
+    if isinstance(to, ProcessId):
+        return (to,)
+    if not several or isinstance(to, str | bytes) or not isinstance(to, Sequence) or not to:
         raise UsageError(f"`to` is a process, as in `group.view.members` or `message.sender`, not {to!r}")
+    for process in to:
+        check_destinations(process, False)
+    return tuple(dict.fromkeys(to))

@@ -16,8 +16,9 @@ from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC
 from antiphon.parts.membership.group import BARRIER_BYTES_MAX
 from antiphon.runtime.arguments import (
+    Destinations,
     check_count,
-    check_destination,
+    check_destinations,
     check_label,
     check_order,
     check_payloads,
@@ -108,10 +109,10 @@ class Group:
         return self._driver.process
 
     async def send(
-        self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None, label: str | None = None
+        self, payload: bytes, *, order: Order = "causal", to: Destinations = None, label: str | None = None
     ) -> None:
         """Multicast `payload` to all members, this one included, at level `order`; or send it to the member `to` alone,
-        in causal order with everything else.
+        in causal order with everything else. On a stack that has subsets, `to` may be several members, at any level.
 
         Returns when the message is accepted: at once, unless the group cannot keep up; then it waits until there is
         room. It never waits for the network. What is sent to a member that is gone by then is lost.
@@ -125,7 +126,9 @@ class Group:
         and must come after; `leave` it, or `recover` it, if it is not to be waited for. What is sent there meanwhile
         waits at the call, and holds up nothing.
 
-        `label` is a short text that the history keeps with the message, and its page and `antiphon lineage` show.
+        `label` is a short text that the history keeps with the message, and its page and `antiphon lineage` show. On a
+        stack that has labels, `comparison=value` orders a `reliable` message by that comparison alone
+        (`antiphon.register_comparison`).
         """
         try:
             mode = self._modes.get(order) if to is None else None
@@ -155,7 +158,7 @@ class Group:
         await self._put(payloads, self._way(order, None, label))
 
     def send_now(
-        self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None, label: str | None = None
+        self, payload: bytes, *, order: Order = "causal", to: Destinations = None, label: str | None = None
     ) -> bool:
         """`send` for where nothing can wait, as in a listener; false, and nothing is sent, if there is no room."""
         size = self._measure((payload,))
@@ -377,7 +380,7 @@ class Group:
         """Messages that were delivered here and that the application has not read."""
         return self._stream.count(self.name) + self._stream.unread
 
-    def _way(self, order: Order, to: ProcessId | None, label: str | None) -> SendMode:
+    def _way(self, order: Order, to: Destinations, label: str | None) -> SendMode:
         check_order(order)
         check_level(self._offered, order)
         check_label(label)
@@ -385,12 +388,13 @@ class Group:
             return _TO_ALL[order] if label is None else SendMode(LEVELS[order], label=label)
         if not self._offered.private:
             raise UsageError(f"stack {self.stack!r} sends every message to all members; leave `to` out")
-        if LEVELS[order] != CAUSAL:
+        if LEVELS[order] != CAUSAL and not self._offered.subsets:
             raise UsageError(f"what goes to one member alone goes in causal order, not {order!r}")
-        check_destination(to)
-        if self.view.rank(to) < 0:
-            raise UsageError(f"{to} is not a member of group {self.name!r} now; the members are: {self.view}")
-        return SendMode(CAUSAL, to, label=label)
+        destinations = check_destinations(to, self._offered.subsets)
+        for member in destinations:
+            if self.view.rank(member) < 0:
+                raise UsageError(f"{member} is not a member of group {self.name!r} now; the members are: {self.view}")
+        return SendMode(LEVELS[order], destinations, label=label)
 
     def _measure(self, payloads: Sequence[bytes]) -> int:
         self._check_open()
@@ -422,13 +426,13 @@ class Group:
                 group=self.name,
                 payloads=payloads,
                 level=way.level,
-                destinations=() if way.destination is None else (way.destination,),
+                destinations=way.destinations,
+                label=way.label if way.label is not None and self._offered.labels else "",
             )
         )
 
     def _called(self, payloads: Sequence[bytes], way: SendMode, size: int) -> None:
-        to = () if way.destination is None else (way.destination,)
-        self._driver.record_call(self.name, payloads, way.level, to, size, way.barrier, way.label)
+        self._driver.record_call(self.name, payloads, way.level, way.destinations, size, way.barrier, way.label)
 
     def _may_wait(self, caller: object) -> None:
         """Refuse the reader of a full stream: room to send comes only when it reads on."""

@@ -31,13 +31,13 @@ NOT_MEASURED: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class SendMode:
-    """How messages are to go: at a level to all members or to `destination` alone, or as barriers."""
+    """How messages are to go: at a level to all members or to `destinations` alone, or as barriers."""
 
     level: int
-    destination: ProcessId | None = None
+    destinations: tuple[ProcessId, ...] = ()
     barrier: bool = False
     label: str | None = None
-    """A short text that the history keeps with the message."""
+    """A short text that the history keeps with the message; on a stack that has labels, it may order it."""
 
 
 def measure(payloads: Sequence[object], size_max: int) -> int:

@@ -89,6 +89,7 @@ class Capabilities:
         "promised",
         "service_role",
         "situations",
+        "subsets",
     )
 
     def __init__(
@@ -101,6 +102,7 @@ class Capabilities:
         packet_kinds: tuple[int, ...],
         promised: tuple[Promise, ...],
         private: bool = False,
+        subsets: bool = False,
         labels: bool = False,
         crosses_groups: bool = False,
         barriers: bool = True,
@@ -118,7 +120,9 @@ class Capabilities:
         """The kinds of packets that it sends and takes (kernel/packet_kinds.py)."""
         self.promised = promised
         self.private = private
-        """Whether a message can go to some members alone."""
+        """Whether a message can go to one member alone…"""
+        self.subsets = subsets
+        """…or to any set of members, at any level."""
         self.labels = labels
         """Whether messages can carry labels."""
         self.crosses_groups = crosses_groups

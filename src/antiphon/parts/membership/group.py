@@ -193,10 +193,8 @@ class GroupMember(Member):
     def send(self, input: Send, effects: Effects, now_ns: int) -> int:
         """Accept messages; `finish` puts on the wire what may leave."""
         payloads = input.payloads
-        destination: ProcessId | None = None
         if input.destinations:
             self._check_destinations(input.level, input.destinations)
-            destination = input.destinations[0]
         if self.over:
             raise self._no_member()
         if self._membership is not None:
@@ -204,7 +202,7 @@ class GroupMember(Member):
         for payload in payloads:
             if len(payload) > self._options.message_bytes_max:
                 raise MessageTooLargeError(len(payload), self._options.message_bytes_max)
-        return self._pending.accept(payloads, input.level, destination)
+        return self._pending.accept(payloads, input.level, input.destinations, label=input.label)
 
     def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> int:
         """Accept a barrier; it ends the view when its turn comes."""
@@ -215,7 +213,7 @@ class GroupMember(Member):
         if len(payload) > BARRIER_BYTES_MAX:
             raise MessageTooLargeError(len(payload), BARRIER_BYTES_MAX)
         self._membership.notice_time(effects, now_ns)
-        return self._pending.accept([payload], SAFE, None, True)
+        return self._pending.accept([payload], SAFE, barrier=True)
 
     def _no_member(self) -> UsageError:
         return UsageError(f"{self._process} is no longer a member of group {self.group!r}")

@@ -11,12 +11,13 @@ Limits: `window_packets` own broadcasts that not all have delivered; own message
 from random import Random
 from typing import final
 
-from antiphon.kernel.errors import UsageError
+from antiphon.kernel.effects import Effects
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Join
+from antiphon.kernel.inputs import Join, Send
 from antiphon.kernel.options import Options
 from antiphon.parts.membership.group import GroupMember
 from antiphon.parts.membership.session import Session
+from antiphon.stacks.label.comparison import check_order_label
 from antiphon.stacks.label.offers import NUMBER
 from antiphon.stacks.label.session import LabelSession, members_max
 
@@ -25,17 +26,23 @@ from antiphon.stacks.label.session import LabelSession, members_max
 class LabelMember(GroupMember):
     """One member of one group."""
 
-    __slots__ = ("_random",)
+    __slots__ = ("_lazy_ns", "_random")
 
-    def __init__(self, join: Join, process: ProcessId, last_number: int, random: Random, options: Options) -> None:
+    def __init__(
+        self, join: Join, process: ProcessId, last_number: int, random: Random, options: Options, lazy_ns: int
+    ) -> None:
         super().__init__(NUMBER, join, process, last_number, options)
         self._random = random
+        self._lazy_ns = lazy_ns
         self._found(join, members_max(options))
 
     def _make_session(self, view: View, annex: bytes) -> Session:
         return LabelSession(
-            self.group, self._process, view, self._pending, self._random, self._options, self._declaration.id
-        )
+            self.group, self._process, view, self._pending, self._random, self._options, self._declaration.id,
+            self._lazy_ns,
+        )  # fmt: skip
 
-    def _check_destinations(self, level: int, destinations: tuple[ProcessId, ...]) -> None:
-        raise UsageError("stack 'label' sends every message to all members so far; name no destination")
+    def send(self, input: Send, effects: Effects, now_ns: int) -> int:
+        if input.label:
+            check_order_label(input.label, input.level)
+        return super().send(input, effects, now_ns)

@@ -1,4 +1,8 @@
-"""What the stack `label` offers: the primitives of isis-1987. No promise reaches beyond a group."""
+"""What the stack `label` offers: the primitives of isis-1987. No promise reaches beyond a group.
+
+Option `lazy_us`: how many microseconds a broadcast below `agreed` may wait at its sender for others to travel with it
+(isis-1987, 3.5). 0: it leaves at once.
+"""
 
 from typing import Final
 
@@ -15,6 +19,9 @@ OFFERS: Final = Capabilities(
     levels=LEVEL_NAMES,
     policies=POLICIES,
     packet_kinds=(DATA, STATUS, REQUEST, MEMBERSHIP),
+    private=True,
+    subsets=True,
+    labels=True,
     promised=group_promises(Promise("causal", GROUP, POLICIES)),
     situations=(
         "broadcast carried by another than its sender",
@@ -22,5 +29,7 @@ OFFERS: Final = Capabilities(
         "transfer packet of several datagrams",
         "ordered broadcast placed at the end of a view",
         "ordered broadcast delivered because a later one tells its place",
+        "labelled broadcast sent ahead of own ones that do not precede it",
     ),
+    options={"lazy_us": 0},
 )

@@ -15,8 +15,8 @@ Rule.
 3. What is not ordered leaves when its sender has delivered its own ordered broadcasts.
 4. A member vouches for a safe broadcast, to its sender, when all priorities up to that of the broadcast are final here.
    When all members have done so the sender says so (RELEASE), and the broadcast is delivered when its turn comes.
-5. When the view ends, each member says how far it has passed or vouched. Up to the greatest of these the final
-   priorities decide; what is beyond, final or not, comes after it in the order of clocks.
+5. When the view ends, each member says how far it has passed or vouched, and passes nothing more by rule 1. Up to the
+   greatest of these the final priorities decide; what is beyond, final or not, comes after it in the order of clocks.
 
 Why it is safe. A member that passes f has seen all priorities up to f: what it has not seen it will give more than f,
 so no final priority up to f is unknown to it, and rule 2 holds by causality of transport. If m happened before m',

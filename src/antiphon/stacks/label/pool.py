@@ -9,6 +9,12 @@ Broadcasts that come twice are known by their ids. A copy is let go when the sen
 delivered it (collected), and the ids with it: numbers run without gaps, so one number for each sender stands for all
 ids that were collected (4.4).
 
+Labels. A broadcast with a label (comparison.py) is to come after those alone that precede it by 3.3. What others have
+sent goes before it all the same: whoever gets it may come to depend on that (3.5, whatever the labels). Of its sender's
+own messages only those go before it whose labels are less; the others keep waiting, if they wait. Whoever has taken in
+a labelled broadcast sends nothing without a label before it has all earlier ones of the same sender: so causal order
+holds for the rest.
+
 Safe: links keep order (link.py), so a transfer packet may be cut anywhere into datagrams: what has come of it is closed
 under causality, and nobody has to wait for the rest. What was left out because all destinations had it, is no longer
 missed by anybody. An id is collected when it is on nobody's wait queue: it was delivered everywhere.
@@ -25,6 +31,7 @@ to those of a failed sender. There is no DONT-SEND: collected ids stay known, as
 from collections import deque
 from typing import final
 
+from antiphon.stacks.label.comparison import precedes
 from antiphon.stacks.label.item import MESSAGES, Item, Mid
 
 
@@ -32,12 +39,17 @@ from antiphon.stacks.label.item import MESSAGES, Item, Mid
 class MessagePool:
     """All copies of one member in one view."""
 
-    __slots__ = ("_above", "_everybody", "_me", "collected", "copies", "numbers_max", "queues", "seen", "undelivered")
+    __slots__ = (
+        "_above", "_everybody", "_me", "collected", "copies", "numbers_max", "overtaken", "queues", "seen",
+        "undelivered",
+    )  # fmt: skip
 
     def __init__(self, me: int, members: int, window: int) -> None:
         self._me = me
         self._everybody = (1 << members) - 1
         self.numbers_max = 3 * window + 64
+        self.overtaken = 0
+        """How often a labelled broadcast left ahead of others."""
         self.copies: dict[Mid, Item] = {}
         """In the order in which they came."""
         self.collected = [0] * members
@@ -97,16 +109,32 @@ class MessagePool:
                 self.queues[rank] = deque([item for item in queue if not item.is_done])
 
     def take_for(self, rank: int, last: Item) -> list[Item]:
-        """What has to go to a member, up to the own broadcast `last`."""
+        """What has to go to a member, up to the own broadcast `last`. If that has a label, own messages that do not
+        precede it stay."""
         queue, bit = self.queues[rank], 1 << rank
         taken: list[Item] = []
+        kept: list[Item] = []
         while queue:
             item = queue.popleft()
             if self._is_owed(item, bit):
-                taken.append(item)
+                (kept if last.label and self._may_stay(item, last) else taken).append(item)
             if item is last:
                 break
+        if kept:
+            self.overtaken += 1
+            queue.extendleft(reversed(kept))
         return taken
+
+    def _may_stay(self, item: Item, last: Item) -> bool:
+        if item.sender != self._me or item.batch is None or item is last or last.batch is None:
+            return False
+        is_same = item.batch.first_message == last.batch.first_message
+        return not is_same and not precedes(item.label, last.label)
+
+    def has_all(self, rank: int, number: int) -> bool:
+        """Whether all broadcasts of this sender up to this number have come, or were delivered by all."""
+        above = self._above[rank]
+        return all(each in above for each in range(self.collected[rank] + 1, number + 1))
 
     def _is_owed(self, item: Item, bit: int) -> bool:
         if item.is_done or item.sent_to & bit or not item.remaining:

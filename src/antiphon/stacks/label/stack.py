@@ -21,4 +21,5 @@ class LabelStack(Stack):
         self.groups_apart = True
 
     def make_member(self, join: Join, last_number: int) -> Member:
-        return LabelMember(join, self._process, last_number, self._random, self._options)
+        lazy_ns = 1000 * self.option("lazy_us")
+        return LabelMember(join, self._process, last_number, self._random, self._options, lazy_ns)

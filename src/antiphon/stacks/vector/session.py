@@ -264,8 +264,8 @@ class ViewSession(PacketSession):
             if run.barrier:
                 self._send_barrier(run, effects, now_ns)
                 return
-            if run.destination is not None:
-                if not self._send_private(run, run.destination, effects, now_ns):
+            if run.destinations:
+                if not self._send_private(run, run.destinations[0], effects, now_ns):
                     return
             elif self.exchange.window_open() and self._may_send(run, now_ns):
                 self._send_packet(run.level, effects, now_ns)
@@ -291,7 +291,7 @@ class ViewSession(PacketSession):
         order = self._crossing
         if order.free and not order.busy_group:
             return True
-        private = run.destination is not None
+        private = bool(run.destinations)
         if not order.may_send(self.group_id, run.level, run.ticket, now_ns, private):
             return False
         self.epochs.epoch_wish = order.epoch_wanted(self.group_id, True)

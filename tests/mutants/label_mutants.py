@@ -1,0 +1,269 @@
+"""The stack `label` broken on purpose: each mutant must be caught by scenes with crashes.
+
+ANTIPHON_PURE=1 python -m tests.mutants.label_mutants
+"""
+
+import sys
+import time
+from typing import Any
+
+from antiphon.kernel.levels import SAFE
+from antiphon.stacks.label.comparison import precedes
+from antiphon.stacks.label.item import NOWHERE, Item, LabelFrame, Mid, Priority
+from antiphon.stacks.label.link import LabelLink
+from antiphon.stacks.label.ordering import TotalOrder
+from antiphon.stacks.label.pool import MessagePool
+from antiphon.stacks.label.session import LabelSession
+from antiphon.stacks.label.traffic import LabelTraffic
+from antiphon.stacks.label.view_end import LabelViewEnd
+from tests.mutants.mutants import Mutant
+from tests.stacks.label.sweep import random_scene, run_scene
+
+SCENES = "scenes"
+SEEDS_MAX = 200
+
+
+def scene_problem(seeds_max: int = SEEDS_MAX) -> str | None:
+    """A scene in which something does not hold, or that raises."""
+    for seed in range(seeds_max):
+        members, crashes, lazy_us = random_scene(seed)
+        try:
+            found = run_scene(seed, members, crashes, lazy_us)[0]
+        except (AssertionError, LookupError, ValueError) as error:
+            return f"scene {seed}: {type(error).__name__}: {error}"
+        if found:
+            return f"scene {seed}: {found[0]}"
+    return None
+
+
+_take_for = MessagePool.take_for
+_add = TotalOrder.add
+_answer = TotalOrder.answer
+_advance = TotalOrder.advance
+_take = LabelLink.take
+_take_in = LabelSession._take_in
+_reach = MessagePool.reach
+
+
+def _carry_nothing(self: MessagePool, rank: int, last: Item) -> list[Item]:
+    """What must come first does not travel along."""
+    return [item for item in _take_for(self, rank, last) if item.sender == self._me]
+
+
+def _carry_for_destinations_only(self: MessagePool, item: Item, bit: int) -> bool:
+    """Nothing travels by way of members that it is not for."""
+    return not item.is_done and not item.sent_to & bit and bool(item.remaining & bit)
+
+
+def _carry_in_any_order(self: MessagePool, rank: int, last: Item) -> list[Item]:
+    return list(reversed(_take_for(self, rank, last)))
+
+
+def _no_duplicates_known(self: MessagePool, mid: Mid) -> bool:
+    return mid[1] <= self.collected[mid[0]]
+
+
+def _collect_what_was_sent(self: LabelSession, item: Item) -> bool:
+    """What has left is taken to be delivered."""
+    return item.number not in self.pool.undelivered[self._me]
+
+
+def _collect_what_was_received(self: LabelSession, item: Item) -> bool:
+    """What was received is taken to be delivered."""
+    return not item.remaining and item.number not in self.pool.undelivered[self._me]
+
+
+def _forget_ids(self: MessagePool, rank: int, number: int) -> None:
+    """Collected ids are forgotten, so that a late copy is taken for news."""
+    for each in range(1, number + 1):
+        item = self.copies.pop((rank, each), None)
+        if item is not None:
+            item.is_done = True
+            self._above[rank].discard(each)
+
+
+def _own_priority_is_final(self: TotalOrder, number: int, rank: int, priority: int) -> None:
+    """The sender does not wait for the others' priorities."""
+    ballot = self.ballots.get(number)
+    if ballot is not None and not ballot.answered:
+        ballot.answered = 1
+        self.commits.append((number, (priority, rank)))
+
+
+def _first_priority_is_final(self: TotalOrder, number: int, rank: int, priority: int) -> None:
+    """The final priority is the lowest, not the highest."""
+    ballot = self.ballots.get(number)
+    if ballot is None or ballot.answered >> rank & 1:
+        return
+    ballot.answered |= 1 << rank
+    ballot.highest = min(ballot.highest, (priority, rank)) if ballot.highest != NOWHERE else (priority, rank)
+    if ballot.answered == self._everybody:
+        self.commits.append((number, ballot.highest))
+
+
+def _priority_without_a_clock(self: TotalOrder, clock: int) -> None:
+    """Clocks of others are not followed."""
+
+
+def _deliver_what_is_final(self: TotalOrder) -> None:
+    """Final broadcasts pass those that are not."""
+    for ordered in self._final_up_to((1 << 61, 0)):
+        self._pass(ordered, (ordered.item.sender, ordered.item.number))
+
+
+def _no_third_phase(self: TotalOrder) -> None:
+    """Safe broadcasts are delivered like agreed ones."""
+    for ordered in self._waiting.values():
+        ordered.is_released = True
+    _advance(self)
+
+
+def _vouch_at_once(self: TotalOrder, item: Item) -> int:
+    """A safe broadcast is vouched for before its place is known."""
+    priority = _add(self, item)
+    if item.level() == SAFE:
+        self.vouches.append((item.sender, item.number))
+    return priority
+
+
+def _do_not_follow(self: TotalOrder, passed: Priority) -> None:
+    """How far the sender of a broadcast had come is ignored."""
+
+
+def _close_by_clock(self: TotalOrder, reached: Priority) -> None:
+    """At the end of a view final priorities do not count."""
+    late = sorted(self._waiting.values(), key=lambda each: (each.item.clock, each.item.sender, each.item.number))
+    for ordered in late:
+        self._pass(ordered, (ordered.item.sender, ordered.item.number))
+
+
+def _close_by_priority(self: TotalOrder, reached: Priority) -> None:
+    """At the end of a view each goes by the priorities that it knows."""
+    for ordered in sorted(self._waiting.values(), key=lambda each: each.priority):
+        self._pass(ordered, (ordered.item.sender, ordered.item.number))
+
+
+def _close_by_own_mark(self: LabelViewEnd, annex: bytes) -> None:
+    """Each member goes by how far it has come itself."""
+    self.reached = self._order.reached()
+
+
+def _reached_without_vouching(self: TotalOrder) -> Priority:
+    return self.passed
+
+
+def _ordered_for_destinations_only(self: MessagePool, item: Item) -> int:
+    """Only destinations get what is to be ordered."""
+    return item.destinations
+
+
+def _links_without_order(self: LabelLink, number: int, frames: list[LabelFrame], now_ns: int) -> list[LabelFrame]:
+    """Datagrams are taken as they come."""
+    self.owe_ack(now_ns)
+    self._early[number] = []
+    while self.received + 1 in self._early:
+        self.received += 1
+        del self._early[self.received]
+    self.heard_of(number, now_ns)
+    return frames
+
+
+def _never_missing(self: LabelLink) -> list[tuple[int, int]]:
+    """Nobody says what is missing."""
+    return []
+
+
+def _all_waits_over(self: LabelSession) -> bool:
+    """What labelled broadcasts came ahead of is not waited for."""
+    self._ahead = {}
+    return True
+
+
+def _everything_may_stay(self: MessagePool, item: Item, last: Item) -> bool:
+    """A labelled broadcast takes none of its sender's own with it."""
+    return item.sender == self._me and item.batch is not None and item is not last
+
+
+def _others_may_stay(self: MessagePool, item: Item, last: Item) -> bool:
+    """A labelled broadcast takes nothing with it that others have sent."""
+    return item is not last and not precedes(item.label, last.label)
+
+
+def _cut_is_complete(self: LabelViewEnd) -> bool:
+    """Missing broadcasts of the cut are not waited for."""
+    return self._cut is not None
+
+
+def _own_copies_only(self: LabelViewEnd, mid: Mid) -> bool:
+    """Nothing that was collected is told as held."""
+    return False
+
+
+def _ballots_do_not_hold(self: LabelSession, effects: Any, now_ns: int) -> bool:
+    """What is not ordered does not wait for own ordered broadcasts."""
+    ballots = self._order.ballots
+    self._order.ballots = {}
+    try:
+        result = _take_pending(self, effects, now_ns)
+    finally:
+        self._order.ballots = {**ballots, **self._order.ballots}
+    return result
+
+
+_take_pending = LabelSession._take_pending
+
+
+def _head_without_acks(self: LabelTraffic, sender: int, ack: int, consumed: int, now_ns: int) -> None:
+    """Acks free the link, but nobody is struck off from those that lack a broadcast."""
+    self.links[sender].take_ack(ack, now_ns)
+
+
+LABEL_MUTANTS = (
+    Mutant("what must come first is not carried", (SCENES,), ((MessagePool, "take_for", _carry_nothing),)),
+    Mutant("copies for others are not carried", (SCENES,), ((MessagePool, "_is_owed", _carry_for_destinations_only),)),
+    Mutant("transfer packets in reverse", (SCENES,), ((MessagePool, "take_for", _carry_in_any_order),)),
+    Mutant("ids are not remembered", (SCENES,), ((MessagePool, "has", _no_duplicates_known),)),
+    Mutant("collected when sent", (SCENES,), ((LabelSession, "_is_over", _collect_what_was_sent),)),
+    Mutant("collected ids are forgotten", (SCENES,), ((MessagePool, "collect", _forget_ids),)),
+    Mutant("own priority is final", (SCENES,), ((TotalOrder, "answer", _own_priority_is_final),)),
+    Mutant("lowest priority is final", (SCENES,), ((TotalOrder, "answer", _first_priority_is_final),)),
+    Mutant("clocks of others do not count", (SCENES,), ((TotalOrder, "see", _priority_without_a_clock),)),
+    Mutant("final ones pass open ones", (SCENES,), ((TotalOrder, "advance", _deliver_what_is_final),)),
+    Mutant("no third phase", (SCENES,), ((TotalOrder, "advance", _no_third_phase),)),
+    Mutant("places told by others are ignored", (SCENES,), ((TotalOrder, "follow", _do_not_follow),)),
+    Mutant("the end of a view goes by clocks alone", (SCENES,), ((TotalOrder, "close", _close_by_clock),)),
+    Mutant("the end of a view goes by open priorities", (SCENES,), ((TotalOrder, "close", _close_by_priority),)),
+    Mutant("each goes by its own mark", (SCENES,), ((LabelViewEnd, "take_annex", _close_by_own_mark),)),
+    Mutant("only destinations order", (SCENES,), ((MessagePool, "reach", _ordered_for_destinations_only),)),
+    Mutant("links without order", (SCENES,), ((LabelLink, "take", _links_without_order),)),
+    Mutant("nobody says what is missing", (SCENES,), ((LabelLink, "missing", _never_missing),)),
+    Mutant("nobody catches up", (SCENES,), ((LabelSession, "_has_caught_up", _all_waits_over),)),
+    Mutant("labels take nothing along", (SCENES,), ((MessagePool, "_may_stay", _everything_may_stay),)),
+    Mutant("labels take nothing of others along", (SCENES,), ((MessagePool, "_may_stay", _others_may_stay),)),
+    Mutant("the cut is not waited for", (SCENES,), ((LabelViewEnd, "is_complete", _cut_is_complete),)),
+    Mutant("own ordered ones hold up nothing", (SCENES,), ((LabelSession, "_take_pending", _ballots_do_not_hold),)),
+    Mutant("acks strike nobody off", (SCENES,), ((LabelTraffic, "take_head", _head_without_acks),)),
+)
+
+
+def hunt(mutant: Mutant, seeds_max: int = SEEDS_MAX) -> str | None:
+    """How a mutant was caught; None if it survived."""
+    with mutant.at_large():
+        return scene_problem(seeds_max)
+
+
+def main() -> int:
+    """Hunt them all, or those whose names contain a word."""
+    survived = 0
+    chosen = [mutant for mutant in LABEL_MUTANTS if not sys.argv[1:] or sys.argv[1] in mutant.name]
+    for mutant in chosen:
+        begun_s = time.monotonic()
+        caught = hunt(mutant)
+        survived += caught is None
+        seconds = time.monotonic() - begun_s
+        print(f"{mutant.name}: {'SURVIVED' if caught is None else caught[:110]} ({seconds:.1f} s)", flush=True)
+    return 1 if survived else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
