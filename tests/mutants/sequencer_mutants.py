@@ -5,14 +5,16 @@ from typing import Any
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.identity import ProcessId
 from antiphon.pipeline.campaign.judge import REST
-from antiphon.stacks.sequencer import client
+from antiphon.stacks.sequencer import client, client_links
 from antiphon.stacks.sequencer.client import ServiceClient
 from antiphon.stacks.sequencer.context import Context
 from antiphon.stacks.sequencer.member import OwnBatch, OwnMessages
 from antiphon.stacks.sequencer.offers import OFFERS as SEQUENCER
-from antiphon.stacks.sequencer.peer import SequencerPeer, ServedClient
+from antiphon.stacks.sequencer.peer import SequencerPeer
 from antiphon.stacks.sequencer.place import Place
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
+from antiphon.stacks.sequencer.served_client import ServedClient
+from antiphon.stacks.sequencer.service_link import ServiceLink
 from tests.mutants.mutants import Mutant
 
 
@@ -20,21 +22,23 @@ def _deliverable_by_t1_alone(context: Context, group: int, delivered: Context) -
     return context[group] == delivered[group] + 1
 
 
-def _again_group_by_group(self: ServiceClient) -> list[OwnBatch]:
-    """Sends again what has no place, the youngest group first."""
-    return [batch for member in reversed(self._members.values()) for batch in member.own.without_place()]
+def _again_group_by_group(batch: OwnBatch) -> int:
+    """Sends again what has no place, the longest batches first."""
+    return -batch.size
 
 
-def _context_of_one_group(self: SequencerPeer, group: SequencedGroup) -> Context:
-    return {group.id: self._context[group.id]}
+def _context_of_one_group(self: SequencerPeer, group: SequencedGroup, level: int, cause: Context) -> Context:
+    self._context[group.id] = group.number + 1
+    return {group.id: group.number + 1}
 
 
 def _accept_without_noting_the_number(
-    self: SequencedGroup, sender: ProcessId, last: int, body: bytes, context: Context
+    self: SequencedGroup, sender: ProcessId, last: int, body: bytes, context: Context, stamp: int
 ) -> list[bytes]:
     before = self.last_numbers.get(sender, 0)
-    placed = _accept(self, sender, last, body, context)
-    self.last_numbers[sender] = before
+    placed = _accept(self, sender, last, body, context, stamp)
+    if last % 3 == 0:  # else what follows would be dropped as a gap
+        self.last_numbers[sender] = before
     return placed
 
 
@@ -51,13 +55,14 @@ def _prune_what_anybody_has(self: SequencedGroup) -> None:
 
 def _place_what_finds_room(self: SequencerPeer, session: ServedClient) -> None:
     """Lets what a client sent later overtake what waits for room in another group."""
-    blocked = [request for request in session.requests if request.group.is_full() and not request.is_leave]
+    waiting = session.requests._waiting
+    blocked = [request for request in waiting if request.group.is_full() and not request.is_leave]
     for request in blocked:
-        session.requests.remove(request)
+        waiting.remove(request)
     _place_requests(self, session)
     for request in blocked:
         request.group.blocked[session.process] = None
-    session.requests.extend(blocked)
+    waiting.extend(blocked)
 
 
 _place_requests = SequencerPeer._place_requests
@@ -68,12 +73,12 @@ def _send_to_all_but_the_last(self: SequencerPeer, group: SequencedGroup, placed
         self._tell(self._clients[member], placed)
 
 
-def _drop_what_is_ahead(self: ServiceClient, place: Place, effects: Effects, now_ns: int) -> None:
+def _drop_what_is_ahead(self: ServiceClient, link: ServiceLink, place: Place, effects: Effects, now_ns: int) -> None:
     """Has no hold-back queue: what comes ahead of its turn is delivered at once."""
     member = self._members.get(place.group)
     if member is not None and self.delivered[place.group] < place.number - 1 and self.delivered[place.group] > 0:
         self.delivered[place.group] = place.number - 1
-    _arrive(self, place, effects, now_ns)
+    _arrive(self, link, place, effects, now_ns)
 
 
 _arrive = ServiceClient._arrive
@@ -90,11 +95,13 @@ def _forget_at_once(self: SequencerPeer, link: int, now_ns: int) -> None:
 _link_down = SequencerPeer.link_down
 
 
-def _number_twice(self: OwnMessages, payloads: list[bytes], level: int, tickets: Any) -> tuple[int, list[bytes]]:
+def _number_twice(
+    self: OwnMessages, payloads: list[bytes], level: int, tickets: Any, names: dict[int, int]
+) -> tuple[int, list[bytes]]:
     """Begins a batch with the number of the message before it."""
     if self.last_number % 5 == 4:
         self.last_number -= 1
-    return _take(self, payloads, level, tickets)
+    return _take(self, payloads, level, tickets, names)
 
 
 _take = OwnMessages.take
@@ -110,8 +117,8 @@ def _mutant(name: str, breaks: tuple[str, ...], place: Any, attribute: str, repl
 
 SEQUENCER_MUTANTS = (
     _mutant("T2 is not looked at", ("causal",), client, "is_deliverable", _deliverable_by_t1_alone),
-    _mutant("sent again group by group", ("causal",), ServiceClient, "_without_place", _again_group_by_group),
-    _mutant("contexts of one group", ("causal",), SequencerPeer, "_context_of", _context_of_one_group),
+    _mutant("sent again group by group", ("causal",), client_links, "_ticket_of", _again_group_by_group),
+    _mutant("contexts of one group", ("causal",), SequencerPeer, "_context_of_messages", _context_of_one_group),
     _mutant("no last numbers", ("duplication",), SequencedGroup, "accept", _accept_without_noting_the_number),
     _mutant("pruned too early", (REST, "settled", "fifo"), SequencedGroup, "prune", _prune_what_anybody_has),
     _mutant("requests overtake others", ("causal", "fifo"), SequencerPeer, "_place_requests", _place_what_finds_room),

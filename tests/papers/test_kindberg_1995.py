@@ -67,10 +67,12 @@ class RawClient:
 
     def join(self, group: str = "g") -> None:
         self.ask(CREATE, text(group))
-        self.ask(JOIN, text(group), u64(0), groups_bytes([]))
+        self.ask(JOIN, text(group), u64(0), u64(0), groups_bytes([]))
 
     def multicast(self, number: int, payload: bytes = b"m", group: int = G) -> list[tuple[int, FrameReader]]:
-        return self.ask(MULTICAST, u64(group), messages_bytes(number, AGREED, [payload]))
+        return self.ask(
+            MULTICAST, u64(group), u64(number - 1), pairs_bytes({}), messages_bytes(number, AGREED, [payload])
+        )
 
 
 def peer_group(table: ServiceTable, group: str = "g") -> SequencedGroup:
@@ -124,9 +126,9 @@ def test_table_1_multicast_delivers_to_the_members_of_the_group() -> None:
 
 def test_table_2_every_request_has_its_response() -> None:
     client = RawClient(ServiceTable(0), "raw")
-    assert client.kinds(JOIN, text("g"), u64(0), groups_bytes([])) == [NO_GROUP]
+    assert client.kinds(JOIN, text("g"), u64(0), u64(0), groups_bytes([])) == [NO_GROUP]
     assert client.kinds(CREATE, text("g")) == [CREATED]
-    ((kind, reader),) = client.ask(JOIN, text("g"), u64(0), groups_bytes([]))
+    ((kind, reader),) = client.ask(JOIN, text("g"), u64(0), u64(0), groups_bytes([]))
     assert kind == CHANGE
     assert read_change(reader).joined == [ProcessId("raw")]
     ((kind, reader),) = client.multicast(1, b"body")
@@ -146,6 +148,7 @@ def test_table_2_members_tell_the_sequencer_which_groups_they_are_in() -> None:
     (sent,) = [piece for link in table.links for piece in link.to_service if piece[1] == JOIN]
     reader = FrameReader(sent[2:])
     assert (reader.text(), reader.number()) == ("c", 0)
+    reader.number()  # its clock
     assert reader.groups() == [wire_id(name) for name in "abc"]
 
 
@@ -379,8 +382,11 @@ def test_4_1_an_accept_carries_the_numbers_of_groups_that_intersect_and_no_other
     both.join("b")
     one.join("a")
     other.join("c")
+    both.multicast(1, group=wire_id("b"))
     ((_, reader),) = one.multicast(1, group=wire_id("a"))
-    assert read_accept(reader).context == {wire_id("a"): 3, wire_id("b"): 1}
+    assert read_accept(reader).context == {wire_id("a"): 3, wire_id("b"): 2}
+    ((_, reader),) = one.multicast(2, group=wire_id("a"))
+    assert read_accept(reader).context == {wire_id("a"): 4}, "the place before it carries the rest"
     ((_, reader),) = other.multicast(1, group=wire_id("c"))
     assert read_accept(reader).context == {wire_id("c"): 2}
 

@@ -3,112 +3,138 @@
 
 A process that does not wait for its messages to be accepted puts their identifiers into its context where numbers
 are not known yet: for each group, a number, an identifier, or both. Whoever learns the number of an identifier
-replaces it, and keeps the larger.
+replaces it, and keeps the larger. Here numbers travel in CONTEXT frames, each entry once a link, and identifiers with
+the request: for each other group, the number of the last own message to it that has no place.
 
 Promise. Every accept carries numbers only, so that a receiver can hold it against its delivery context at once; and
 no two accepts wait for each other.
 
-Rule. A sequencer accepts the requests of one client in the order of their ordinals (which count what the client
-sent to this sequencer, whatever the group), and a request only when each identifier in its context has a number.
-Who hears of a number tells the queue. The identifiers of a client that has failed, as far as they have no number,
-are buried: they will never have one, nobody will deliver them, and contexts go on without them.
+Rule. A sequencer accepts the requests of one client in the order in which they came by its link, whatever the group,
+and a request only when each identifier in it has a number. Identifiers of messages to groups that are at the same
+sequencer have one as soon as the message is accepted. Of others the client tells (NUMBERED) when it has heard of it.
+Requests of a client that is excluded are dropped, so its identifiers are buried with it: nobody else names them.
 
 Safe. An identifier stands for a message that the client sent before the request, or that somebody sent before
 something that the client delivered; the latter was accepted, so its own context had numbers only, and its number
 came with it. So identifiers without a number are the client's own earlier messages. Their numbers are known before
 the request is accepted, and accepts that carry the sequencer's own context therefore never name a message that the
 sequencer accepts later. The literal rule accepts m2, which names m1, first, and m1 with the number of m2 in its
-context: each waits for the other at every receiver (tests/stacks/sequencer/test_acceptance.py).
+context: each waits for the other at every receiver (tests/stacks/sequencer/test_acceptance.py). Of several messages
+to one group the last number is kept: what was sent to that group after the request names the request in turn, so it
+has no number yet.
 
-Live. Of the requests that wait, take one that was sent first. The messages it names were sent earlier, so they are
-accepted, or their sender has failed and they are buried; so are the earlier requests of the same client.
+Live. Of the requests of a client that wait, take the one that was sent first. The messages it names were sent
+earlier, so they are accepted; the client hears of it, or fetches it, and tells.
 
-Limits. A client has at most REQUESTS_MAX requests here; the next one is refused.
+Limits. A client has at most REQUESTS_MAX requests here; one that sends more loses its link. Numbers are kept for
+the last message of the client to each group.
 """
 
+from collections import deque
 from typing import Final, final
 
-from antiphon.stacks.sequencer.context import BOTTOM, Context
+from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import ProcessId
+from antiphon.stacks.sequencer.context import BOTTOM, Context, merge_into
+from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 
-REQUESTS_MAX: Final = 1024
-MessageName = tuple[str, int]
-"""A client, and the number of a message among all that it has sent."""
+REQUESTS_MAX: Final = 1 << 18
 
 
 @final
 class NamedRequest:
-    """A request to multicast to a group, with the context of its sender."""
+    """A multicast or a leave that waits for its turn."""
 
-    __slots__ = ("context", "group", "name", "named", "ordinal")
+    __slots__ = ("body", "context", "count", "first", "group", "is_leave", "level", "named", "settled")
 
-    def __init__(
-        self, name: MessageName, ordinal: int, group: int, context: Context, named: dict[MessageName, int]
-    ) -> None:
-        self.name = name
-        self.ordinal = ordinal
-        """Counts what the client has sent to this sequencer, from 1 on."""
+    def __init__(self, group: SequencedGroup, named: dict[int, int], is_leave: bool) -> None:
         self.group = group
-        self.context = context
-        """Numbers by group; those of messages that are named are added when they are known."""
+        self.first = 0
+        self.count = 0
+        self.settled = 0
+        """The client's messages to the group up to this number had places when it sent this, or never get any."""
+        self.level = 0
+        self.body = b""
+        """The messages as they stand in frames."""
+        self.is_leave = is_leave
+        self.context: Context = {}
+        """What the client has told of its context since the request before."""
         self.named = named
-        """The groups of the messages that stand in the context by name."""
+        """By group, the number of the client's own last message there that had no place when it sent this."""
 
 
 @final
 class AcceptanceQueue:
-    """The requests that a sequencer has received and not accepted, and the numbers that it has heard of."""
+    """The requests of one client that a sequencer has received and not accepted, and the context of the last one that
+    it has."""
 
-    __slots__ = ("_dead", "_next", "_numbers", "_waiting")
+    __slots__ = ("_numbers", "_told", "_waiting", "context")
 
     def __init__(self) -> None:
-        self._next: dict[str, int] = {}
-        """The ordinal that is accepted next, by client."""
-        self._waiting: dict[str, dict[int, NamedRequest]] = {}
-        self._numbers: dict[MessageName, int] = {}
-        self._dead: set[str] = set()
+        self._waiting: deque[NamedRequest] = deque()
+        self._told: Context = {}
+        """Of the next request to come."""
+        self._numbers: dict[int, tuple[int, int]] = {}
+        """By group: a number of the client's messages, and the last place of those up to it."""
+        self.context: Context = {}
 
-    def offer(self, request: NamedRequest) -> bool:
-        """Take a request; False, and it is not taken, if its client has too many here. Repeats are ignored."""
-        client = request.name[0]
-        waiting = self._waiting.setdefault(client, {})
-        if len(waiting) >= REQUESTS_MAX:
-            return False
-        if request.ordinal >= self._next.get(client, 1):
-            waiting.setdefault(request.ordinal, request)
-        return True
+    def clear(self) -> None:
+        """The client has come by a new link, and tells everything again."""
+        self._waiting.clear()
+        self._told = {}
+        self.context = {}
 
-    def hear(self, name: MessageName, number: int) -> None:
-        """A message has this sequence number in its group."""
-        self._numbers[name] = number
+    def tell(self, entries: Context) -> None:
+        """The client's context has risen."""
+        merge_into(self._told, entries)
 
-    def bury(self, client: str) -> None:
-        """A client has failed: those of its messages that have no number never get one."""
-        self._dead.add(client)
-        self._waiting.pop(client, None)
+    def hear(self, group: int, number: int, place: int) -> None:
+        """The client's messages to a group, up to this number, have places, up to this one."""
+        if number >= self._numbers.get(group, (0, 0))[0]:
+            self._numbers[group] = (number, place)
 
-    def forget(self, client: str, number: int) -> None:
-        """Nobody names messages of a client up to this one any more: all who may have are past them."""
-        for name in [name for name in self._numbers if name[0] == client and name[1] <= number]:
-            del self._numbers[name]
+    def offer(self, request: NamedRequest) -> None:
+        """Take a request. Raises MalformedError if there are too many."""
+        if len(self._waiting) >= REQUESTS_MAX:
+            raise MalformedError("requests")
+        request.context, self._told = self._told, {}
+        self._waiting.append(request)
 
-    def next_ready(self) -> NamedRequest | None:
-        """A request that may be accepted now, with numbers alone in its context. The caller gives it a number, and says
-        so by `hear`."""
-        for client, waiting in self._waiting.items():
-            ordinal = self._next.get(client, 1)
-            request = waiting.get(ordinal)
-            if request is not None and self._resolve(request):
-                del waiting[ordinal]
-                self._next[client] = ordinal + 1
-                return request
-        return None
+    def drop_group(self, id: int) -> None:
+        """Drop what is for a group that has gone elsewhere: the client sends it again there."""
+        for request in self._waiting:
+            if request.group.id == id:
+                merge_into(self.context, request.context)
+        self._waiting = deque([request for request in self._waiting if request.group.id != id])
 
-    def _resolve(self, request: NamedRequest) -> bool:
-        """Replace names by numbers as far as they are known; whether none is left."""
-        for name, group in list(request.named.items()):
-            number = self._numbers.get(name)
-            if number is not None:
-                request.context[group] = max(number, request.context.get(group, BOTTOM))
-            if number is not None or name[0] in self._dead:
-                del request.named[name]
-        return not request.named
+    def drop_waiting(self) -> None:
+        """Drop all that waits: the client sends everything again that has no place, in its order. Else a request could
+        wait for one behind it, whose group has come here in between."""
+        for request in self._waiting:
+            merge_into(self.context, request.context)
+        self._waiting.clear()
+
+    def head(self) -> NamedRequest | None:
+        return self._waiting[0] if self._waiting else None
+
+    def is_named(self, request: NamedRequest, groups: dict[int, SequencedGroup], client: ProcessId) -> bool:
+        """Whether a request still names a message without a number. What has one becomes an entry of its context."""
+        for id, number in list(request.named.items()):
+            place = self._place_of(id, number, groups.get(id), client)
+            if place == BOTTOM:
+                return True
+            merge_into(request.context, {id: place})
+            del request.named[id]
+        return False
+
+    def _place_of(self, id: int, number: int, here: SequencedGroup | None, client: ProcessId) -> int:
+        if here is not None and not here.is_moving and here.last_numbers.get(client, 0) >= number:
+            return here.last_places.get(client, BOTTOM)
+        told, place = self._numbers.get(id, (0, 0))
+        return place if told >= number else BOTTOM
+
+    def take(self) -> NamedRequest:
+        """The head, which is accepted now: the context becomes that of its sender when it sent it."""
+        request = self._waiting.popleft()
+        merge_into(self.context, request.context)
+        return request

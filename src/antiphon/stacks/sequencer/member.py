@@ -15,7 +15,7 @@ from antiphon.parts.member import Member, StabilityMark
 from antiphon.parts.membership.phases import JOINING, NORMAL, OUT, PARTING, step
 from antiphon.parts.pending import TicketCounter
 from antiphon.stacks.sequencer.place import Place
-from antiphon.stacks.sequencer.wire import MULTICAST, frame, messages_bytes, pieces, u64
+from antiphon.stacks.sequencer.wire import MULTICAST, frame, messages_bytes, pairs_bytes, pieces, u64
 
 UNDER_WAY_BYTES_MAX: Final = 256 * 1024
 """Payload bytes of one client to one group that have no place yet; one message may pass the limit."""
@@ -27,9 +27,11 @@ BATCH_MESSAGES_MAX: Final = 1024
 class OwnBatch:
     """Consecutive messages under way to the sequencer."""
 
-    __slots__ = ("last", "pieces", "place", "size", "ticket")
+    __slots__ = ("last", "names", "pieces", "place", "size", "ticket")
 
-    def __init__(self, last: int, size: int, carried: list[bytes], ticket: int) -> None:
+    def __init__(self, last: int, size: int, carried: list[bytes], ticket: int, names: dict[int, int]) -> None:
+        self.names = names
+        """Own messages to other groups that had no place: by group, the number of the last one."""
         self.ticket = ticket
         """Numbers the batches of a process in the order in which it sent them, whatever the groups."""
         self.last = last
@@ -53,28 +55,33 @@ def batch_end(payloads: list[bytes], start: int) -> int:
 class OwnMessages:
     """What one process has under way to one group."""
 
-    __slots__ = ("_batches", "_bytes", "_group_id", "is_blocked", "last_number")
+    __slots__ = ("_batches", "_bytes", "_settled", "group_id", "is_blocked", "last_number")
 
     def __init__(self, group_id: int, last_number: int) -> None:
-        self._group_id = group_id
+        self.group_id = group_id
         self._batches: list[OwnBatch] = []
         self._bytes = 0
         """Of batches without a place."""
         self.last_number = last_number
+        self._settled = last_number
+        """Up to this number nothing waits for a place."""
         self.is_blocked = False
         """Less was taken than was offered."""
 
-    def take(self, payloads: list[bytes], level: int, tickets: TicketCounter) -> tuple[int, list[bytes]]:
+    def take(
+        self, payloads: list[bytes], level: int, tickets: TicketCounter, names: dict[int, int]
+    ) -> tuple[int, list[bytes]]:
         """Take messages from the front while there is room; how many, and what is to be sent for them."""
         taken, carried = 0, []
+        head = u64(self.group_id) + u64(self._settled) + pairs_bytes(names)
         while taken < len(payloads) and self._bytes < UNDER_WAY_BYTES_MAX:
             end = batch_end(payloads, taken)
             batch = payloads[taken:end]
             size = sum([len(payload) for payload in batch])
             tickets.last += 1
-            made = pieces(frame(MULTICAST, u64(self._group_id), messages_bytes(self.last_number + 1, level, batch)))
+            made = pieces(frame(MULTICAST, head, messages_bytes(self.last_number + 1, level, batch)))
             self.last_number += len(batch)
-            self._batches.append(OwnBatch(self.last_number, size + len(batch), made, tickets.last))
+            self._batches.append(OwnBatch(self.last_number, size + len(batch), made, tickets.last, names))
             self._bytes += size + len(batch)
             carried += made
             taken = end
@@ -83,6 +90,7 @@ class OwnMessages:
 
     def placed(self, last: int, place: int) -> None:
         """The messages up to number `last` have places, of which this is the last."""
+        self._settled = max(self._settled, last)
         for batch in self._batches:
             if batch.last <= last and not batch.place:
                 batch.place = place
@@ -92,6 +100,10 @@ class OwnMessages:
     def stable(self, place: int) -> None:
         """What has a place up to this one is at all members."""
         self._batches = [batch for batch in self._batches if not batch.place or batch.place > place]
+
+    def names(self, group: int) -> bool:
+        """Whether something without a place names a message to a group."""
+        return any(not batch.place and group in batch.names for batch in self._batches)
 
     def has_room(self) -> bool:
         return self._bytes < UNDER_WAY_BYTES_MAX
@@ -112,10 +124,12 @@ class OwnMessages:
 class MemberService:
     """What a member needs of the client that it shares with the other members of its process (client.py)."""
 
-    __slots__ = ("tickets",)
+    __slots__ = ("tickets", "unplaced")
 
     def __init__(self) -> None:
         self.tickets = TicketCounter()
+        self.unplaced: dict[int, OwnMessages] = {}
+        """What this process has sent to groups in which some of that has no place yet."""
 
     def join(self, member: "SequencerMember", contacts: tuple[str, ...], effects: Effects, now_ns: int) -> None:
         """Ask the service at these addresses to let a member in."""
@@ -129,8 +143,16 @@ class MemberService:
         """Drop all that is kept for a member."""
         raise NotImplementedError
 
-    def send(self, carried: list[bytes]) -> None:
-        """Send pieces of frames at the end of the step, if there is a link."""
+    def names_for(self, group_id: int) -> dict[int, int]:
+        """Own messages to other groups that have no place: by group, the number of the last one."""
+        raise NotImplementedError
+
+    def send_messages(self, group_id: int, carried: list[bytes]) -> None:
+        """Send pieces of frames to where a group is, at the end of the step, if there is a link."""
+        raise NotImplementedError
+
+    def own_placed(self, group: int, own: OwnMessages, last: int, place: int, stamp: int) -> None:
+        """Own messages to a group have places, up to this number, the last one with this stamp."""
         raise NotImplementedError
 
     def deliver_held(self, effects: Effects, now_ns: int) -> None:
@@ -190,11 +212,13 @@ class SequencerMember(Member):
             self.own.is_blocked = True
             return 0
         first = self.own.last_number + 1
-        taken, carried = self.own.take(input.payloads, input.level, self._client.tickets)
+        names = self._client.names_for(self.group_id)
+        taken, carried = self.own.take(input.payloads, input.level, self._client.tickets, names)
         if taken:
+            self._client.unplaced[self.group_id] = self.own
             size = sum([len(payload) for payload in input.payloads[:taken]])
             effects.events.append(Sent(self.group, self.view.id, first, taken, input.level, size))
-            self._client.send(carried)
+            self._client.send_messages(self.group_id, carried)
         return taken
 
     def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> int:
@@ -230,7 +254,9 @@ class SequencerMember(Member):
     def arrived(self, place: Place, effects: Effects) -> None:
         """A place of this group has come, perhaps ahead of its turn."""
         if place.sender == self._process:
-            self.own.placed(place.first + len(place.payloads) - 1, place.number)
+            last = place.first + len(place.payloads) - 1
+            self.own.placed(last, place.number)
+            self._client.own_placed(self.group_id, self.own, last, place.number, place.stamp)
             self.retry_blocked(effects)
 
     def retry_blocked(self, effects: Effects) -> None:

@@ -1,18 +1,24 @@
 """What a peer that is one of several keeps: links to the others, and what waits for an answer of theirs (mesh.py)."""
 
-from typing import final
+from typing import Final, final
 
+from antiphon.kernel.effects import NEVER
 from antiphon.kernel.identity import ProcessId
-from antiphon.stacks.sequencer.peer import ServedClient
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
+from antiphon.stacks.sequencer.served_client import ServedClient
 from antiphon.stacks.sequencer.wire import FrameAssembler
+
+CREATING: Final = 0
+JOINING: Final = 1
+RESUMING: Final = 2
+SENDING: Final = 3
 
 
 @final
 class PeerLink:
     """The link that this peer has dialled to another."""
 
-    __slots__ = ("address", "assembler", "dial_at_ns", "id", "identity", "is_open", "out")
+    __slots__ = ("address", "assembler", "dial_at_ns", "id", "identity", "is_open", "lost_ns", "out")
 
     def __init__(self, address: str, now_ns: int) -> None:
         self.address = address
@@ -21,48 +27,56 @@ class PeerLink:
         self.identity: ProcessId | None = None
         """Who was there last."""
         self.dial_at_ns = now_ns
+        self.lost_ns = now_ns
+        """When it was last open."""
         self.out: list[bytes] = []
         self.assembler = FrameAssembler(0)
 
 
 @final
 class OutgoingTransfer:
-    """A component on its way to another peer."""
+    """Groups on their way to another peer."""
 
-    __slots__ = ("address", "clients", "data", "groups", "identity", "token")
+    __slots__ = ("address", "data", "groups", "identity", "token")
 
-    def __init__(self, token: int, address: str, clients: list[ServedClient], groups: list[SequencedGroup]) -> None:
+    def __init__(self, token: int, address: str, groups: list[SequencedGroup]) -> None:
         self.token = token
         self.address = address
-        self.clients = clients
         self.groups = groups
         self.identity: ProcessId | None = None
         """To whom it was first sent."""
-        self.data: list[bytes] = []
+        self.data = b""
+
+    def processes(self) -> list[ProcessId]:
+        """Whom the groups owe something."""
+        found: dict[ProcessId, None] = {}
+        for group in self.groups:
+            found.update(dict.fromkeys(group.reported))
+        return list(found)
 
 
 @final
-class WaitingJoin:
-    """A join or a creation that waits for the directory, or for a transfer."""
+class GroupLookup:
+    """A request for a group that is not here, or not yet: it waits for the directory, for a transfer, or for others."""
 
-    __slots__ = ("client", "creates", "last_number", "name", "retry_at_ns")
+    __slots__ = ("asked", "client", "group", "kind", "last_number", "misses", "name", "others", "retry_at_ns")
 
-    def __init__(self, client: ServedClient, name: str, last_number: int, creates: bool) -> None:
+    def __init__(self, kind: int, client: ServedClient, group: int) -> None:
+        self.kind = kind
         self.client = client
-        self.name = name
-        self.last_number = last_number
-        self.creates = creates
-        self.retry_at_ns = 0
-        """When to look again; 0 while an answer is waited for."""
+        self.group = group
+        self.name = ""
+        """Of joins and creations."""
+        self.last_number = 0
+        self.others: list[int] = []
+        """The groups that a client that joins is in, or asks to join."""
+        self.misses = 0
+        """How often the group was not where the directory says."""
+        self.asked: set[str] = set()
+        """The peers that are being asked for it, and have not answered."""
+        self.retry_at_ns = NEVER
+        """When to look again; NEVER while an answer is waited for."""
 
-
-@final
-class SearchForClient:
-    """Peers are being asked for a client that came here and is not known here."""
-
-    __slots__ = ("asked", "client", "groups")
-
-    def __init__(self, client: ServedClient, groups: list[int], asked: set[str]) -> None:
-        self.client = client
-        self.groups = groups
-        self.asked = asked
+    def key(self) -> tuple[ProcessId, int, int]:
+        """One is enough for each."""
+        return (self.client.process, self.group, self.kind)

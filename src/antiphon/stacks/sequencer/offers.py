@@ -49,9 +49,10 @@ OFFERS: Final = Capabilities(
         "client resumed",
         "client excluded",
         "history full",
-        "component moved",
+        "groups moved",
         "seat led",
         "seat given up",
+        "request waited for a number",
     ),
     options={"durable": 0, "replicas": 0},
 )

@@ -24,19 +24,22 @@ acknowledged. The order is decided here alone: no member has to say anything for
 Limits. CLIENTS_MAX clients and GROUPS_MAX groups; who comes beyond that is refused by a link that is hung up.
 Requests that wait for room in a history are bounded by what each client may have under way (client.py)."""
 
-from collections import deque
-from typing import Final, final
+from typing import Final
 
 from antiphon.kernel.calls import Frames, Hang
 from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, is_name, wire_id
+from antiphon.kernel.levels import AGREED
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.stacks.sequencer.context import Context
+from antiphon.stacks.sequencer.acceptance import NamedRequest
+from antiphon.stacks.sequencer.context import BOTTOM, Context
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
+from antiphon.stacks.sequencer.served_client import ServedClient
 from antiphon.stacks.sequencer.service_peer import ServicePeer
 from antiphon.stacks.sequencer.wire import (
     ACKNOWLEDGE,
+    CONTEXT,
     CREATE,
     CREATED,
     EXCLUDED,
@@ -45,9 +48,14 @@ from antiphon.stacks.sequencer.wire import (
     LEAVE,
     MULTICAST,
     NO_GROUP,
+    NUMBERED,
+    PROBE,
+    QUIT,
     RECEIVED,
     RESUME,
     STABLE,
+    TICK,
+    WELCOME,
     FrameAssembler,
     FrameReader,
     frame,
@@ -64,61 +72,10 @@ _MILLISECONDS_MAX: Final = (1 << 41) - 1
 group of the same name that was lost with its sequencer: they are the ids of views, of which none may come twice."""
 _DEAD_MAX: Final = 100_000
 """Names of which the highest excluded incarnation is kept."""
+_CLOCK_JUMP_MAX: Final = 1 << 48
+"""No client has delivered so many places more than this peer has heard of."""
 _OVERHEAD_BYTES: Final = 1024 * 1024
 """What a frame may hold beside the payload of one longest message."""
-
-
-@final
-class WaitingRequest:
-    """A multicast or a leave that waits for its turn, and until the history of its group has room."""
-
-    __slots__ = ("body", "count", "first", "group", "is_leave")
-
-    def __init__(self, group: SequencedGroup, first: int, count: int, body: bytes, is_leave: bool) -> None:
-        self.group = group
-        self.first = first
-        self.count = count
-        self.body = body
-        """The messages as they stand in frames."""
-        self.is_leave = is_leave
-
-
-@final
-class ServedClient:
-    """What a peer knows of one client."""
-
-    __slots__ = (
-        "assembler",
-        "groups",
-        "heard_ns",
-        "is_moving",
-        "is_outside",
-        "link",
-        "numbered",
-        "out",
-        "process",
-        "requests",
-    )
-
-    def __init__(self, process: ProcessId, now_ns: int) -> None:
-        self.process = process
-        self.link = 0
-        """0 while there is none."""
-        self.assembler = FrameAssembler(0)
-        self.heard_ns = now_ns
-        """When it was last heard, or its link broke."""
-        self.groups: dict[int, None] = {}
-        """The groups that owe it something."""
-        self.numbered: dict[int, None] = {}
-        """The groups that keep the number of its last message."""
-        self.requests: deque[WaitingRequest] = deque()
-        """What it wants and has no place yet, in its order."""
-        self.is_moving = False
-        """It is being sent to another peer: nothing it asks for is done here any more."""
-        self.is_outside = False
-        """Whether it has sent to a group that it was not in."""
-        self.out: list[bytes] = []
-        """Pieces of frames to be sent at the end of the step."""
 
 
 class SequencerPeer(ServicePeer):
@@ -127,6 +84,7 @@ class SequencerPeer(ServicePeer):
     __slots__ = (
         "_by_link",
         "_clients",
+        "_clock",
         "_context",
         "_dead",
         "_groups",
@@ -151,6 +109,8 @@ class SequencerPeer(ServicePeer):
         """Clients to be forgotten when they have been told so."""
         self._groups: dict[int, SequencedGroup] = {}
         self._context: Context = {}
+        self._clock = 0
+        """The stamp of the last place (stamps.py)."""
         self._clients: dict[ProcessId, ServedClient] = {}
         self._by_link: dict[int, ServedClient] = {}
         self._dead: dict[str, int] = {}
@@ -189,6 +149,7 @@ class SequencerPeer(ServicePeer):
         session.heard_ns = now_ns
         session.assembler = FrameAssembler(self._options.message_bytes_max + _OVERHEAD_BYTES)
         session.out = []
+        session.requests.clear()
         self._by_link[link] = session
 
     def link_down(self, link: int, now_ns: int) -> None:
@@ -222,7 +183,7 @@ class SequencerPeer(ServicePeer):
         try:
             for piece in received:
                 data = session.assembler.take(piece)
-                if data is not None and not session.is_moving:
+                if data is not None and not session.is_leaving:
                     self._take(session, FrameReader(data))
         except MalformedError:
             self._drop_link(session, effects)
@@ -237,16 +198,48 @@ class SequencerPeer(ServicePeer):
             self._received(session, reader)
         elif kind == FETCH:
             self._fetch(session, reader.group(), reader.number(), reader.number())
+        elif kind == CONTEXT:
+            self._raise_clock(reader.number())
+            session.requests.tell(reader.pairs())
+        elif kind == NUMBERED:
+            session.requests.hear(reader.group(), reader.number(), reader.number())
+            self._raise_clock(reader.number())
+            self._place_requests(session)
+        elif kind == PROBE:
+            tag = reader.number()
+            self._raise_clock(reader.number())
+            self._tell(session, pieces(frame(TICK, u64(tag), u64(self._clock))))
         elif kind == JOIN:
-            self._join(session, reader.text(), reader.number())
+            name, last_number = reader.text(), reader.number()
+            self._raise_clock(reader.number())
+            self._join(session, name, last_number, reader.groups())
         elif kind == LEAVE:
             self._leave(session, reader.group())
         elif kind == CREATE:
             self._create(session, reader.text())
         elif kind == RESUME:
-            self._resume(session, reader.groups())
+            self._tell(session, pieces(frame(WELCOME, b"\1" if self.is_alone() else b"\0")))
+            session.requests.drop_waiting()
+            self._resume(session, reader.pairs())
+        elif kind == QUIT:
+            self._leaving.append(session)
+            session.is_leaving = True
         else:
             raise MalformedError("kind")
+
+    def is_alone(self) -> bool:
+        """Whether there are no other sequencers: the order is this peer's, and clients need not tell contexts."""
+        return True
+
+    def _raise_clock(self, stamp: int) -> None:
+        """Let what follows have higher stamps than what a client has delivered."""
+        if stamp > self._clock + _CLOCK_JUMP_MAX:
+            raise MalformedError("clock")
+        self._clock = max(self._clock, stamp)
+
+    def _next_stamp(self) -> int:
+        self._clock += 1
+        return self._clock
 
     def _create(self, session: ServedClient, name: str) -> None:
         """Create a group; nobody is in it. To create it again changes nothing."""
@@ -269,7 +262,7 @@ class SequencerPeer(ServicePeer):
         self._groups[group] = created
         self._context[group] = created.number
 
-    def _join(self, session: ServedClient, name: str, last_number: int) -> None:
+    def _join(self, session: ServedClient, name: str, last_number: int, others: list[int]) -> None:
         group = self._groups.get(wire_id(name))
         if group is None:
             self._tell(session, pieces(frame(NO_GROUP, u64(wire_id(name)))))
@@ -290,8 +283,7 @@ class SequencerPeer(ServicePeer):
             self._number(session, group, last_number)
             group.admit(process)
             self._find_overlaps(list(session.groups))
-            self._context[id] = group.number + 1
-            self._send_all(group, group.join(process, self._context_of(group)))
+            self._send_all(group, group.join(process, self._context_of_change(group), self._next_stamp()))
 
     def _number(self, session: ServedClient, group: SequencedGroup, last_number: int) -> None:
         session.numbered[group.id] = None
@@ -302,7 +294,7 @@ class SequencerPeer(ServicePeer):
         if group is None or session.process not in group.reported:
             self._tell(session, pieces(frame(EXCLUDED, u64(id))))
         elif session.process in group.members:
-            session.requests.append(WaitingRequest(group, 0, 0, b"", is_leave=True))
+            session.requests.offer(NamedRequest(group, {}, is_leave=True))
             self._place_requests(session)
 
     def _multicast(self, session: ServedClient, id: int, reader: FrameReader) -> None:
@@ -313,41 +305,54 @@ class SequencerPeer(ServicePeer):
         if self._is_dead(session.process):
             self._tell(session, pieces(frame(EXCLUDED, u64(id))))
             return
-        body = reader.rest()
-        first = reader.number()
-        reader.u8()
-        count = len(reader.payloads())
-        if not count:
+        settled = reader.number()
+        request = NamedRequest(group, reader.pairs(), is_leave=False)
+        request.settled = settled
+        request.body = reader.rest()
+        request.first = reader.number()
+        request.level = reader.u8()
+        request.count = len(reader.payloads())
+        if not request.count:
             raise MalformedError("messages")
-        session.requests.append(WaitingRequest(group, first, count, body, is_leave=False))
+        session.requests.offer(request)
         self._place_requests(session)
 
     def _place_requests(self, session: ServedClient) -> None:
-        """Give places to what a client wants, in its order, whatever the groups, while histories have room."""
-        while session.requests:
-            request = session.requests[0]
+        """Give places to what a client wants, in its order, whatever the groups, while histories have room and nothing
+        is named that has no number."""
+        request = session.requests.head()
+        while request is not None:
             group = request.group
             if group.is_full():
                 self.counts[5] += 1
                 group.blocked[session.process] = None
                 return
-            session.requests.popleft()
+            if request.named and session.requests.is_named(request, self._groups, session.process):
+                self.counts[9] += 1
+                return
+            session.requests.take()
             if request.is_leave:
                 self._place_leave(session, group, failed=False)
-                continue
-            last = request.first + request.count - 1
-            if last <= group.last_numbers.get(session.process, 0):
-                self.counts[1] += 1
-                self._acknowledge(session, group)
-                continue
-            self._context[group.id] = group.number + 1
-            placed = group.accept(session.process, last, request.body, self._context_of(group))
-            self.counts[0] += 1
-            self._send_all(group, placed)
-            session.numbered[group.id] = None
-            if session.process not in group.members:
-                session.is_outside = True
-                self._acknowledge(session, group)
+            else:
+                self._place_messages(session, group, request)
+            request = session.requests.head()
+
+    def _place_messages(self, session: ServedClient, group: SequencedGroup, request: NamedRequest) -> None:
+        last, before = request.first + request.count - 1, group.last_numbers.get(session.process, 0)
+        if last <= before:
+            self.counts[1] += 1
+            self._acknowledge(session, group)
+            return
+        if request.first > max(before, request.settled) + 1:
+            return  # what came before it was dropped while the group was elsewhere: all of it comes again
+        context = self._context_of_messages(group, request.level, session.requests.context)
+        placed = group.accept(session.process, last, request.body, context, self._next_stamp())
+        self.counts[0] += 1
+        self._send_all(group, placed)
+        session.numbered[group.id] = None
+        if session.process not in group.members:
+            session.is_outside = True
+            self._acknowledge(session, group)
 
     def _retry_blocked(self, group: SequencedGroup) -> None:
         """Serve the clients that wait for room in a history, if there is some, first come first served."""
@@ -359,14 +364,13 @@ class SequencerPeer(ServicePeer):
                 self._place_requests(session)
 
     def _acknowledge(self, session: ServedClient, group: SequencedGroup) -> None:
-        last = group.last_numbers.get(session.process, 0)
-        self._tell(session, pieces(frame(ACKNOWLEDGE, u64(group.id), u64(last))))
+        last, place = group.last_numbers.get(session.process, 0), group.last_places.get(session.process, 0)
+        self._tell(session, pieces(frame(ACKNOWLEDGE, u64(group.id), u64(last), u64(place), u64(self._clock))))
 
     def _place_leave(self, session: ServedClient, group: SequencedGroup, failed: bool) -> None:
         if session.process not in group.members:
             return
-        self._context[group.id] = group.number + 1
-        placed = group.leave(session.process, failed, self._context_of(group))
+        placed = group.leave(session.process, failed, self._context_of_change(group), self._next_stamp())
         self._send_all(group, placed)
         if not failed:
             self._tell(session, placed)
@@ -383,26 +387,34 @@ class SequencerPeer(ServicePeer):
             self._tell(session, group.history[number])
         self._acknowledge(session, group)
 
-    def _resume(self, session: ServedClient, groups: list[int]) -> None:
-        """The first frame of a link: the groups that the client is in, as far as it knows. It has seen the end of its
-        membership in those that it has left and does not name."""
+    def _resume(self, session: ServedClient, groups: Context) -> None:
+        """The groups here that the client is in, as far as it knows, and what it has delivered of each. It has seen the
+        end of its membership in those that it has left and does not name. What it has delivered cannot be less than it
+        has reported, or more than there is: else it was in a group of the same name that was lost."""
         if groups:
             self.counts[3] += 1
-        for id in groups:
-            if id not in session.groups:  # it was excluded, here or by a sequencer that is no more
-                self._bury(session.process)
+        for id, number in groups.items():
+            if id not in session.groups:
+                self._resume_elsewhere(session, id)
+            elif not self._groups[id].reported[session.process] <= number <= self._groups[id].number:
                 self._tell(session, pieces(frame(EXCLUDED, u64(id))))
         for id in list(session.groups):
             group = self._groups[id]
-            if id not in groups and session.process in group.leave_places:
+            if id not in groups and session.process in group.leave_places and not group.is_moving:
                 self._part(session, group)
         stable = {id: self._groups[id].stable for id in session.groups}
         self._tell(session, pieces(frame(STABLE, pairs_bytes(stable))))
 
+    def _resume_elsewhere(self, session: ServedClient, id: int) -> None:
+        """A client believes to be in a group that owes it nothing here: it was excluded, here or by a sequencer that is
+        no more."""
+        self._bury(session.process)
+        self._tell(session, pieces(frame(EXCLUDED, u64(id))))
+
     def _received(self, session: ServedClient, reader: FrameReader) -> None:
         for id, number in reader.pairs().items():
             group = self._groups.get(id)
-            if group is None:
+            if group is None or group.is_moving:
                 continue
             if group.report(session.process, number):
                 self._part(session, group)
@@ -417,8 +429,45 @@ class SequencerPeer(ServicePeer):
 
     # ---- contexts --------------------------------------------------------------------------------------------------
 
-    def _context_of(self, group: SequencedGroup) -> Context:
-        return {id: self._context[id] for id in group.intersecting}
+    def _is_stable(self, id: int, number: int) -> bool:
+        """Whether a place of some group is known to be at all who are owed it."""
+        group = self._groups.get(id)
+        return group is not None and number <= group.stable
+
+    def _context_of_messages(self, group: SequencedGroup, level: int, cause: Context) -> Context:
+        """The context of the next place, with messages whose sender has this context: rule 3 of section 5, without what
+        earlier places of the group carry, and without what is stable. Among several sequencers the numbers of
+        intersecting groups concern agreed messages alone."""
+        number = self._context[group.id] = group.number + 1
+        context: Context = {group.id: number}
+        carried = group.carried
+        if level == AGREED or self.is_alone():
+            for id in group.intersecting:
+                self._carry(id, self._context[id], carried, context)
+        for id, entry in list(cause.items()):
+            if self._is_stable(id, entry):
+                del cause[id]
+            else:
+                self._carry(id, entry, carried, context)
+        return context
+
+    def _carry(self, id: int, number: int, carried: Context, context: Context) -> None:
+        if number > max(carried.get(id, BOTTOM), context.get(id, BOTTOM)) and not self._is_stable(id, number):
+            context[id] = carried[id] = number
+
+    def _context_of_change(self, group: SequencedGroup) -> Context:
+        """The context of the next place, where members change: all that earlier places carry, and is not stable, for
+        those who join here."""
+        number = self._context[group.id] = group.number + 1
+        for id, entry in list(group.carried.items()):
+            if self._is_stable(id, entry):
+                del group.carried[id]
+        context: Context = {group.id: number}
+        for id in group.intersecting:
+            self._carry(id, self._context[id], group.carried, context)
+        for id, entry in group.carried.items():
+            context.setdefault(id, entry)
+        return context
 
     def _find_overlaps(self, ids: list[int]) -> None:
         """The groups of some process have changed: find anew which groups overlap with these."""
@@ -460,7 +509,7 @@ class SequencerPeer(ServicePeer):
             self._part(session, group)
         for id in session.numbered:
             if id in self._groups:
-                self._groups[id].last_numbers.pop(process, None)
+                self._groups[id].forget_client(process)
         if session.link:
             self._drop_link(session, effects)
         self._talking.pop(process, None)
@@ -482,18 +531,20 @@ class SequencerPeer(ServicePeer):
 
     def finish(self, effects: Effects) -> None:
         """Send what this step has for clients."""
+        for session in self._leaving:
+            if self._clients.get(session.process) is not session:
+                continue
+            if not self._has_moving(session):
+                self._exclude(session, effects)
+            elif session.link:  # it is silent from now on where its groups go
+                self._drop_link(session, effects)
+        self._leaving.clear()
         if self._talking:
             for session in self._talking.values():
                 if session.link and session.out:
                     effects.call(Frames(session.link, session.out))
                 session.out = []
             self._talking.clear()
-        for session in self._leaving:
-            if session.link:
-                self._drop_link(session, effects)
-            if self._clients.get(session.process) is session:
-                del self._clients[session.process]
-        self._leaving.clear()
 
     def deadline_ns(self) -> int:
         return min(self._next_look_ns, self._stable_at_ns)
@@ -525,10 +576,14 @@ class SequencerPeer(ServicePeer):
         for session in list(self._clients.values()):
             is_lost = session.groups and not session.link
             patience_ns = options.silence_ns_min if is_lost else options.silence_ns_max
-            if now_ns - session.heard_ns > patience_ns and not session.is_moving:
+            if now_ns - session.heard_ns > patience_ns and not self._has_moving(session):
                 self._exclude(session, effects)
             else:
                 self._tell(session, heartbeat)
+
+    def _has_moving(self, session: ServedClient) -> bool:
+        """Whether a group of a client is on its way to another sequencer."""
+        return any(self._groups[id].is_moving for id in session.groups)
 
     def statistics(self) -> dict[str, int]:
         """What is held now."""

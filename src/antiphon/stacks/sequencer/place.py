@@ -4,7 +4,7 @@ from typing import final
 
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.kernel.levels import AGREED, LEVEL_NAMES
 from antiphon.stacks.sequencer.context import Context
 from antiphon.stacks.sequencer.wire import FrameReader
 
@@ -26,11 +26,14 @@ class Place:
         "payloads",
         "sender",
         "size",
+        "stamp",
     )
 
-    def __init__(self, group: int, number: int, context: Context) -> None:
+    def __init__(self, group: int, number: int, stamp: int, context: Context) -> None:
         self.group = group
         self.number = number
+        self.stamp = stamp
+        """The clock of the sequencer that gave the place (stamps.py)."""
         self.context = context
         self.sender: ProcessId | None = None
         self.first = 0
@@ -46,10 +49,16 @@ class Place:
 def _read_head(reader: FrameReader) -> Place:
     group = reader.group()
     number = reader.number()
+    stamp = reader.number()
     context = reader.pairs()
     if context.get(group, -1) != number:
         raise MalformedError("context")
-    return Place(group, number, context)
+    return Place(group, number, stamp, context)
+
+
+def is_ordered(place: Place) -> bool:
+    """Whether it has one place in the order over all groups: agreed messages and changes of members."""
+    return place.sender is None or place.level == AGREED
 
 
 def read_accept(reader: FrameReader) -> Place:

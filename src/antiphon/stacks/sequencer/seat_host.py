@@ -31,7 +31,6 @@ from antiphon.stacks.sequencer.seat_ways import SeatLeaders, SeatWay
 from antiphon.stacks.sequencer.service_peer import ServicePeer
 from antiphon.stacks.sequencer.wire import (
     HOST_HELLO,
-    MOVED,
     PEERS,
     RESUME,
     SEAT_DOWN,
@@ -231,7 +230,7 @@ class SeatHost(ServicePeer):
                     return
             if kind != RESUME:
                 raise MalformedError("kind")
-            reader.groups()
+            reader.pairs()
             self._admit_client(link, identity, "" if reader.is_empty() else reader.text(), effects)
         except MalformedError:
             self._hangs.append(link)
@@ -246,10 +245,7 @@ class SeatHost(ServicePeer):
             self._client_seats[link] = seat
             self._seats[seat].link_up(link, identity)
             return
-        way = self._leaders.way_to(wanted) or self._leaders.any_way()
-        if way:
-            effects.call(Frames(link, pieces(frame(MOVED, text(way)))))
-        self._hangs.append(link)
+        self._hangs.append(link)  # nothing is led here now: it tries again, and then another of the peers
 
     def _seat_of(self, identity: ProcessId) -> str:
         """The seat here that has groups of a client."""

@@ -23,11 +23,11 @@ from antiphon.kernel.effects import Effects
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
 from antiphon.stacks.sequencer.mesh import MeshPeer
-from antiphon.stacks.sequencer.mesh_state import OutgoingTransfer, SearchForClient
-from antiphon.stacks.sequencer.peer import ServedClient
+from antiphon.stacks.sequencer.mesh_state import OutgoingTransfer, PeerLink
 from antiphon.stacks.sequencer.seat_state import (
     GivenAway,
     SeatState,
+    clock_record,
     dead_record,
     drop_record,
     end_record,
@@ -42,6 +42,7 @@ from antiphon.stacks.sequencer.seat_state import (
 )
 from antiphon.stacks.sequencer.seat_ways import SeatLeaders
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
+from antiphon.stacks.sequencer.served_client import ServedClient
 from antiphon.stacks.sequencer.wire import FrameReader
 
 _TERM_BITS: Final = 32
@@ -97,6 +98,7 @@ class SeatSequencer(MeshPeer):
         """Go on with what the log holds. Clients that are in it have some time to come."""
         grace_ns = self._options.silence_ns_max - self._options.silence_ns_min
         self._dead, self._given, self._taken = state.dead, state.given, state.taken
+        self._clock = state.clock
         for id, group in state.groups.items():
             group.blocked = {}
             group.is_moving = False
@@ -117,13 +119,13 @@ class SeatSequencer(MeshPeer):
         self._find_overlaps(list(state.groups))
         for token, given in state.transfers.items():
             groups = [self._groups[id] for id in given.groups if id in self._groups]
-            clients = {process: self._clients[process] for group in groups for process in group.reported}
-            super()._start(OutgoingTransfer(token, given.address, list(clients.values()), groups))
+            super()._start(OutgoingTransfer(token, given.address, groups))
 
     def state(self) -> SeatState:
         """What this seat holds, as a copy would."""
         state = SeatState(self._options.window_packets)
         state.groups = self._groups
+        state.clock = self._clock
         state.dead, state.given, state.taken = self._dead, self._given, self._taken
         for token, transfer in self._transfers.items():
             state.transfers[token] = GivenAway(transfer.address, [group.id for group in transfer.groups])
@@ -185,9 +187,9 @@ class SeatSequencer(MeshPeer):
                 self._record(group_record(group))
         return answer
 
-    def _transferred(self, token: int, effects: Effects) -> None:
+    def _transferred(self, token: int) -> None:
         is_known = token in self._transfers
-        super()._transferred(token, effects)
+        super()._transferred(token)
         if is_known:
             self._record(end_record(token))
 
@@ -196,30 +198,15 @@ class SeatSequencer(MeshPeer):
     def _place_for_client(self, address: str) -> str:
         return self._leaders.way_to(address)
 
-    def _send_away(self, session: ServedClient, address: str) -> None:
-        if self._leaders.way_to(address):
-            super()._send_away(session, address)
-        else:
-            self._let_try_again(session)
+    def _is_gone(self, link: PeerLink) -> bool:
+        """A seat that is not reached has no leader now, and holds its groups all the same."""
+        return False
 
-    def _let_try_again(self, session: ServedClient) -> None:
-        """Nothing can be said yet: end the link, and the client will come again."""
-        session.is_moving = True
-        self._leaving.append(session)
-
-    def _resume(self, session: ServedClient, groups: list[int]) -> None:
-        is_strange = bool(groups) and not session.groups and not session.is_moving
-        if is_strange and not all(link.is_open for link in self._links.values()):
-            self._let_try_again(session)
-        else:
-            super()._resume(session, groups)
-
-    def _give_up_search(self, token: int, search: SearchForClient, address: str) -> None:
-        """A seat that was asked for a client has no leader now: it may hold its groups."""
-        if address in search.asked:
-            del self._searches[token]
-            if self._clients.get(search.client.process) is search.client:
-                self._let_try_again(search.client)
+    def _raise_clock(self, stamp: int) -> None:
+        before = self._clock
+        super()._raise_clock(stamp)
+        if self._clock > before:
+            self._record(clock_record(self._clock))
 
     def knows(self, process: ProcessId) -> bool:
         """Whether this seat has groups of a client."""

@@ -40,6 +40,7 @@ PART: Final = 8
 GIVE: Final = 9
 TAKEN: Final = 10
 END: Final = 11
+CLOCK: Final = 12
 
 
 def group_record(group: SequencedGroup) -> bytes:
@@ -82,6 +83,10 @@ def taken_record(source: str, token: int) -> bytes:
     return frame(TAKEN, text(source), u64(token))
 
 
+def clock_record(clock: int) -> bytes:
+    return frame(CLOCK, u64(clock))
+
+
 def end_record(token: int) -> bytes:
     return frame(END, u64(token))
 
@@ -101,11 +106,13 @@ class GivenAway:
 class SeatState:
     """A copy of what one sequencer holds."""
 
-    __slots__ = ("_places_max", "dead", "given", "groups", "taken", "transfers")
+    __slots__ = ("_places_max", "clock", "dead", "given", "groups", "taken", "transfers")
 
     def __init__(self, places_max: int) -> None:
         self._places_max = places_max
         self.groups: dict[int, SequencedGroup] = {}
+        self.clock = 0
+        """The highest stamp that was given, or told (stamps.py)."""
         self.dead: dict[str, int] = {}
         """The highest buried incarnation of each name."""
         self.given: dict[int, int] = {}
@@ -116,7 +123,8 @@ class SeatState:
 
     def records(self) -> list[bytes]:
         """What makes this state out of nothing."""
-        written = [group_record(group) for group in self.groups.values()]
+        written = [clock_record(self.clock)]
+        written += [group_record(group) for group in self.groups.values()]
         written += [dead_record(ProcessId(name, incarnation)) for name, incarnation in self.dead.items()]
         written += [drop_record(group, moves) for group, moves in self.given.items()]
         written += [taken_record(source, token) for source, token in self.taken.items()]
@@ -160,13 +168,15 @@ class SeatState:
         elif kind == FORGET:
             process = reader.process()
             for group in self.groups.values():
-                group.last_numbers.pop(process, None)
+                group.forget_client(process)
         elif kind == GIVE:
             token = reader.number()
             self.transfers[token] = GivenAway(reader.text(), reader.groups())
         elif kind == TAKEN:
             source = reader.text()
             self.taken[source] = reader.number()
+        elif kind == CLOCK:
+            self.clock = max(self.clock, reader.number())
         elif kind == END:
             self.transfers.pop(reader.number(), None)
         else:
@@ -198,12 +208,15 @@ class SeatState:
         kind = reader.u8()
         if kind == ACCEPT:
             accept = read_accept(reader)
+            self.clock = max(self.clock, accept.stamp)
             if accept.sender is not None:
                 group.last_numbers[accept.sender] = accept.first + len(accept.payloads) - 1
+                group.last_places[accept.sender] = number
             return
         if kind != CHANGE:
             raise MalformedError("record")
         change = read_change(reader)
+        self.clock = max(self.clock, change.stamp)
         group.members = change.members
         for process in change.joined:
             group.leave_places.pop(process, None)

@@ -49,12 +49,14 @@ class SequencedGroup:
     __slots__ = (
         "_places_max",
         "blocked",
+        "carried",
         "history",
         "history_bytes",
         "id",
         "intersecting",
         "is_moving",
         "last_numbers",
+        "last_places",
         "leave_places",
         "members",
         "moves",
@@ -85,6 +87,12 @@ class SequencedGroup:
         """What members were last told of it."""
         self.last_numbers: dict[ProcessId, int] = {}
         """The number of the last message of each client, also of those that are no members."""
+        self.last_places: dict[ProcessId, int] = {}
+        """Where each of those messages stands."""
+        self.carried: Context = {}
+        """The highest number of each other group in the contexts of this group's places. Whoever is owed the next place
+        has delivered the last one, or delivers its own join first, which carries all of this anew: so contexts carry
+        only what has risen."""
         self.is_moving = False
         """It is on its way to another sequencer (mesh.py)…"""
         self.moves = 0
@@ -99,32 +107,38 @@ class SequencedGroup:
         """Whether new messages have to wait."""
         return self.history_bytes >= HISTORY_BYTES_MAX or len(self.history) >= self._places_max
 
-    def accept(self, client: ProcessId, last: int, body: bytes, context: Context) -> list[bytes]:
+    def accept(self, client: ProcessId, last: int, body: bytes, context: Context, stamp: int) -> list[bytes]:
         """Give messages of a client the next place; the frame for everybody."""
         self.last_numbers[client] = last
-        return self._place(frame(ACCEPT, u64(self.id), u64(self.number + 1), pairs_bytes(context),
+        self.last_places[client] = self.number + 1
+        return self._place(frame(ACCEPT, u64(self.id), u64(self.number + 1), u64(stamp), pairs_bytes(context),
                                  process_bytes(client), body))  # fmt: skip
 
     def admit(self, client: ProcessId) -> None:
         """A client is owed all places from the next one on."""
         self.reported[client] = self.number
 
-    def join(self, client: ProcessId, context: Context) -> list[bytes]:
+    def join(self, client: ProcessId, context: Context, stamp: int) -> list[bytes]:
         """Give a join the next place."""
         self.members.append(client)
-        return self._change(context, [client], [], [])
+        return self._change(context, stamp, [client], [], [])
 
-    def leave(self, client: ProcessId, failed: bool, context: Context) -> list[bytes]:
+    def leave(self, client: ProcessId, failed: bool, context: Context, stamp: int) -> list[bytes]:
         """Give the end of a membership the next place."""
         self.members.remove(client)
         self.leave_places[client] = self.number + 1
-        return self._change(context, [], [] if failed else [client], [client] if failed else [])
+        return self._change(context, stamp, [], [] if failed else [client], [client] if failed else [])
+
+    def forget_client(self, client: ProcessId) -> None:
+        """A client is gone for good: what it sent is not asked for again."""
+        self.last_numbers.pop(client, None)
+        self.last_places.pop(client, None)
 
     def _change(
-        self, context: Context, joined: list[ProcessId], left: list[ProcessId], failed: list[ProcessId]
+        self, context: Context, stamp: int, joined: list[ProcessId], left: list[ProcessId], failed: list[ProcessId]
     ) -> list[bytes]:
         lists = [processes_bytes(processes) for processes in (self.members, joined, left, failed)]
-        return self._place(frame(CHANGE, u64(self.id), u64(self.number + 1), pairs_bytes(context), *lists))
+        return self._place(frame(CHANGE, u64(self.id), u64(self.number + 1), u64(stamp), pairs_bytes(context), *lists))
 
     def _place(self, data: bytes) -> list[bytes]:
         placed = pieces(data)

@@ -12,7 +12,7 @@ class ServicePeer:
     __slots__ = ("counts",)
 
     def __init__(self) -> None:
-        self.counts = [0] * 9
+        self.counts = [0] * 12
         """Of the situations that offers.py names."""
 
     def link_up(self, link: int, process: ProcessId) -> None:

@@ -7,7 +7,7 @@ from antiphon.kernel.calls import Dial, Hang, Listen
 from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.inputs import MAIN, Close, Join, Open, Send
+from antiphon.kernel.inputs import MAIN, Close, Join, Open, Send, StackRequest
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkUp, Loaded, Stored
 from antiphon.parts.member import Member, add_counts
@@ -16,6 +16,7 @@ from antiphon.stacks.sequencer.member import SequencerMember
 from antiphon.stacks.sequencer.mesh import MeshPeer
 from antiphon.stacks.sequencer.offers import CLIENT, OFFERS, PEER
 from antiphon.stacks.sequencer.peer import SequencerPeer
+from antiphon.stacks.sequencer.plan import PlaceGroups
 from antiphon.stacks.sequencer.seat_host import SeatHost
 from antiphon.stacks.sequencer.service_peer import ServicePeer
 from antiphon.stacks.stack import Stack
@@ -105,6 +106,11 @@ class SequencerStack(Stack):
                 f"{self._process} cannot give up the role {input.role!r}: it has not taken it, or is in groups still"
             )
 
+    def request(self, input: StackRequest, effects: Effects, now_ns: int) -> None:
+        if not isinstance(input, PlaceGroups) or not isinstance(self._peer, MeshPeer):
+            raise UsageError("only a peer that is one of several can be asked to place groups")
+        self._peer.place_groups(input)
+
     def send_outside(self, input: Send, effects: Effects, now_ns: int) -> int:
         return self._client.send_outside(input, effects, now_ns)
 
@@ -114,13 +120,13 @@ class SequencerStack(Stack):
     # ---- links -----------------------------------------------------------------------------------------------------
 
     def outcome(self, outcome: CallOutcome, effects: Effects, now_ns: int) -> None:
-        if outcome.token == self._client.link:
+        if self._client.owns(outcome.token):
             if isinstance(outcome, LinkFrames):
-                self._client.receive(outcome.frames, effects, now_ns)
+                self._client.receive(outcome.token, outcome.frames, effects, now_ns)
             elif isinstance(outcome, LinkUp):
-                self._client.link_up(effects, now_ns)
+                self._client.link_up(outcome.token, effects, now_ns)
             elif isinstance(outcome, LinkDown):
-                self._client.link_down(now_ns)
+                self._client.link_down(outcome.token, now_ns)
         elif isinstance(outcome, LinkUp) and outcome.listen:
             if self._peer is None:
                 effects.call(Hang(outcome.token))
@@ -145,6 +151,8 @@ class SequencerStack(Stack):
             client.ended = []
         if client.deadline_ns() <= now_ns:
             self.tick(effects, now_ns)
+        for link in client.to_dial(now_ns):
+            client.dial(link, self.new_token(), effects)
         client.finish(effects, now_ns)
         if self._peer is not None:
             for address in self._peer.to_dial(now_ns):
@@ -157,10 +165,7 @@ class SequencerStack(Stack):
         return min(self._client.deadline_ns(), NEVER if self._peer is None else self._peer.deadline_ns())
 
     def tick(self, effects: Effects, now_ns: int) -> None:
-        if not self._client.link:
-            self._client.tick(self.new_token(), effects, now_ns)
-        else:
-            self._client.tick(0, effects, now_ns)
+        self._client.tick(effects, now_ns)
         if self._peer is not None:
             self._peer.tick(effects, now_ns)
 

@@ -31,6 +31,7 @@ def write_group(group: SequencedGroup) -> bytes:
             _numbers(group.reported),
             _numbers(group.leave_places),
             _numbers(group.last_numbers),
+            _numbers(group.last_places),
             groups_bytes(places),
             *[groups_bytes([len(piece) for piece in group.history[place]]) for place in places],
             *[blob(b"".join(group.history[place])) for place in places],
@@ -47,6 +48,7 @@ def read_group(reader: FrameReader, id: int, places_max: int) -> SequencedGroup:
     group.reported = _read_numbers(reader)
     group.leave_places = _read_numbers(reader)
     group.last_numbers = _read_numbers(reader)
+    group.last_places = _read_numbers(reader)
     places = reader.groups()
     sizes = [reader.groups() for _ in places]
     for place, lengths in zip(places, sizes, strict=True):

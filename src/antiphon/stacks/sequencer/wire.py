@@ -4,29 +4,41 @@ Each frame opens with its kind. Numbers are little-endian; `u8`, `u32` and `u64`
 length | UTF-8`. A group stands as the 64-bit number of its name, but where it is new to the other end.
 
 kind          from      carries
-RESUME        client    the groups that it takes itself to be in, and the seat that it was sent to; the first frame
+RESUME        client    the groups here that it is in, with what it has delivered of each, and the seat that it was sent
+                        to; the first frame
 CREATE        client    a name
-JOIN          client    a name, the number of its last message there, and the groups it is in or asks to join
+JOIN          client    a name, the number of its last message there, its clock, and the groups it is in or asks to join
 LEAVE         client    a group, and the groups it is in or asks to join
-MULTICAST     client    a group, and consecutive messages: first number, level, payloads
+CONTEXT       client    its clock, and the entries of its context that have risen since it last told this peer
+MULTICAST     client    a group, up to which number own messages to it need no place any more, those to other groups
+                        without a place, by group and number, and consecutive messages: first number, level, payloads
+NUMBERED      client    a group, the number of an own message to it, the last place of those up to it, and a stamp
+PROBE         client    a tag and a stamp, to which the peer raises its clock
 FETCH         client    a group, and the first and last number of what is missing
 RECEIVED      client    for each of some groups, up to which number it has delivered everything
+QUIT          client    that it is excluded elsewhere and does nothing more
+WELCOME       peer      whether it is alone; the answer to RESUME
+TICK          peer      the tag of a probe, and the peer's clock: every later place has a higher stamp
 CREATED       peer      a group
 NO_GROUP      peer      the group of a request that does not exist
-CHANGE        peer      a place in the order at which members change: group, number, context, members, who came or went
-ACCEPT        peer      a place in the order with consecutive messages of one sender: group, number, context, messages
-ACKNOWLEDGE   peer      that a sender's messages to a group have a place, up to a number
+CHANGE        peer      a place in the order at which members change: group, number, stamp, context, members, who came
+                        or went
+ACCEPT        peer      a place with consecutive messages of one sender: group, number, stamp, context, messages
+ACKNOWLEDGE   peer      that a sender's messages to a group have a place, up to a number; the last place, and the clock
 STABLE        peer      for each of some groups, up to which number everything is group-stable
 EXCLUDED      peer      a group of which the client is no member any more, or never was
-MOVED         peer      the address of the peer at which the client goes on, and after "#" the seat, if it has seats
+MOVED         peer      a group, and the address of the peer at which it is, and after "#" the seat, if it has seats;
+                        none while the group is on its way there
 
 Between peers (mesh.py), the one that asks has dialled:
 PEER_HELLO    its address; the first frame of each link
-LOCATE        a name, and whether the group is to be created if it is nowhere; LOCATED has its address
+LOCATE        a group, and whether it is to be created if it is nowhere; LOCATED has its address
 RELOCATED     groups that are at the peer that says so, and how often each has moved
-PULL          a group that is to be moved to the peer that says so, with its component
-TRANSFER      a component; TRANSFERRED says that it was taken over
-SEARCH        a client; SEARCHED has the address of the peer that holds its groups
+PULL          a group that is to be moved to the peer that says so, with those that must stay with it
+TRANSFER      groups; TRANSFERRED says that they were taken over
+SEARCH        a client and a group; SEARCHED says whether the group owes the client anything
+FORGET        a group that no peer holds
+STABLE        as to clients, for groups that the other peer's clients may name
 
 Between peers that are replicated (seat_host.py), by the link that the sender has dialled:
 HOST_HELLO    its address and its life; the first frame of each link
@@ -65,7 +77,13 @@ ACKNOWLEDGE: Final = 12
 STABLE: Final = 13
 EXCLUDED: Final = 14
 MOVED: Final = 15
-PEERS: Final = 16
+CONTEXT: Final = 16
+NUMBERED: Final = 17
+PROBE: Final = 18
+TICK: Final = 19
+WELCOME: Final = 20
+QUIT: Final = 21
+PEERS: Final = 22
 PEER_HELLO: Final = 32
 LOCATE: Final = 33
 LOCATED: Final = 34
@@ -75,6 +93,7 @@ TRANSFER: Final = 37
 TRANSFERRED: Final = 38
 SEARCH: Final = 39
 SEARCHED: Final = 40
+FORGET: Final = 41
 HOST_HELLO: Final = 48
 SEAT_LOG: Final = 49
 SEAT_FRAMES: Final = 50

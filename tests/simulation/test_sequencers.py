@@ -1,0 +1,23 @@
+"""A sample of the seeds of `sequencers.py`."""
+
+from collections import Counter
+
+import pytest
+
+from tests.simulation.sequencers import run_seed
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_every_promise_is_kept_while_groups_move_and_sequencers_crash(seed: int) -> None:
+    assert run_seed(seed).problems == []
+
+
+def test_the_sample_is_no_farce() -> None:
+    seen: Counter[str] = Counter()
+    for seed in (2, 7, 13, 21, 22, 31, 38):
+        seen.update(run_seed(seed).seen)
+    assert seen["looks with two or more sequencers at work"] > 50
+    assert seen["transfers"] > 30
+    assert seen["joins that raced with a transfer"] > 3
+    assert seen["looks with processes at two or more sequencers"] > 500
+    assert seen["request waited for a number"] > 10
