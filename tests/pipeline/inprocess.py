@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from antiphon.history.schema import SCHEMA, Row
 from antiphon.history.start import parse_start
-from antiphon.pipeline.audit import settled, views
+from antiphon.pipeline.audit import settled, total_global, views
 from antiphon.pipeline.audit.judge import PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import gather_logs
 from antiphon.pipeline.audit.order import never_sent
@@ -107,6 +107,8 @@ def count_pieces(pieces: Sequence[Piece], promise: Sequence[str] | None = None) 
             run.order, run.logs, run.view_intervals, promises, cycles.get(name, {})
         ):
             add(guarantee, (of_views.violations, of_views.unknown, of_views.checked, of_views.roots))
+    for _, guarantee, over_groups, _ in total_global.count(runs, promises, read_rows):
+        add(guarantee, (over_groups.violations, over_groups.unknown, over_groups.checked, over_groups.roots))
     for guarantee, roots in root_counts(broken).items():
         add(guarantee, (0, 0, 0, roots))
     judged = [guarantee for guarantee in promises.all() if guarantee not in BY_FRAMES]

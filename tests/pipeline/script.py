@@ -21,7 +21,7 @@ from tests.pipeline.histories import MESSAGE_PROMISES
 
 ALL = " ".join(MESSAGE_PROMISES)
 WORD = re.compile(
-    r"(s|d:(?P<sender>[a-z]+))(?P<first>\d+)(-(?P<last>\d+))?(@(?P<group>\w+))?(~(?P<level>\w+))?(>(?P<to>\w+))?"
+    r"(s|d:(?P<sender>[a-z]+))(?P<first>\d+)(-(?P<last>\d+))?(@(?P<group>\w+))?(~(?P<level>[\w-]+))?(>(?P<to>\w+))?"
     r"(?P<barrier>!)?(%(?P<view>\d+))?"
 )
 VIEW = re.compile(r"v(?P<id>\d+):(?P<members>[a-z]*)(@(?P<group>\w+))?")

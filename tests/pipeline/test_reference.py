@@ -281,12 +281,12 @@ def test_an_open_log_leaves_open_only_what_its_run_promised() -> None:
 
 
 def test_a_promise_that_cannot_be_checked_yet_is_unknown() -> None:
-    audit = reference.audit(make_rows(p="s1 d:p1 quiet", promises="creation total_global"))
-    assert verdicts(audit) == {"creation": KEPT, "total_global": UNKNOWN}
+    audit = reference.audit(make_rows(p="s1 d:p1 quiet", promises="creation label_order"))
+    assert verdicts(audit) == {"creation": KEPT, "label_order": UNKNOWN}
     assert audit.verdict == UNKNOWN
 
 
-@pytest.mark.parametrize(("name", "words"), [("total_global", "cannot be checked yet"), ("fun", "is no guarantee")])
+@pytest.mark.parametrize(("name", "words"), [("label_order", "cannot be checked yet"), ("fun", "is no guarantee")])
 def test_asking_for_something_else_is_refused(name: str, words: str) -> None:
     with pytest.raises(UnknownGuaranteeError, match=f"{words}; choose from: creation, duplication, fifo"):
         reference.audit(make_rows(p="quiet"), [name])

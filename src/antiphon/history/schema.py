@@ -71,7 +71,7 @@ SCOPES: Final = (GROUP_SCOPE, DOMAIN_SCOPE, ALL_GROUPS)
 """Of causal order."""
 DIGEST_DIGITS: Final = 8
 """Per message."""
-LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe")
+LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe", "causal-total")
 """Weakest first."""
 
 SCHEMA: Final = pa.schema(

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from antiphon.history.reader import HistoryFiles
 from antiphon.history.start import parse_start
-from antiphon.pipeline.audit import settled, views
+from antiphon.pipeline.audit import settled, total_global, views
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
@@ -108,7 +108,7 @@ def _audit(
         judged = _second_pass(spark, tasks, runs, open_knowledge, promises, increment)
     cycles = find_order_cycles(runs, placements(judged), read_rows)
     tell("adding up")
-    compared = count_views(spark, logs, promises)
+    compared = [*count_views(spark, logs, promises), *_over_groups(runs, promises, read_rows)]
     tallies = _tallies(judged, runs, promises, cycles, compared, history)
     return conclude(
         promises,
@@ -118,6 +118,11 @@ def _audit(
         runs=len(runs),
         observations=_observations(judged, runs),
     )
+
+
+def _over_groups(runs: Mapping[str, RunFacts], promises: Promises, read_rows: ReadRows) -> Iterator[GroupCounts]:
+    for run, guarantee, found, group in total_global.count(runs, promises, read_rows):
+        yield GroupCounts(run, group, guarantee, found)
 
 
 def _knowledge(runs: Mapping[str, RunFacts]) -> Knowledge:

@@ -1,12 +1,12 @@
 """Cycles in the order of deliveries: which messages are tied up in one, and the shortest way to tell it.
 
-Both auditors judge and explain `total` with these two.
+Both auditors judge and explain `total`, `total_pairwise` and `total_global` with these.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import pairwise
-from typing import TypeVar
+from itertools import combinations, pairwise
+from typing import Generic, NamedTuple, TypeVar
 
 from antiphon.pipeline.explain import MessageName, Step
 
@@ -51,6 +51,33 @@ def strongly_connected_sets(sequences: Iterable[Iterable[Node]]) -> list[set[Nod
                 if len(strong_set) > 1:
                     strong_sets.append(strong_set)
     return strong_sets
+
+
+class Inversion(NamedTuple, Generic[Node]):
+    """Two that one process delivered in one order, and another in the other."""
+
+    first: Node
+    second: Node
+    one: str
+    """Who delivered `first` first."""
+    other: str
+    strong_set: int
+    """Both are in this one."""
+
+
+def inversions(sequences: Mapping[str, Iterable[Node]], strong_sets: Sequence[set[Node]]) -> list["Inversion[Node]"]:
+    """All pairs of which two processes deliver both, in different orders. They are in one strongly connected set."""
+    found: dict[tuple[Node, Node], Inversion[Node]] = {}
+    for number, strong_set in enumerate(strong_sets):
+        before: dict[tuple[Node, Node], str] = {}
+        for process, own in sequences.items():
+            for pair in combinations([node for node in own if node in strong_set], 2):
+                before.setdefault(pair, process)
+        for (first, second), process in before.items():
+            other = before.get((second, first))
+            if other is not None and (second, first) not in found:
+                found[first, second] = Inversion(first, second, process, other, number)
+    return list(found.values())
 
 
 def cycle_through(first: MessageName, sequences: Mapping[str, Sequence[MessageName]]) -> list[Step]:

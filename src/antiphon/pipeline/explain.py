@@ -82,6 +82,15 @@ def total_text(cycle: Sequence[Step]) -> str:
     return ", ".join([wrong, *(f"{process_name(step.process)} {_before(step)}" for step in others)])
 
 
+def pairwise_text(process: str, other: str, first: MessageName, second: MessageName) -> str:
+    """`process` delivered `first` before `second`, `other` after it."""
+    with_group = first.group != second.group
+    return (
+        f"{process_name(process)} delivered {message_name(first, with_group)} before "
+        f"{message_name(second, with_group)}, {process_name(other)} after it"
+    )
+
+
 def safe_text(process: str, message: MessageName, other: str, view: int) -> str:
     """`other` delivered the message in `view`, in which `process` is as well."""
     return (

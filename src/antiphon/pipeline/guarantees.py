@@ -13,6 +13,8 @@ DUPLICATION: Final = "duplication"
 FIFO: Final = "fifo"
 CAUSAL: Final = "causal"
 TOTAL: Final = "total"
+TOTAL_PAIRWISE: Final = "total_pairwise"
+TOTAL_GLOBAL: Final = "total_global"
 SAFE: Final = "safe"
 CONTENT: Final = "content"
 VIEW_AGREEMENT: Final = "view_agreement"
@@ -52,10 +54,19 @@ TABLE: Final = (
     ),
     Guarantee(
         TOTAL,
-        "All members deliver a group's agreed and safe messages in one common order.",
+        "All members deliver a group's agreed, safe and causal-total messages in one common order.",
+        "no message was delivered as agreed, safe or causal-total in a view that was completed",
+    ),
+    Guarantee(
+        TOTAL_PAIRWISE,
+        "Two processes that both deliver two agreed or safe messages, of whichever groups, do so in the same order.",
         "no message was delivered as agreed or safe in a view that was completed",
     ),
-    Guarantee("total_global", "All processes deliver the agreed and safe messages of all groups in one common order."),
+    Guarantee(
+        TOTAL_GLOBAL,
+        "All processes deliver the agreed and safe messages of all groups in one common order.",
+        "no message was delivered as agreed or safe in a view that was completed",
+    ),
     Guarantee(
         CONTENT,
         "A message is delivered with the level, the size and, where recorded, the digest with which it was sent.",

@@ -39,6 +39,9 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   agree on in the flush: isis-1991, footnote 4); if its log is open or stopped early, each counts as unknown. Counted
   are the sets of messages, more than one, of which each is delivered before each other, somewhere or by a chain of
   such steps.
+* total_global does the same for all groups together that are held to it, in the order of each log, and so does
+  total_pairwise; but level causal-total, which total treats like agreed, takes no part in them. total_pairwise counts
+  the pairs of messages that two processes both deliver, in different orders.
 * safe holds the members of a view in which anybody delivered a message at level safe, if they have a view row for the
   group: each must have delivered it, anywhere. Those that crashed or left are not held; of those that are open or
   stopped early, it is unknown.

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from antiphon.history.schema import BARRIER, Row
-from antiphon.pipeline.cycle import cycle_through, strongly_connected_sets
-from antiphon.pipeline.explain import MessageName, group_broadcast_text, safe_text, total_text
-from antiphon.pipeline.guarantees import GROUP_BROADCAST, SAFE, TOTAL
+from antiphon.pipeline.cycle import cycle_through, inversions, strongly_connected_sets
+from antiphon.pipeline.explain import MessageName, group_broadcast_text, pairwise_text, safe_text, total_text
+from antiphon.pipeline.guarantees import GROUP_BROADCAST, SAFE, TOTAL, TOTAL_GLOBAL, TOTAL_PAIRWISE
 from antiphon.pipeline.reference_components import GroupSteps
 from antiphon.pipeline.reference_views import FindTally, MakeExample
 from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, messages_of
@@ -64,6 +64,8 @@ class OrderJudge:
             self._judge_total(group, deliveries[group])
             self._judge_safe(group, [each for each in deliveries[group] if each.row.level == "safe"])
             self._judge_broadcast(group)
+        for guarantee in (TOTAL_GLOBAL, TOTAL_PAIRWISE):
+            self._judge_over_groups(guarantee)
 
     def _deliveries(self) -> dict[str, list[_Delivery]]:
         """What was delivered as agreed or safe in views, by group."""
@@ -79,7 +81,7 @@ class OrderJudge:
                     late.discard(group)
                 elif row.kind == "transitional" and group in self._world.parted and group in views:
                     late.add(group)
-                elif row.kind == "deliver" and row.level in ("agreed", "safe") and group in views:
+                elif row.kind == "deliver" and row.level in ("agreed", "safe", "causal-total") and group in views:
                     messages = [message for message in messages_of(row) if message in self._world.bit]
                     to = next((view for index, view in following.get(group, ()) if index > row.index), None)
                     result[group] += [
@@ -130,6 +132,55 @@ class OrderJudge:
             )
             rows = [sequences[step.process][message] for step in cycle for message in (step.before, step.after)]
             tally.example = self._example(total_text(cycle), group, rows)
+
+    def _judge_over_groups(self, guarantee: str) -> None:
+        """The same for all groups together that are held to it, of agreed and safe messages."""
+        tally: Tally | None = None
+        sequences: dict[str, Firsts] = defaultdict(dict)
+        doubtful: set[tuple[str, MessageName]] = set()
+        for log in self._world.logs.values():
+            views: set[str] = set()
+            for row in log.rows:
+                group = row.group or ""
+                if row.kind == "view":
+                    views.add(group)
+                    tally = self._tally(guarantee, group) or tally
+                if row.kind != "deliver" or row.level not in ("agreed", "safe") or group not in views:
+                    continue
+                if self._tally(guarantee, group) is None:
+                    continue
+                for message in messages_of(row):
+                    if message not in self._world.bit:
+                        continue
+                    if row.level == "safe" or log.completes(group, row.index):
+                        sequences[log.process].setdefault(message, row)
+                    elif log.is_early(group):
+                        doubtful.add((log.process, message))
+        if tally is None:
+            return
+        tally.checked += len({message for own in sequences.values() for message in own})
+        tally.unknown += len(doubtful)
+        strong_sets = strongly_connected_sets(sequences.values())
+        if guarantee == TOTAL_PAIRWISE:
+            self._count_pairs(tally, sequences, strong_sets)
+            return
+        tally.violations += len(strong_sets)
+        tally.roots += len(strong_sets)
+        if strong_sets and tally.example is None:
+            strong_set = min(strong_sets, key=min)
+            told = {process: [one for one in own if one in strong_set] for process, own in sequences.items()}
+            cycle = cycle_through(min(strong_set), told)
+            rows = [sequences[step.process][message] for step in cycle for message in (step.before, step.after)]
+            tally.example = self._example(total_text(cycle), min(strong_set).group, rows)
+
+    def _count_pairs(self, tally: Tally, sequences: Mapping[str, Firsts], strong_sets: list[set[MessageName]]) -> None:
+        pairs = inversions(sequences, strong_sets)
+        tally.violations += len(pairs)
+        tally.roots += len({pair.strong_set for pair in pairs})
+        if pairs and tally.example is None:
+            first, second, one, other, _ = min(pairs)
+            rows = [sequences[one][first], sequences[one][second], sequences[other][second], sequences[other][first]]
+            tally.example = self._example(pairwise_text(one, other, first, second), first.group, rows)
 
     def _judge_safe(self, group: str, deliveries: list[_Delivery]) -> None:
         if (tally := self._tally(SAFE, group)) is None:

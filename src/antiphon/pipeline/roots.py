@@ -14,7 +14,8 @@ transitional                               the message, or the step of which row
 merged                                     the process that is elsewhere, or the view that it is in
 group_broadcast                            the barrier, or the message on different sides of it
 view_agreement                             the view, or the process that differs
-total                                      the set of messages that are in no order, as it is counted
+total, total_global                        the set of messages that are in no order, as it is counted
+total_pairwise                             the set of messages in no order that a pair of messages is in
 primary                                    a series of views with consecutive ids that violate it
 
 Causes are counted run by run; a message, a sender, a process or a view has one name throughout a run. Where a violation

@@ -68,7 +68,7 @@ def main() -> int:
         if problems:
             failed += 1
             print(json.dumps({"seed": seed, "problems": problems[:3]}), flush=True)
-    named = ("seat led", "seat given up", "component moved", "client resumed", "client excluded", "message accepted")
+    named = ("seat led", "seat given up", "groups moved", "client resumed", "client excluded", "message accepted")
     reached = {name: situations.get(name, 0) for name in named}
     print(json.dumps({"seeds": last - first, "failed": failed, **reached}), flush=True)
     return 1 if failed else 0

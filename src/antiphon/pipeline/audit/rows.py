@@ -17,6 +17,9 @@ FIFO_RANK: Final = LEVELS.index("fifo")
 CAUSAL_RANK: Final = LEVELS.index("causal")
 AGREED_RANK: Final = LEVELS.index("agreed")
 SAFE_RANK: Final = LEVELS.index("safe")
+CAUSAL_TOTAL_RANK: Final = LEVELS.index("causal-total")
+IN_ORDER_RANKS: Final = (AGREED_RANK, CAUSAL_TOTAL_RANK)
+"""Of messages that are in one order at all members, in views that they complete."""
 
 Key = tuple[str, str]
 """(group, sender "name/incarnation"): whose messages are numbered together."""

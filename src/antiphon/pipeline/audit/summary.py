@@ -19,7 +19,15 @@ import pyarrow.compute as pc
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import LEAVES, LEFT, READS_APART, RECOVERS, STALLED
 from antiphon.pipeline.audit.pieces import Piece
-from antiphon.pipeline.audit.rows import AGREED_RANK, CAUSAL_RANK, SAFE_RANK, Key, MessageRows, message_rows
+from antiphon.pipeline.audit.rows import (
+    AGREED_RANK,
+    CAUSAL_RANK,
+    CAUSAL_TOTAL_RANK,
+    SAFE_RANK,
+    Key,
+    MessageRows,
+    message_rows,
+)
 from antiphon.pipeline.audit.stretches import PACKED, entries, packed, stretch_of
 from antiphon.pipeline.intervals import Ints, Mask
 from antiphon.pipeline.packing import pack, unpack
@@ -253,11 +261,12 @@ def _intervals(
 ) -> dict[str, dict[str, bytes]]:
     """What was delivered, by key, stretch and level."""
     behind_views, behind_barriers = stretch_of(deliveries, cuts), stretch_of(deliveries, barriers)
-    ordered = (deliveries.level == AGREED_RANK) | (deliveries.level == SAFE_RANK)
+    level = np.where(deliveries.level == CAUSAL_TOTAL_RANK, AGREED_RANK, deliveries.level)
+    ordered = (level == AGREED_RANK) | (level == SAFE_RANK)
     return {
         "delivered": packed(deliveries, None, np.zeros_like(behind_views), None),
         "stretches": packed(deliveries, _of_groups(deliveries, cuts), behind_views, None),
-        "ordered": packed(deliveries, ordered, behind_views, deliveries.level),
+        "ordered": packed(deliveries, ordered, behind_views, level),
         "between": packed(deliveries, _of_groups(deliveries, barriers), behind_barriers, None),
     }
 

@@ -27,7 +27,7 @@ from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.parting import Parting, TotalRows
 from antiphon.pipeline.audit.row_queries import QueriedRows, RowQuery
-from antiphon.pipeline.audit.rows import AGREED_RANK, SAFE_RANK
+from antiphon.pipeline.audit.rows import IN_ORDER_RANKS, SAFE_RANK
 from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewInterval, ViewViolation
 from antiphon.pipeline.audit.view_synchrony import Sendings
 from antiphon.pipeline.cycle import cycle_through, strongly_connected_sets
@@ -140,13 +140,16 @@ def model_queries(group: str, models: Iterable[Model]) -> Iterator[tuple[str, Ro
     parts: dict[tuple[str, int], list[Spans]] = defaultdict(list)
     for model in models:
         parts[model.process, SAFE_RANK].append(span(model.first_index, model.end_index))
-        parts[model.process, AGREED_RANK].append(span(model.first_index, model.completed_end))
+        for level in IN_ORDER_RANKS:
+            parts[model.process, level].append(span(model.first_index, model.completed_end))
     for (process, level), spans in parts.items():
         for first, end in zip(*(side.tolist() for side in union(*spans)), strict=True):
             yield process, RowQuery(group, first, end, level=level)
 
 
-def all_queries(group: str, logs: Mapping[str, LogFacts]) -> Iterator[tuple[str, RowQuery]]:
+def all_queries(
+    group: str, logs: Mapping[str, LogFacts], levels: tuple[int, ...] = IN_ORDER_RANKS
+) -> Iterator[tuple[str, RowQuery]]:
     """What takes part of anybody's deliveries."""
     for process, log in logs.items():
         first_view = min(
@@ -155,13 +158,14 @@ def all_queries(group: str, logs: Mapping[str, LogFacts]) -> Iterator[tuple[str,
         )
         completed_end = min(log.rows, log.completed_ends().get(group, 0))
         yield process, RowQuery(group, first_view, log.rows, level=SAFE_RANK)
-        yield process, RowQuery(group, first_view, completed_end, level=AGREED_RANK)
+        for level in levels:
+            yield process, RowQuery(group, first_view, completed_end, level=level)
 
 
 def positions(order: Order, models: Iterable[Model], seen: Mapping[str, QueriedRows]) -> dict[int, Positions] | None:
     """By key, as a place in the order's keys; None if the models themselves have something twice."""
     parts = [
-        _existing(order, seen[model.process].between(model.first_index, model.end_index))
+        existing(order, seen[model.process].between(model.first_index, model.end_index))
         for model in models
         if model.process in seen
     ]
@@ -179,7 +183,7 @@ def positions(order: Order, models: Iterable[Model], seen: Mapping[str, QueriedR
     return result
 
 
-def _existing(order: Order, seen: QueriedRows) -> tuple[Ints, Ints, Ints]:
+def existing(order: Order, seen: QueriedRows) -> tuple[Ints, Ints, Ints]:
     """Key, start and end of rows, in order, without what was never sent."""
     key = np.array([order.places[name] for name in seen.keys], np.int64)[seen.key]
     end = np.where(order.open_keys[key], seen.end, np.minimum(seen.end, order.sent[key] + 1))
@@ -218,7 +222,7 @@ def _takes_part(case: Case, group: str) -> Mask:
     rows = case.rows
     mask = rows.of_group(group) & (case.end > rows.start)
     completed = rows.index < case.completed_ends.get(group, 0)
-    mask &= (rows.level == SAFE_RANK) | ((rows.level == AGREED_RANK) & completed)
+    mask &= (rows.level == SAFE_RANK) | (np.isin(rows.level, IN_ORDER_RANKS) & completed)
     for _, own, _, which in case.presence:
         mask[own] &= which >= 0
     result: Mask = mask
@@ -287,13 +291,7 @@ def regular_rows(seen: Mapping[str, QueriedRows], parting: Parting) -> dict[str,
 
 def find_cycles(order: Order, group: str, seen: Mapping[str, QueriedRows]) -> OrderCycles:
     """What is in no order, from all deliveries of a group that take part."""
-    rows = {process: _existing(order, own) for process, own in seen.items()}
-    bounds: dict[int, Ints] = {}
-    for key in sorted({int(key) for keys, _, _ in rows.values() for key in np.unique(keys)}):
-        cuts = [part[keys == key] for keys, *parts in rows.values() for part in parts]
-        bounds[key] = np.unique(np.concatenate(cuts))
-    offsets = dict(zip(bounds, np.cumsum([0, *(len(cuts) for cuts in bounds.values())]).tolist(), strict=False))
-    sequences = {process: _blocks(own, bounds, offsets) for process, own in rows.items()}
+    bounds, sequences = blocks_of({process: existing(order, own) for process, own in seen.items()})
     strong_sets = strongly_connected_sets(sequences.values())
     if not strong_sets:
         return OrderCycles()
@@ -303,6 +301,17 @@ def find_cycles(order: Order, group: str, seen: Mapping[str, QueriedRows]) -> Or
     cycle = cycle_through(names[min(strong_set)], told)
     deliveries = tuple((step.process, message) for step in cycle for message in (step.before, step.after))
     return OrderCycles(len(strong_sets), ViewViolation(total_text(cycle), (), deliveries))
+
+
+def blocks_of(rows: Mapping[str, tuple[Ints, Ints, Ints]]) -> tuple[dict[int, Ints], dict[str, list[int]]]:
+    """Cut up the numbers of each key so that every log delivers each block in one go or not at all: where the blocks of
+    a key begin, and which blocks each log delivers, in order. `rows`: key, start and end of each row of a log."""
+    bounds: dict[int, Ints] = {}
+    for key in sorted({int(key) for keys, _, _ in rows.values() for key in np.unique(keys)}):
+        cuts = [part[keys == key] for keys, *parts in rows.values() for part in parts]
+        bounds[key] = np.unique(np.concatenate(cuts))
+    offsets = dict(zip(bounds, np.cumsum([0, *(len(cuts) for cuts in bounds.values())]).tolist(), strict=False))
+    return bounds, {process: _blocks(own, bounds, offsets) for process, own in rows.items()}
 
 
 def _blocks(rows: tuple[Ints, Ints, Ints], bounds: Mapping[int, Ints], offsets: Mapping[int, int]) -> list[int]:

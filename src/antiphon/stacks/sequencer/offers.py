@@ -31,12 +31,14 @@ _OF_GROUPS: Final = (
 OFFERS: Final = Capabilities(
     name="sequencer",
     number=NUMBER,
-    levels=("fifo", "causal", "agreed"),
+    levels=("fifo", "causal", "causal-total", "agreed"),
     policies=(PRIMARY,),
     packet_kinds=(),
     promised=(
         *[Promise(guarantee, GROUP, (PRIMARY,)) for guarantee in _OF_GROUPS],
         Promise("causal", ALL_GROUPS, (PRIMARY,)),
+        Promise("total_pairwise", ALL_GROUPS, (PRIMARY,)),
+        Promise("total_global", ALL_GROUPS, (PRIMARY,)),
     ),
     crosses_groups=True,
     barriers=False,
