@@ -33,16 +33,18 @@ from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.order_mutants import ORDER_MUTANTS
 from tests.mutants.runtime_mutants import RUNTIME_MUTANTS, RuntimeMutant
 from tests.mutants.sequencer_mutants import SEQUENCER_MUTANTS
+from tests.mutants.service_mutants import SERVICE_MUTANTS
 from tests.mutants.view_mutants import VIEW_MUTANTS
 from tests.programs.campaign import run_program
 from tests.simulation.campaign import explain, make_logs
 from tests.simulation.churn import run_churn
 from tests.simulation.free_conversations import run_seed
+from tests.simulation.sequencers import run_seed as run_service
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
 ALL_MUTANTS = (
     *MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *LIBRARY_MUTANTS, *CONVERSATION_GROUP_MUTANTS,
-    *CONVERSATION_MUTANTS, *RUNTIME_MUTANTS, *SEQUENCER_MUTANTS,
+    *CONVERSATION_MUTANTS, *RUNTIME_MUTANTS, *SEQUENCER_MUTANTS, *SERVICE_MUTANTS,
 )  # fmt: skip
 BUSY_EVENTS: Final = 120_000
 """The programs as they are take half of this at most."""
@@ -101,9 +103,18 @@ def program_symptoms(seed: int, breaks: Sequence[str], programs: Sequence[str]) 
     return result.problems[0][:200] if result.problems else None
 
 
+def service_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
+    """The same in this seed's run of several sequencers."""
+    expected = [f"{guarantee} broken" for guarantee in (*breaks, MISTAKE)]
+    problems = run_service(seed).problems
+    return next((problem[:200] for problem in problems if any(words in problem for words in expected)), None)
+
+
 def symptoms_of(mutant: Mutant) -> Callable[[int, Sequence[str]], str | None]:
     if isinstance(mutant, RuntimeMutant):
         return partial(program_symptoms, programs=mutant.programs)
+    if mutant in SERVICE_MUTANTS:
+        return service_symptoms
     if mutant in LIBRARY_MUTANTS:
         return play_symptoms
     if mutant in CONVERSATION_MUTANTS:

@@ -118,7 +118,7 @@ class _GivenLogs:
         self._logs = {log.process: log for log in logs}
 
     def make(self, process: str, incarnation: int) -> Log:
-        if process == SERVICE:
+        if process.startswith(SERVICE):
             return MemoryLog(run="service", process=process, incarnation=incarnation)
         assert incarnation == 1, "nobody fails in a static group"
         return self._logs[process]
@@ -158,7 +158,7 @@ def static_script(options: SimulationOptions) -> Script:
     )
     if offer(options.stack).service_role:
         script.policy = PRIMARY
-        add_services(script)
+        add_services(script, 1 + options.seed % 3 if options.faults == ALL else 1)
     for pause in draw_pauses(options.faults, processes, GROUP, heal_ns, random):
         script.add(pause)
     if parts:

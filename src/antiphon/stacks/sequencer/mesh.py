@@ -23,9 +23,12 @@ Live. A transfer ends when its destination answers, or comes back as another inc
 looked at again after a while. A client that asks for a group which does not know it, or whose peer has been out of
 reach for too long, is told that it is excluded."""
 
+from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId, wire_id
+from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.stacks.sequencer.directory import DirectoryPeer
+from antiphon.stacks.sequencer.load import RESTS, choose_for_balance, choose_for_sender
 from antiphon.stacks.sequencer.mesh_state import (
     RESUMING,
     GroupLookup,
@@ -38,6 +41,7 @@ from antiphon.stacks.sequencer.served_client import ServedClient
 from antiphon.stacks.sequencer.transfer import read_group, write_client, write_group
 from antiphon.stacks.sequencer.wire import (
     EXCLUDED,
+    LOAD,
     MOVED,
     PULL,
     RELOCATED,
@@ -57,7 +61,14 @@ from antiphon.stacks.sequencer.wire import (
 class MeshPeer(DirectoryPeer):
     """One of several sequencers."""
 
-    __slots__ = ()
+    __slots__ = ("_balance_at_ns", "_balance_ns", "_loads")
+
+    def __init__(self, process: ProcessId, options: Options, address: str, peers: list[str], now_ns: int) -> None:
+        super().__init__(process, options, address, peers, now_ns)
+        self._balance_ns = options.of_stacks.get("sequencer.balance_ms", 0) * MILLISECOND_NS
+        self._balance_at_ns = now_ns + self._balance_ns if self._balance_ns else NEVER
+        self._loads: dict[str, float] = {}
+        """What the groups of other peers cost, as they have told."""
 
     def _peer_up(self, link: PeerLink) -> None:
         for transfer in list(self._transfers.values()):
@@ -72,9 +83,54 @@ class MeshPeer(DirectoryPeer):
             return self._take_over(reader)
         elif kind == TRANSFERRED:
             self._transferred(reader.number())
+        elif kind == LOAD:
+            self._loads[address] = float(reader.number())
         else:
             return self._take_of_directory(kind, address, reader)
         return []
+
+    # ---- load ------------------------------------------------------------------------------------------------------
+
+    def deadline_ns(self) -> int:
+        return min(super().deadline_ns(), self._balance_at_ns)
+
+    def tick(self, effects: Effects, now_ns: int) -> None:
+        super().tick(effects, now_ns)
+        if now_ns >= self._balance_at_ns:
+            self._balance_at_ns = now_ns + self._balance_ns
+            self._balance()
+
+    def _balance(self) -> None:
+        """Measure, tell the others, and move a group if the load asks for it (load.py)."""
+        for group in self._groups.values():
+            spent = group.spent * 1_000_000_000 / self._balance_ns
+            group.load = (group.load + spent) / 2
+            group.spent = 0
+            group.rests = max(0, group.rests - 1)
+        own = sum([group.load for group in self._groups.values()])
+        for link in self._links.values():
+            self._ask(link.address, frame(LOAD, u64(int(own))))
+        if not self._transfers:
+            self._move_for_load(own)
+        for group in self._groups.values():
+            group.sent.clear()
+
+    def _move_for_load(self, own: float) -> None:
+        open_links = [link for link in self._links.values() if link.is_open and link.address in self._loads]
+        others = {link.address: self._loads[link.address] for link in open_links}
+        names = {link.identity.name: link.address for link in open_links if link.identity is not None}
+        for group in self._groups.values():
+            address = choose_for_sender(group.sent, own, others, names)
+            if address and not group.rests:
+                group.rests = RESTS
+                self.counts[10] += self._move(self._set_of(group), address)
+                return
+        loads = {id: group.load for id, group in self._groups.items() if not group.rests}
+        chosen = choose_for_balance(loads, others)
+        if chosen is not None:
+            moved, address = chosen
+            self._loads[address] += self._groups[moved].load  # until it tells anew
+            self.counts[11] += self._move(self._set_of(self._groups[moved]), address)
 
     # ---- transfer --------------------------------------------------------------------------------------------------
 

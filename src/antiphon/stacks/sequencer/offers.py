@@ -55,6 +55,8 @@ OFFERS: Final = Capabilities(
         "seat led",
         "seat given up",
         "request waited for a number",
+        "group moved to its sender",
+        "group moved for balance",
     ),
-    options={"durable": 0, "replicas": 0},
+    options={"balance_ms": 0, "durable": 0, "replicas": 0},
 )

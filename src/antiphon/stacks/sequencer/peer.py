@@ -34,6 +34,7 @@ from antiphon.kernel.levels import AGREED
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.stacks.sequencer.acceptance import NamedRequest
 from antiphon.stacks.sequencer.context import BOTTOM, Context
+from antiphon.stacks.sequencer.load import cost
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 from antiphon.stacks.sequencer.served_client import ServedClient
 from antiphon.stacks.sequencer.service_peer import ServicePeer
@@ -348,6 +349,8 @@ class SequencerPeer(ServicePeer):
         context = self._context_of_messages(group, request.level, session.requests.context)
         placed = group.accept(session.process, last, request.body, context, self._next_stamp())
         self.counts[0] += 1
+        group.spent += cost(request.count, len(request.body), len(group.members))
+        group.sent[session.process.name] = group.sent.get(session.process.name, 0) + request.count
         self._send_all(group, placed)
         session.numbered[group.id] = None
         if session.process not in group.members:

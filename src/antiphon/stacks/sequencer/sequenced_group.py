@@ -58,11 +58,15 @@ class SequencedGroup:
         "last_numbers",
         "last_places",
         "leave_places",
+        "load",
         "members",
         "moves",
         "name",
         "number",
         "reported",
+        "rests",
+        "sent",
+        "spent",
         "stable",
         "told_stable",
     )
@@ -93,6 +97,14 @@ class SequencedGroup:
         """The highest number of each other group in the contexts of this group's places. Whoever is owed the next place
         has delivered the last one, or delivers its own join first, which carries all of this anew: so contexts carry
         only what has risen."""
+        self.spent = 0
+        """What it has cost since the load was last looked at (load.py)…"""
+        self.load = 0.0
+        """…and what it costs a second…"""
+        self.sent: dict[str, int] = {}
+        """…and who has sent how many messages since; only the names of processes."""
+        self.rests = 0
+        """For so many intervals it does not move to a sender."""
         self.is_moving = False
         """It is on its way to another sequencer (mesh.py)…"""
         self.moves = 0

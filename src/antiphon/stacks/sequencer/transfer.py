@@ -27,6 +27,8 @@ def write_group(group: SequencedGroup) -> bytes:
             u64(group.number),
             u64(group.stable),
             u64(group.moves),
+            u64(int(group.load)),
+            u64(group.rests),
             processes_bytes(group.members),
             _numbers(group.reported),
             _numbers(group.leave_places),
@@ -44,6 +46,8 @@ def read_group(reader: FrameReader, id: int, places_max: int) -> SequencedGroup:
     group = SequencedGroup(reader.text(), id, reader.number(), places_max)
     group.stable = group.told_stable = reader.number()
     group.moves = reader.number()
+    group.load = float(reader.number())
+    group.rests = reader.number()
     group.members = reader.processes()
     group.reported = _read_numbers(reader)
     group.leave_places = _read_numbers(reader)

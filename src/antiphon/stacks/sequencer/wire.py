@@ -38,6 +38,7 @@ PULL          a group that is to be moved to the peer that says so, with those t
 TRANSFER      groups; TRANSFERRED says that they were taken over
 SEARCH        a client and a group; SEARCHED says whether the group owes the client anything
 FORGET        a group that no peer holds
+LOAD          what all groups of the peer that says so cost a second
 STABLE        as to clients, for groups that the other peer's clients may name
 
 Between peers that are replicated (seat_host.py), by the link that the sender has dialled:
@@ -94,6 +95,7 @@ TRANSFERRED: Final = 38
 SEARCH: Final = 39
 SEARCHED: Final = 40
 FORGET: Final = 41
+LOAD: Final = 42
 HOST_HELLO: Final = 48
 SEAT_LOG: Final = 49
 SEAT_FRAMES: Final = 50
