@@ -106,7 +106,7 @@ class OrderJudge:
         safe = {(each.message, each.view) for each in deliveries if each.row.level == "safe" and not each.is_late}
         for process, message, row, view, is_late, following in deliveries:
             log = self._world.logs[process]
-            if row.level == "agreed" and not log.completes(group, row.index):
+            if row.level != "safe" and not log.completes(group, row.index):
                 if log.is_early(group):
                     doubtful.add((process, message))
             elif not is_late or (row.level == "safe" and (message, view) in safe):

@@ -257,7 +257,7 @@ def component_queries(group: str, parting: Parting) -> Iterator[tuple[str, RowQu
     """What was delivered behind transitional rows."""
     for process, late in parting.late.items():
         for first, end in zip(*(side.tolist() for side in late), strict=True):
-            for level in (AGREED_RANK, SAFE_RANK):
+            for level in (*IN_ORDER_RANKS, SAFE_RANK):
                 yield process, RowQuery(group, first, end, level=level)
 
 

@@ -425,7 +425,10 @@ class DirectoryPeer(SequencerPeer):
         lookup.name = name
         lookup.last_number = last_number
         lookup.others = others
-        self._look_up(lookup)
+        if self._is_here(lookup.group):
+            self._found_here(lookup, self._groups[lookup.group])
+        else:
+            self._look_up(lookup)
 
     def _multicast(self, session: ServedClient, id: int, reader: FrameReader) -> None:
         if self._is_here(id):

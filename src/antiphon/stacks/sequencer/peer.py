@@ -30,14 +30,13 @@ from antiphon.kernel.calls import Frames, Hang
 from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, is_name, wire_id
-from antiphon.kernel.levels import AGREED
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.stacks.sequencer.acceptance import NamedRequest
-from antiphon.stacks.sequencer.context import BOTTOM, Context
+from antiphon.stacks.sequencer.context import Context
+from antiphon.stacks.sequencer.context_rules import ContextRules
 from antiphon.stacks.sequencer.load import cost
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 from antiphon.stacks.sequencer.served_client import ServedClient
-from antiphon.stacks.sequencer.service_peer import ServicePeer
 from antiphon.stacks.sequencer.wire import (
     ACKNOWLEDGE,
     CONTEXT,
@@ -79,16 +78,14 @@ _OVERHEAD_BYTES: Final = 1024 * 1024
 """What a frame may hold beside the payload of one longest message."""
 
 
-class SequencerPeer(ServicePeer):
+class SequencerPeer(ContextRules):
     """All groups and clients of one sequencer."""
 
     __slots__ = (
         "_by_link",
         "_clients",
         "_clock",
-        "_context",
         "_dead",
-        "_groups",
         "_leaving",
         "_next_look_ns",
         "_now_ns",
@@ -108,8 +105,6 @@ class SequencerPeer(ServicePeer):
         """Links from which nothing has come yet."""
         self._leaving: list[ServedClient] = []
         """Clients to be forgotten when they have been told so."""
-        self._groups: dict[int, SequencedGroup] = {}
-        self._context: Context = {}
         self._clock = 0
         """The stamp of the last place (stamps.py)."""
         self._clients: dict[ProcessId, ServedClient] = {}
@@ -227,10 +222,6 @@ class SequencerPeer(ServicePeer):
             session.is_leaving = True
         else:
             raise MalformedError("kind")
-
-    def is_alone(self) -> bool:
-        """Whether there are no other sequencers: the order is this peer's, and clients need not tell contexts."""
-        return True
 
     def _raise_clock(self, stamp: int) -> None:
         """Let what follows have higher stamps than what a client has delivered."""
@@ -432,46 +423,6 @@ class SequencerPeer(ServicePeer):
 
     # ---- contexts --------------------------------------------------------------------------------------------------
 
-    def _is_stable(self, id: int, number: int) -> bool:
-        """Whether a place of some group is known to be at all who are owed it."""
-        group = self._groups.get(id)
-        return group is not None and number <= group.stable
-
-    def _context_of_messages(self, group: SequencedGroup, level: int, cause: Context) -> Context:
-        """The context of the next place, with messages whose sender has this context: rule 3 of section 5, without what
-        earlier places of the group carry, and without what is stable. Among several sequencers the numbers of
-        intersecting groups concern agreed messages alone."""
-        number = self._context[group.id] = group.number + 1
-        context: Context = {group.id: number}
-        carried = group.carried
-        if level == AGREED or self.is_alone():
-            for id in group.intersecting:
-                self._carry(id, self._context[id], carried, context)
-        for id, entry in list(cause.items()):
-            if self._is_stable(id, entry):
-                del cause[id]
-            else:
-                self._carry(id, entry, carried, context)
-        return context
-
-    def _carry(self, id: int, number: int, carried: Context, context: Context) -> None:
-        if number > max(carried.get(id, BOTTOM), context.get(id, BOTTOM)) and not self._is_stable(id, number):
-            context[id] = carried[id] = number
-
-    def _context_of_change(self, group: SequencedGroup) -> Context:
-        """The context of the next place, where members change: all that earlier places carry, and is not stable, for
-        those who join here."""
-        number = self._context[group.id] = group.number + 1
-        for id, entry in list(group.carried.items()):
-            if self._is_stable(id, entry):
-                del group.carried[id]
-        context: Context = {group.id: number}
-        for id in group.intersecting:
-            self._carry(id, self._context[id], group.carried, context)
-        for id, entry in group.carried.items():
-            context.setdefault(id, entry)
-        return context
-
     def _find_overlaps(self, ids: list[int]) -> None:
         """The groups of some process have changed: find anew which groups overlap with these."""
         for id in ids:
@@ -591,4 +542,11 @@ class SequencerPeer(ServicePeer):
     def statistics(self) -> dict[str, int]:
         """What is held now."""
         held = [group.history_bytes for group in self._groups.values()]
-        return {"groups": len(self._groups), "clients": len(self._clients), "history_bytes": sum(held)}
+        return {
+            "groups": len(self._groups),
+            "clients": len(self._clients),
+            "history_bytes": sum(held),
+            "places": self.counts[0],
+            "context_entries": self._entries,
+            "context_entries_literal": self._entries_literal,
+        }
