@@ -1,6 +1,10 @@
 """A member that was excluded and comes back by itself (Node(rejoin=True)) gets the state anew."""
 
-from antiphon import Excluded, Node
+import asyncio
+
+from antiphon import Excluded, Node, ViewChange
+from antiphon.testing import Host, simulate
+from antiphon.toolkit import Service
 from tests.runtime.cluster import run, until
 from tests.runtime.places import HASTY, LOOPBACK, Walls
 from tests.runtime.places import Place as Room
@@ -44,3 +48,26 @@ def test_whoever_was_excluded_comes_back_with_the_state() -> None:
                 await place.close()
 
     run(test)
+
+
+def test_who_founds_a_group_again_that_all_have_left_has_the_state() -> None:
+    """Its view is not the first: ids go on after those that this process has seen."""
+
+    async def main(host: Host) -> list[tuple[int, bool]]:
+        seen: list[tuple[int, bool]] = []
+        async with Node("a", address=host.at()) as node:
+            for _ in range(2):
+                group = await node.join("g", members={"a": host.at()})
+                ledger = Ledger(group)
+                async with Service(group, snapshot=ledger.snapshot, restore=ledger.restore) as service:
+                    async with asyncio.timeout(5):
+                        event = await anext(service)
+                assert isinstance(event, ViewChange)
+                seen.append((event.view.id, event.founded))
+                await group.leave()
+        return seen
+
+    result = simulate({"a": main}, seed=1, faults="none")
+    assert result.kept, result.report("…")
+    assert [founded for _, founded in result.returned["a"]] == [True, True]
+    assert result.returned["a"][1][0] > 1

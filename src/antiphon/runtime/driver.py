@@ -78,7 +78,6 @@ from antiphon.stacks.registry import offer
 
 log: Final = logging.getLogger("antiphon")
 
-FIRST_VIEW: Final = 1
 _ABOUT_A_GROUP: Final = (Send, SendBarrier, Leave, Recover)
 """Inputs that the engine refuses for a group that is over."""
 REJOIN_S: Final = 0.1

@@ -18,7 +18,7 @@ from antiphon.runtime.address import SocketAddress, join_address, resolve
 from antiphon.runtime.address_book import contacts_of
 from antiphon.runtime.discovery import LOOK_S, Discovery, ListedContacts
 from antiphon.runtime.discovery_search import Search
-from antiphon.runtime.driver import FIRST_VIEW, Driver
+from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import FoundingError, JoinError
 from antiphon.runtime.group import NO_VIEW, Group
 from antiphon.runtime.naming import check_name, parse_process
@@ -88,10 +88,17 @@ class Joining:
             raise UsageError(
                 f"the members of group {group!r} do not include this process, {driver.process}; every member lists all"
             )
+        last_view = self._last_views.get(group, 0)
+        if last_view and len(addresses) > 1:
+            raise UsageError(
+                f"{driver.process} has left group {group!r}, in view {last_view}, and the other founders may have left "
+                "it in another; let one of them found it anew, alone, and the others join by contacts, or take "
+                "incarnations from the clock: then founders meet first"
+            )
         texts = tuple(join_address(address) for address in addresses.values())
         own = join_address(addresses[driver.process])
         member = self._make_group(driver, group, stack, policy, domain)
-        view = View(FIRST_VIEW, tuple(addresses), texts)
+        view = View(last_view + 1, tuple(addresses), texts)
         join = Join(
             group=group, view=view, stack=stack, policy=policy, address=own, domain=domain,
             unsent=self._unsent.get(group, 0),

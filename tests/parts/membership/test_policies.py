@@ -49,6 +49,17 @@ def test_ids_of_primary_views_count() -> None:
     assert [proposed for proposed in range(8) if PRIMARY_POLICY.is_next_id(4, proposed)] == [5]
 
 
+def test_the_id_of_a_recovered_view_is_that_of_no_other() -> None:
+    """The others may have had views of their own, and may have been recovered too."""
+    made = {PRIMARY_POLICY.recovered_id(4, who, round) for who in (OLD, YOUNG) for round in range(50)}
+    assert len(made) > 90
+    assert all(PRIMARY_POLICY.is_next_id(4, id) for id in made)
+    assert min(made) > 4 + 1_000_000
+    again = PRIMARY_POLICY.recovered_id(max(made), OLD, 1)
+    assert again > max(made)
+    assert again < 2**62
+
+
 @given(st.lists(st.tuples(st.booleans(), st.integers(1, 5)), min_size=1, max_size=30))
 def test_two_sides_of_a_partition_never_share_an_id(changes: list[tuple[bool, int]]) -> None:
     """Each side makes views of its own for a while, the same rounds on both, and no id occurs twice."""
