@@ -62,7 +62,7 @@ class ProcessRecorder:
     """Writes what one process incarnation does into its log."""
 
     def __init__(self, log: "Log", digests: bool = True) -> None:
-        from antiphon.history.schema import BARRIER, LEAVES, LEFT, READS_APART, RECOVERS, STALLED
+        from antiphon.history.schema import BARRIER, LEAVES, LEFT, READS_APART, RECOVERS, STALLED, UNTOLD
 
         self._barrier = BARRIER
         self._leaves = LEAVES
@@ -70,6 +70,7 @@ class ProcessRecorder:
         self._reads_apart = READS_APART
         self._recovers = RECOVERS
         self._stalled = STALLED
+        self._untold = UNTOLD
         self._log = log
         self._digests = digests
         """Whether rows have digests: they cost time in proportion to what is sent and handed over."""
@@ -124,6 +125,10 @@ class ProcessRecorder:
     def recovers(self, group: str, time_ns: int) -> None:
         """Somebody has said that the group may go on here without a majority."""
         self._log.note(time_ns, self._recovers, group)
+
+    def untold(self, group: str, time_ns: int) -> None:
+        """The process was in views of this group of which the application was not told."""
+        self._log.note(time_ns, self._untold, group)
 
     def stalled(self, group: str, time_ns: int) -> None:
         """The group stands still until its next view: what is called for there waits, and holds up no other group."""

@@ -9,14 +9,15 @@ group h, `~fifo` a level other than causal, `>q` one destination, `!` a barrier,
 `v2:pq` is a view row: view 2 with the members p and q, of group g unless `@h` follows. Messages are sent and delivered
 in the last such view of the line, or the one that `%4` names behind it; before it in view 1, of all whose line does not
 begin with `joins`. `leaves` announces that the process leaves; `out@h` notes that it has left group h alone,
-`recover@h` that an operator has it go on there without a majority. `t:pq` is a transitional row: the view ends, p and q
-come along; the policy is then to be `partitionable`.
+`recover@h` that an operator has it go on there without a majority, `untold@h` that it was in views there of which its
+application was not told. `t:pq` is a transitional row: the view ends, p and q come along; the policy is then to be
+`partitionable`.
 """
 
 import re
 
 from antiphon.history.log import MemoryLog
-from antiphon.history.schema import BARRIER, LEFT, LEVELS, RECOVERS, Row
+from antiphon.history.schema import BARRIER, LEFT, LEVELS, RECOVERS, UNTOLD, Row
 from tests.pipeline.histories import MESSAGE_PROMISES
 
 ALL = " ".join(MESSAGE_PROMISES)
@@ -93,6 +94,8 @@ def _note_or_end(log: MemoryLog, time_ns: int, word: str) -> None:
             log.crash(time_ns, "killed")
         case _ if word.startswith("recover@"):
             log.note(time_ns, RECOVERS, word.removeprefix("recover@"))
+        case _ if word.startswith("untold@"):
+            log.note(time_ns, UNTOLD, word.removeprefix("untold@"))
         case _ if word.startswith("out@"):
             log.note(time_ns, LEFT, word.removeprefix("out@"))
         case _:

@@ -117,7 +117,7 @@ def test_a_history_that_cannot_be_written_fails_the_node(tmp_path: Path, monkeyp
         async with cluster(["a"], history=tmp_path) as (nodes, groups):
             await groups[0].send(b"x")
             await asyncio.sleep(0)
-            monkeypatch.setattr(Recorder, "deliver", broken)
+            monkeypatch.setattr(Recorder, "_before_row", broken)
             with pytest.raises(NodeFailedError, match="no space left"):
                 await read(groups[0], 1)
             with pytest.raises(NodeFailedError):

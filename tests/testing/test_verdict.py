@@ -63,3 +63,40 @@ def test_what_is_undecided_is_not_kept_unless_the_caller_names_it() -> None:
     named = simulate(dict.fromkeys(NAMES, stop_early), seed=1, faults="none", may_be_unknown=undecided)
     assert not any(" unknown: " in problem for problem in named.problems)
     assert {text.split()[0] for text in named.unknown} == undecided
+
+
+def test_a_program_that_stops_reading_is_not_taken_to_have_broken_anything() -> None:
+    """b and c read a little and then no more; they alone are in view 2, and a comes back into view 3."""
+
+    async def reader(host: Host) -> None:
+        async with antiphon.Node(host.name, address=host.at(), options=antiphon.Options.fast()) as node:
+            group = await node.join("g", members=host.members())
+            talking = asyncio.create_task(send_on(group, host))
+            reading = asyncio.create_task(read_on(group))
+            await host.ending.wait()
+            talking.cancel()
+            reading.cancel()
+
+    async def send_on(group: antiphon.Group, host: Host) -> None:
+        while not host.calm.is_set():
+            await group.send(b"x", order="safe")
+            await asyncio.sleep(0.1)
+
+    async def read_on(group: antiphon.Group) -> None:
+        async for _ in group:
+            pass
+
+    async def quitter(host: Host) -> None:
+        async with antiphon.Node(host.name, address=host.at(), options=antiphon.Options.fast()) as node:
+            group = await node.join("g", members=host.members())
+            seen = 0
+            async for _ in group:
+                seen += 1
+                if seen > 10:
+                    break
+            await asyncio.sleep(4)
+
+    plan = FaultPlan(DELAY, [KillProgram("a", SECOND_NS, restart_ns=SECOND_NS)], 2 * SECOND_NS)
+    result = simulate({"a": reader, "b": quitter, "c": quitter}, seed=1, faults=plan, may_be_unknown=["primary"])
+    assert result.kept, result.report("…")
+    assert "of which its application was not told" in result.unknown[0]

@@ -23,7 +23,8 @@ note      label: free text; "leaves" where the process begins to leave its group
           "left" with group: the process is out of this group and lives on in others; STALLED with group: the group
           stands still until its next view row, and calls below causal to other groups do not wait for it; RECOVERS with
           group: an operator has the process go on without a majority; READS_APART: from here on the application reads
-          each group by itself
+          each group by itself; UNTOLD with group: the process was in further views of it, of which the application was
+          not told, because it had not read what came before
 crash     label: the process dies here (written by whoever killed it, in simulation)
 stop      label: "quiet" if the run had healed and was given the time to go quiet, "left" if the process left its
           groups in good order, else why it stopped
@@ -61,6 +62,7 @@ LEAVES: Final = "leaves"
 STALLED: Final = "has no majority and stands still"
 RECOVERS: Final = "goes on without a majority"
 READS_APART: Final = "reads each group apart"
+UNTOLD: Final = "was not told of its last views"
 BARRIER: Final = "barrier"
 PARTITIONABLE: Final = "partitionable"
 """The policy under which views part and merge."""

@@ -46,7 +46,7 @@ from antiphon.pipeline.audit.rows import MESSAGE_COLUMNS
 from antiphon.pipeline.audit.total import OrderCycles, Positions
 from antiphon.pipeline.audit.view_intervals import ViewCounts
 from antiphon.pipeline.example_builder import ExampleBuilder
-from antiphon.pipeline.explain import early_text, open_log_text, override_text, undescribed_text
+from antiphon.pipeline.explain import early_text, open_log_text, override_text, undescribed_text, untold_text
 from antiphon.pipeline.first_pass import Logs, over_tasks, read_logs
 from antiphon.pipeline.guarantees import CHECKED, OF_OWED, PRIMARY, SETTLED
 from antiphon.pipeline.increment import TASK, Increment, Reuse, opened
@@ -271,6 +271,8 @@ def _add_open_logs(tallies: Mapping[str, Tally], run: RunFacts, promises: Promis
                 tally.open_logs.append(open_log_text(log.process, log.rows, told_run, log.behind, log.cause))
             elif guarantee == SETTLED and log.early:
                 tally.open_logs.append(early_text(log.process, log.ending, told_run))
+            elif guarantee == PRIMARY and (untold := log.untold):
+                tally.open_logs.append(untold_text(log.process, untold, told_run))
         if guarantee in OF_OWED:
             for group, sender, view in run.order.undescribed():
                 tally.open_logs.append(undescribed_text(sender, group, view, told_run))

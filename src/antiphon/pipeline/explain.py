@@ -262,3 +262,10 @@ def early_text(process: str, ending: str, run: str | None) -> str:
     """Of a process that stopped before the run went quiet."""
     of_run = "" if run is None else f" in run {run}"
     return f"{process}{of_run} did not stay until the run went quiet ({ending})"
+
+
+def untold_text(process: str, groups: Iterable[str], run: str | None) -> str:
+    """Of a process that was in views of which its log does not tell."""
+    of_run = "" if run is None else f" in run {run}"
+    named = ", ".join(sorted(groups))
+    return f"{process}{of_run} was in views of {named} of which its application was not told: it left messages unread"

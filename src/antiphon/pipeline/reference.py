@@ -73,8 +73,9 @@ lies in a message's past. The rules of both auditors, where the definitions leav
 * primary: a view is an id with its members. The second one with the same id is violated. Each but the one with the
   lowest id must hold more than half of the members of the (first) view with the id below, or half with the first
   ranked; those that ever noted "left" for the group, or "leaves" for it or for no group, or stopped as "left", count as
-  present. If only members with open logs could still make the majority, it is unknown. If no view has the id below, it
-  is unknown if any log of the run is open, else violated. Where a process notes RECOVERS, an operator had it go on
+  present. A log tells of all views of a group unless it is open, or notes UNTOLD for the group. If only members whose
+  logs do not could still make the majority, it is unknown. If no view has the id below, it is unknown if any log of the
+  run does not, else violated. Where a process notes RECOVERS, an operator had it go on
   without a majority: the view counts like every other, and the reason names the process and its next view.
 * In groups whose views part and merge some of this holds per component, and there are transitional and merged beside:
   `antiphon.pipeline.reference_components` has the rules.
@@ -108,6 +109,7 @@ from antiphon.pipeline.explain import (
     override_text,
     settled_text,
     undescribed_text,
+    untold_text,
 )
 from antiphon.pipeline.guarantees import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, OF_OWED, PRIMARY, SETTLED
 from antiphon.pipeline.observe import observe
@@ -370,6 +372,8 @@ class _Judge:
                     tally.open_logs.append(_open_text(log, self._told_run))
                 elif guarantee == SETTLED and log.early:
                     tally.open_logs.append(early_text(log.process, log.ending, self._told_run))
+                elif guarantee == PRIMARY and log.untold:
+                    tally.open_logs.append(untold_text(log.process, log.untold, self._told_run))
             if guarantee in OF_OWED:
                 for group, sender, view in sorted(self._world.undescribed):
                     tally.open_logs.append(undescribed_text(sender, group, view, self._told_run))

@@ -213,7 +213,7 @@ class ViewJudge:
 
     def _judge_succession(self, tally: Tally, group: str, row: Row, before: dict[tuple[str, ...], Row] | None) -> None:
         if before is None:
-            if any(log.open for log in self._world.logs.values()):
+            if any(log.lacks_views(group) for log in self._world.logs.values()):
                 tally.unknown += 1
             else:
                 tally.violations += 1
@@ -221,7 +221,7 @@ class ViewJudge:
             return
         electors, row_before = next(iter(before.items()))
         surely = self._left[group].union(self._left[None], row.members or ()).intersection(electors)
-        perhaps = {member for member in electors if self._world.logs[member].open}
+        perhaps = {member for member in electors if self._world.logs[member].lacks_views(group)}
         if _is_majority(surely, electors):
             return
         if _is_majority(surely | perhaps, electors):

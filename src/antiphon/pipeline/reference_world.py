@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import LEFT, QUIET, READS_APART, Row
+from antiphon.history.schema import LEFT, QUIET, READS_APART, UNTOLD, Row
 from antiphon.pipeline.domains import domain_of
 from antiphon.pipeline.explain import MessageName
 from antiphon.pipeline.reference_calls import LAST, places_of_calls
@@ -38,12 +38,18 @@ class KnownLog:
     """How many rows lie behind the first gap."""
     apart: int = LAST
     """The row from which on the process reads each group apart."""
+    untold: set[str] = field(default_factory=set)
+    """The groups of which it says that it was in views that are not on record."""
     cause: str = ""
     """Which file or row group shows that it was cut short, in words."""
 
     @property
     def open(self) -> bool:
         return self.ending in (CUT_SHORT, MISSING)
+
+    def lacks_views(self, group: str) -> bool:
+        """Whether it may have been in views of the group that are not on record."""
+        return self.open or group in self.untold
 
     @property
     def early(self) -> bool:
@@ -88,6 +94,8 @@ def known_log(process: str, rows: Iterable[Row], cause: str | None) -> KnownLog:
     log = KnownLog(process, prefix, ending, {row.group or "": row for row in prefix if row.kind == "view"})
     log.behind, log.cause = len(ordered) - len(prefix), cause or ""
     for row in prefix:
+        if row.kind == "note" and row.label == UNTOLD:
+            log.untold.add(row.group or "")
         if row.kind == "note" and row.label == READS_APART:
             log.apart = min(log.apart, row.index)
         if row.kind == "note" and row.label == LEFT and row.group is not None:

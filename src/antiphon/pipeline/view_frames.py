@@ -48,7 +48,7 @@ GROUPS: Final = pa.schema(
         *((name, pa.string()) for name in ("run", "group")),
         *((guarantee, pa.bool_()) for guarantee in (VIEW_AGREEMENT, PRIMARY)),  # whether the group is held to it
         ("left", pa.list_(pa.string())),  # who left the group, or announced so
-        ("open", pa.list_(pa.string())),  # whose logs are open
+        ("open", pa.list_(pa.string())),  # whose logs do not tell of all their views: they are open, or say so
     ]
 )
 
@@ -230,8 +230,9 @@ def _groups(logs: Logs, promises: Promises) -> pa.Table:
         for group in sorted({view["group"] for view in views}):
             held = {guarantee: promises.holds(guarantee, run, group) for guarantee in (VIEW_AGREEMENT, PRIMARY)}
             left = [process for process, groups in announced.items() if not groups.isdisjoint((group, None))]
+            unsure = [process for process in of_run if process in is_open or group in of_run[process].untold]
             if any(held.values()):
-                rows.append({"run": run, "group": group, **held, "left": left, "open": is_open})
+                rows.append({"run": run, "group": group, **held, "left": left, "open": unsure})
     return pa.Table.from_pylist(rows, GROUPS)
 
 

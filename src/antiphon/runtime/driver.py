@@ -353,6 +353,8 @@ class Driver(RecordingDriver):
                 join = self._joins[group]
                 self.tap.recorder.start(group, join.stack, join.policy, join.domain.name, now_ns)
                 self.tap.recorder.view(group, event.view, now_ns)
+        elif self.tap is not None:
+            self._untold_views[group] = self._untold_views.get(group, 0) + 1
         self._addresses.install(group, event.view)
         self._members[group]._install(event)
 

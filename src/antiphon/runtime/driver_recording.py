@@ -26,8 +26,15 @@ class RecordingDriver:
         """The last row is written; what was left behind of groups that are over may still be read."""
         self._reads_apart = False
         self._first_views: dict[str, int] = {}
+        self._untold_views: dict[str, int] = {}
+        """Where a history is recorded, how many views of each group the application has yet to be told of."""
         self._left: set[str] = set()
         self._excluded = False
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the node has ended."""
+        return self._stopped
 
     def fail(self, cause: Exception) -> NodeFailedError:
         """Stop for good because of `cause`; the error that everyone gets from now on."""
@@ -70,6 +77,7 @@ class RecordingDriver:
         """The application is being told of a view, or has nothing left to read before it when all ends."""
         if self.tap is not None and not self._log_ended and change.view.id != self._first_views[change.group]:
             stopping = self._stopped
+            self._untold_views[change.group] = self._untold_views.get(change.group, 0) - 1
             try:
                 self.tap.recorder.view(change.group, change.view, self.clock.now_ns())
             except Exception as error:
@@ -98,6 +106,9 @@ class RecordingDriver:
         """The last row. Who was excluded from a group is dead to it; who has left all its groups owes nothing. If it
         left some, the application may have read of their last views since: so this is said again."""
         now_ns = self.clock.now_ns()
+        for group in [group for group, count in self._untold_views.items() if count > 0]:
+            tap.recorder.untold(group, now_ns)
+        self._untold_views.clear()
         if self.error is None and self._excluded:
             tap.recorder.crash("excluded", now_ns)
         elif self.error is None and self._left and self._left == self._first_views.keys():

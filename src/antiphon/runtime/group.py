@@ -411,7 +411,7 @@ class Group:
             return DeclarationError(self.name, self._driver.process, self._refusal)
         if self._excluded:
             return ExcludedError(self.name, self._driver.process, self._refusal)
-        if self._left:
+        if self._left and not self._driver.is_stopped:
             return ClosedError(
                 f"{self._driver.process} has left group {self.name!r}; to send there, join it again: "
                 f"node.join({self.name!r}, contacts=[…])"

@@ -44,6 +44,11 @@ class LogFacts:
         return min((piece["apart"] for piece in self.pieces if piece["apart"] is not None), default=ENDLESS)
 
     @cached_property
+    def untold(self) -> frozenset[str]:
+        """The groups of which it says that it was in views that are not on record."""
+        return frozenset(note["group"] for piece in self.pieces for note in piece["untold"])
+
+    @cached_property
     def delivered(self) -> dict[Key, Spans]:
         """Everything that the process delivered, by key."""
         parts: dict[Key, list[Spans]] = defaultdict(list)

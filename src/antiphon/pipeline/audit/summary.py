@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import LEAVES, LEFT, READS_APART, RECOVERS, STALLED
+from antiphon.history.schema import LEAVES, LEFT, READS_APART, RECOVERS, STALLED, UNTOLD
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import (
     AGREED_RANK,
@@ -80,6 +80,7 @@ SUMMARY: Final = pa.schema(
         ("leaves", pa.list_(pa.string())),  # the groups that the process announces to leave, or has left; null for all
         ("left", pa.list_(pa.struct([("group", pa.string()), ("index", pa.int64())]))),  # it is out of these
         ("recovers", pa.list_(pa.struct([("group", pa.string()), ("index", pa.int64())]))),  # on an operator's word
+        ("untold", pa.list_(pa.struct([("group", pa.string()), ("index", pa.int64())]))),  # with views not on record
         ("apart", pa.int64()),  # from which row on the process reads each group apart
         ("stalled", pa.list_(pa.struct([("group", pa.string()), ("index", pa.int64())]))),  # these stand still
         (
@@ -150,6 +151,7 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "leaves": _leaves(known),
         "left": _notes(known, LEFT),
         "recovers": _notes(known, RECOVERS),
+        "untold": _notes(known, UNTOLD),
         "apart": _reads_apart(known),
         "stalled": _notes(known, STALLED),
         "groups": _groups(known, sends, deliveries),
