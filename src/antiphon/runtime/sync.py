@@ -147,7 +147,7 @@ class ThreadedNode:
             raise
 
     def _closed_error(self) -> ClosedError:
-        return ClosedError(f"{self._name} is not running")
+        return ClosedError(f"{self._name} is not running: it was not started, or has been closed; use it as `with`")
 
     def _end(self) -> None:
         with self._lock:

@@ -312,8 +312,7 @@ class Agreement:
     def _start_round(self, effects: Effects, now_ns: int) -> None:
         highest = max(self._promised, self._outbid, 0 if self._round is None else self._round.number)
         number = round_after(highest, self._me)
-        name_view = self._policy.recovered_id if self._recovering else self._policy.next_id
-        next_id = name_view(self._view.id, self._process, number)
+        next_id = self._policy.next_id(self._view.id, self._process, number)
         current = Round(number, now_ns + self._options.silence_ns_min, next_id)
         self._round = current
         self._promise(current.number, self._process, now_ns)
@@ -364,9 +363,13 @@ class Agreement:
             return
         end = self._end_of_view
         assert end is not None
-        # Without a majority, what somebody has accepted says nothing: others may have decided on something else.
-        accepted = None if self._recovering else current.accepted()
-        current.proposal = accepted or current.make_proposal(self._view, end, self._requests, self._present)
+        if self._policy.may_go_on(set(current.states), len(self._view.members)):
+            current.proposal = current.accepted()
+        else:
+            # On an operator's word. What somebody has accepted says nothing then: others may have decided otherwise.
+            current.next_view_id = self._policy.recovered_id(self._view.id, self._process, current.number)
+        if current.proposal is None:
+            current.proposal = current.make_proposal(self._view, end, self._requests, self._present)
         self._check(current.proposal)
         self._consider(current.number, current.proposal, now_ns)
         self._ask_round(effects, now_ns)
