@@ -152,6 +152,10 @@ class Suspicion:
                 doubts = True
         return doubts
 
+    def doubted(self) -> list[int]:
+        """Those that are silent for longer than the limit, lost or not."""
+        return [rank for rank, since_ns in enumerate(self._doubted_ns) if since_ns]
+
     def deadline_ns(self, never_ns: int) -> int:
         """When `due` may have something to say next."""
         if self._deadline_ns >= 0:

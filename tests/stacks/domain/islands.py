@@ -85,6 +85,10 @@ class Islands:
         self.serial += 1
         heappush(self.heap, (when_ns, self.serial, what, about))
 
+    def pop(self) -> tuple[int, int, str, object]:
+        """What happens next."""
+        return heappop(self.heap)
+
     def start(self, place: int) -> None:
         self.incarnations[place] += 1
         process = ProcessId(f"p{place}", self.incarnations[place])
@@ -220,7 +224,7 @@ class Islands:
         end_ns = length_ns + QUIET_NS
         self.settled_ns = 0
         while self.heap and self.heap[0][0] <= end_ns:
-            self.now_ns, _, what, about = heappop(self.heap)
+            self.now_ns, _, what, about = self.pop()
             if what == "begin":
                 assert isinstance(about, int)
                 if self.lives[about] is None:

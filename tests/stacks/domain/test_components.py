@@ -14,7 +14,7 @@ from antiphon.stacks.domain.component_messages import (
     encode_attempt,
     encode_commit,
 )
-from antiphon.stacks.domain.components import readmission_ns
+from antiphon.stacks.domain.surroundings import readmission_ns
 from tests.stacks.domain.islands import judge_seed
 
 A, B = ProcessId("a"), ProcessId("b", 7)

@@ -41,6 +41,7 @@ class GraphSession(Session):
         "_own",
         "_room",
         "_stable_before",
+        "_stated_ns",
         "_status_at_ns",
         "_tries",
         "_unacked",
@@ -69,6 +70,8 @@ class GraphSession(Session):
         self._ack_at_ns = NEVER
         self._acked_at_ns = 0
         self._status_at_ns = 0
+        self._stated_ns = 0
+        """When this member last sent a status packet."""
         self._tries = 0
         self._stable_before = 0
         self._free_at = _FREE_MIN
@@ -161,10 +164,11 @@ class GraphSession(Session):
         self._unacked = 0
         self._ack_at_ns = NEVER
         self._acked_at_ns = now_ns
-        self._status_at_ns = now_ns + self._interval_ns()
+        self._status_at_ns = min(now_ns + self._interval_ns(), self._stated_ns + self._options.heartbeat_interval_ns)
 
     def _interval_ns(self) -> int:
-        """Until the next status packet, if nothing else goes out to all."""
+        """Until the next status packet, if nothing else goes out to all. One goes out per heartbeat whatever else does:
+        a node may be another's copy, so it does not tell that its sender lives."""
         if not self._waits():
             return self._options.heartbeat_interval_ns
         return min(self._options.probe_interval_ns << min(self._tries, 10), self._options.heartbeat_interval_ns)
@@ -176,6 +180,7 @@ class GraphSession(Session):
             self._status_at_ns = min(self._status_at_ns, now_ns + self._options.probe_interval_ns)
         if self._status_at_ns <= now_ns:
             self._tries += 1
+            self._stated_ns = now_ns
             self._status_at_ns = now_ns + self._interval_ns()
             self._send_status()
 

@@ -84,6 +84,15 @@ class GraphViewEnd(ViewEnd):
 
     def close_at(self, cut: list[Ranges], sources: list[int], now_ns: int) -> None:
         self.frozen = True
+        self.gather(cut, sources, now_ns)
+
+    def reopen(self) -> None:
+        """The view goes on."""
+        self._cut = None
+        self.ask_at_ns = NEVER
+
+    def gather(self, cut: list[Ranges], sources: list[int], now_ns: int) -> None:
+        """Ask for what is missing of a cut."""
         ends = [part.pairs[-1][1] if part.pairs else 0 for part in cut]
         self._cut = ends
         self.fetched = {mid: added for mid, added in self.fetched.items() if mid[1] <= ends[mid[0]]}

@@ -62,6 +62,7 @@ class Broadcast:
         "_tag",
         "_tries",
         "_waiting",
+        "bounds",
         "contradictions",
         "copies_suppressed",
         "duplicates",
@@ -71,6 +72,7 @@ class Broadcast:
         "own_resends",
         "requests",
         "resends",
+        "suspects",
     )
 
     def __init__(self, group: int, tag: int, members: int, me: int, random: Random, options: Options) -> None:
@@ -94,6 +96,10 @@ class Broadcast:
         """What to send again, and when."""
         self._resent_ns: dict[Mid, int] = {}
         """When somebody, perhaps this member, last sent a node again, as far as that matters still."""
+        self.bounds: list[int] | None = None
+        """By sender, how far nodes still count, where the configuration is closed."""
+        self.suspects: set[int] = set()
+        """Senders of whom only that is taken in which somebody else has."""
         self.out: list[bytes] = []
         self.duplicates = 0
         self.contradictions = 0
@@ -119,9 +125,15 @@ class Broadcast:
         """Whether a node is here, in the graph or held."""
         return mid[1] <= self.graph.last[mid[0]] or mid in self._held
 
+    def counts(self, mid: Mid) -> bool:
+        """Whether a node may still come into the graph."""
+        return self.bounds is None or mid[1] <= self.bounds[mid[0]]
+
     def receive(self, node: DomainNode, now_ns: int) -> list[Attached]:
         """Take in a node that was checked; all that comes into the graph by it."""
         mid = (node.sender, node.number)
+        if not self.counts(mid) or (node.sender in self.suspects and node.number > self._known[node.sender]):
+            return []
         if self.is_known(mid):
             self.duplicates += 1
             self._note_copy(mid, now_ns)
@@ -161,6 +173,8 @@ class Broadcast:
         return None
 
     def _attach(self, node: DomainNode, attached: list[Attached]) -> bool:
+        if not self.counts((node.sender, node.number)):
+            return False
         try:
             added = self.graph.attach(node.sender, node.number, node.predecessors, node.packet)
         except GraphError:
@@ -195,6 +209,8 @@ class Broadcast:
         """Rank, first and last number of what is known to exist and is not here."""
         result: list[tuple[int, int, int]] = []
         for rank, known in enumerate(self._known):
+            if self.bounds is not None:
+                known = min(known, self.bounds[rank])
             numbers = range(self.graph.last[rank] + 1, known + 1)
             result += runs_of(rank, [number for number in numbers if (rank, number) not in self._held])
         return result

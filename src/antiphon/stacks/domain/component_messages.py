@@ -2,9 +2,11 @@
 flags; the body is msgpack. Everything may be lost, doubled or late, and is sent again until it no longer matters.
 
 ATTEMPT  (the paper: AJ) the configuration that its sender is in, for processes that are in others; `leaving`: its
-         sender wants to be let go
-COMMIT   (the paper: JOIN, and its acknowledgement) a suggestion that its sender is committed to, with the commits to it
-         that the sender has; `installed`: its sender is in that configuration already
+         sender wants to be let go; `probe`: its sender has not heard the receiver for long, and asks for an answer
+COMMIT   (the paper: JOIN, and its acknowledgement) a suggestion that its sender is committed to, with the words on it
+         of all that the sender knows of: whom each hears of the members of the suggestion, which is a row of the
+         reachability matrix; and how much it holds, if it has closed its configuration. `installed`: its sender is in
+         that configuration already
 """
 
 from typing import Final, final
@@ -21,11 +23,11 @@ COMMIT: Final = 2
 
 _MEMBERS_MAX: Final = 1000
 
-AttemptBody = tuple[Member, Count, list[Member], bool]
+AttemptBody = tuple[Member, Count, list[Member], bool, bool]
 Origin = tuple[Member, Count]
 """A member of a suggestion, and the configuration that it comes from."""
 SuggestionBody = tuple[Count, Life, list[Origin], list[tuple[Life, Life]]]
-CommitBody = tuple[Member, SuggestionBody, list[tuple[Life, list[Count]]], bool]
+CommitBody = tuple[Member, SuggestionBody, list[tuple[Life, list[Count], bytes]], bool]
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _ATTEMPTS: Final = msgspec.msgpack.Decoder(AttemptBody)
@@ -74,34 +76,48 @@ class Suggestion:
 class Attempt:
     """What somebody says of the configuration that it is in."""
 
-    __slots__ = ("address", "leaving", "sender", "view")
+    __slots__ = ("address", "leaving", "probe", "sender", "view")
 
-    def __init__(self, sender: ProcessId, address: str, view: View, leaving: bool) -> None:
+    def __init__(self, sender: ProcessId, address: str, view: View, leaving: bool, probe: bool = False) -> None:
         self.sender = sender
         self.address = address
         self.view = view
         self.leaving = leaving
+        self.probe = probe
+
+
+@final
+class Word:
+    """What one process says of a suggestion that it is committed to."""
+
+    __slots__ = ("heard", "held")
+
+    def __init__(self, held: list[int], heard: int) -> None:
+        self.held = held
+        """How much it holds of each member's messages of the configuration that it comes from, once it has closed that;
+        nothing before."""
+        self.heard = heard
+        """The members of the suggestion, a bit for each rank, that it hears itself."""
 
 
 @final
 class Commit:
     """A suggestion that somebody is committed to, and the commits that it has."""
 
-    __slots__ = ("address", "commits", "installed", "sender", "suggestion")
+    __slots__ = ("address", "installed", "sender", "suggestion", "words")
 
     def __init__(
         self,
         sender: ProcessId,
         address: str,
         suggestion: Suggestion,
-        commits: dict[ProcessId, list[int]],
+        words: dict[ProcessId, Word],
         installed: bool,
     ) -> None:
         self.sender = sender
         self.address = address
         self.suggestion = suggestion
-        self.commits = commits
-        """By process, how much it holds of each member's messages of the configuration that it comes from."""
+        self.words = words
         self.installed = installed
 
 
@@ -109,21 +125,25 @@ def encode_attempt(attempt: Attempt) -> bytes:
     view = attempt.view
     members = [(who.name, who.incarnation, where) for who, where in zip(view.members, view.addresses, strict=True)]
     sender = (attempt.sender.name, attempt.sender.incarnation, attempt.address)
-    body: AttemptBody = (sender, view.id, members, attempt.leaving)
+    body: AttemptBody = (sender, view.id, members, attempt.leaving, attempt.probe)
     return _ENCODER.encode(body)
 
 
 def encode_commit(commit: Commit) -> bytes:
-    commits = [((who.name, who.incarnation), vector) for who, vector in sorted(commit.commits.items())]
+    width = (len(commit.suggestion.origins) + 7) // 8
+    words = [
+        ((who.name, who.incarnation), commit.words[who].held, commit.words[who].heard.to_bytes(width, "little"))
+        for who in sorted(commit.words)
+    ]
     sender = (commit.sender.name, commit.sender.incarnation, commit.address)
-    body: CommitBody = (sender, commit.suggestion.body(), commits, commit.installed)
+    body: CommitBody = (sender, commit.suggestion.body(), words, commit.installed)
     return _ENCODER.encode(body)
 
 
 def decode_attempt(data: bytes) -> Attempt:
     """Raises MalformedError."""
     try:
-        sender, view_id, members, leaving = _ATTEMPTS.decode(data)
+        sender, view_id, members, leaving, probe = _ATTEMPTS.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError("membership") from error
     processes = tuple([_process(name, incarnation) for name, incarnation, _ in members])
@@ -131,13 +151,13 @@ def decode_attempt(data: bytes) -> Attempt:
     own = _process(sender[0], sender[1])
     if own not in processes or len(set(processes)) != len(processes) or len(processes) > _MEMBERS_MAX:
         raise MalformedError("membership")
-    return Attempt(own, sender[2], view, leaving)
+    return Attempt(own, sender[2], view, leaving, probe)
 
 
 def decode_commit(data: bytes) -> Commit:
     """Raises MalformedError."""
     try:
-        sender, (number, proposer, origins, cuts), commits, installed = _COMMITS.decode(data)
+        sender, (number, proposer, origins, cuts), told, installed = _COMMITS.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError("membership") from error
     members = [(_process(who[0], who[1]), who[2]) for who, _ in origins]
@@ -148,11 +168,18 @@ def decode_commit(data: bytes) -> Commit:
         raise MalformedError("membership")
     pairs = {(_process(a[0], a[1]), _process(b[0], b[1])) for a, b in cuts}
     suggestion = Suggestion(number, _process(proposer[0], proposer[1]), members, by_process, pairs)
-    vectors = {_process(who[0], who[1]): vector for who, vector in commits}
+    words: dict[ProcessId, Word] = {}
+    for who, held, row in told:
+        heard = int.from_bytes(row, "little")
+        if heard >> len(members):
+            raise MalformedError("membership")
+        words[_process(who[0], who[1])] = Word(held, heard)
     own = _process(sender[0], sender[1])
-    if own not in vectors or not all(suggestion.has(who) for who in vectors):
+    if own not in words or not all(suggestion.has(who) for who in words):
         raise MalformedError("membership")
-    return Commit(own, sender[2], suggestion, vectors, installed)
+    if installed and (len(words) != len(members) or not all(word.held for word in words.values())):
+        raise MalformedError("membership")
+    return Commit(own, sender[2], suggestion, words, installed)
 
 
 def _process(name: str, incarnation: int) -> ProcessId:

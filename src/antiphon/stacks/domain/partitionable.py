@@ -26,7 +26,7 @@ from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
 from antiphon.parts.member import Member, StabilityMark, add_counts
 from antiphon.parts.membership.messages import Chunks, packets_of
-from antiphon.parts.membership.phases import CLOSING, FLUSHING, NORMAL, OUT
+from antiphon.parts.membership.phases import CLOSING, NORMAL, OUT
 from antiphon.parts.membership.policies import PARTITIONABLE_POLICY
 from antiphon.parts.pending import PendingQueue
 from antiphon.parts.ranges import Ranges
@@ -130,6 +130,7 @@ class PartitionableMember(Member):
             message = self._chunks.join(flags, data)
             if message is not None:
                 self._receive_message(message[0], message[1], now_ns)
+                self._follow()
         elif tag == self._session.tag:
             self._session.receive(kind, sender, flags, level, data, effects, now_ns)
             if kind != DATA:
@@ -148,9 +149,9 @@ class PartitionableMember(Member):
             self._components.receive_attempt(decode_attempt(body), now_ns)
         elif kind == COMMIT:
             commit = decode_commit(body)
-            for process, vector in commit.commits.items():
+            for process, word in commit.words.items():
                 mate = commit.suggestion.origins[process] == self._session.view.id
-                if mate and not self._session.cut.is_genuine(_as_holdings(vector)):
+                if mate and word.held and not self._session.cut.is_genuine(_as_holdings(word.held)):
                     raise MalformedError("number")
             self._components.receive_commit(commit, now_ns)
         else:
@@ -162,6 +163,15 @@ class PartitionableMember(Member):
         if self._session.deadline_ns() <= now_ns:
             self._session.tick(effects, now_ns)
         self._components.tick(now_ns)
+        self._follow()
+
+    def _follow(self) -> None:
+        """Have the session do what the agreement on the next configuration asks of it."""
+        components = self._components
+        self._session.limit(components.bounds(), components.suspects())
+        if self._closing_at and not components.is_decided():
+            self._closing_at = 0
+            self._session.cut.reopen()
 
     def finish(self, effects: Effects, now_ns: int) -> None:
         self.unfinished = False
@@ -182,25 +192,23 @@ class PartitionableMember(Member):
 
     def _closes(self, now_ns: int) -> bool:
         """Whether the next configuration is decided and all messages of this one are here; if not, ask for them."""
-        components, cut = self._components, self._session.cut
-        if not components.is_decided():
-            self._closing_at = 0
+        current, cut = self._components.current, self._session.cut
+        if current is None or not current.is_decided():
             return False
-        assert components.suggestion is not None
-        if self._closing_at != components.suggestion.id:
-            self._closing_at = components.suggestion.id
-            cut.close_at(_as_holdings(components.cut_of_messages()), components.mates(), now_ns)
+        if self._closing_at != current.suggestion.id:
+            self._closing_at = current.suggestion.id
+            cut.gather(_as_holdings(current.cut()), current.mates(), now_ns)
             if cut.ask_at_ns <= now_ns:
                 self._session.tick(Effects(), now_ns)
         return cut.is_complete()
 
     def _install(self, effects: Effects, now_ns: int) -> None:
         components, old = self._components, self._session
-        suggestion = components.suggestion
-        assert suggestion is not None
+        assert components.current is not None
+        suggestion = components.current.suggestion
         before, after = old.view, suggestion.view
         old.complete_cut(effects, now_ns)
-        mates = tuple([before.members[rank] for rank in components.mates()])
+        mates = tuple([before.members[rank] for rank in components.current.mates()])
         effects.events.append(Transitional(self.group, before.id, mates))
         old.finish_cut([], effects, now_ns)
         old.collect(effects)
@@ -262,9 +270,7 @@ class PartitionableMember(Member):
     def phase(self) -> int:
         if self.over:
             return OUT
-        if self._components.is_decided():
-            return CLOSING
-        return NORMAL if self._components.suggestion is None else FLUSHING
+        return NORMAL if self._components.bounds() is None else CLOSING
 
     def mark(self) -> StabilityMark:
         session = self._session

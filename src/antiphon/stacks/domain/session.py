@@ -226,7 +226,7 @@ class DomainSession(GraphSession):
         return bool(self._own) or self._services.waits_for_others() or self._broadcast.held() > 0
 
     def _may_ack(self) -> bool:
-        return not self.paused and not self.cut.frozen
+        return not self.paused and not self.cut.frozen and self._broadcast.bounds is None
 
     def _may_send(self, now_ns: int) -> bool:
         return self._wants_to_send() and (
@@ -276,7 +276,7 @@ class DomainSession(GraphSession):
         if self.cut.frozen:
             return deadline_ns
         deadline_ns = min(deadline_ns, self._broadcast.deadline_ns())
-        if not self.paused:
+        if self._may_ack():
             deadline_ns = min(deadline_ns, self._ack_at_ns)
             if self._wants_to_send() and self._window_size < self._window.limit:
                 deadline_ns = min(deadline_ns, self._window.next_ns)
@@ -285,7 +285,7 @@ class DomainSession(GraphSession):
     def tick(self, effects: Effects, now_ns: int) -> None:
         if not self.cut.frozen:
             self._broadcast.tick(now_ns)
-        elif self.cut.ask_at_ns <= now_ns:
+        if self.cut.ask_at_ns <= now_ns:
             self._ask_for_cut(now_ns)
 
     def _ask(self, whom: int, missing: list[tuple[int, int, int]]) -> None:
@@ -303,6 +303,12 @@ class DomainSession(GraphSession):
             self._unicasts = {}
 
     # ---- the end of the view ---------------------------------------------------------------------------------------
+
+    def limit(self, bounds: list[int] | None, suspects: set[int]) -> None:
+        """Send no more, and take in only what is within these bounds, by rank; None: go on. Of those that are suspected
+        take in only what somebody else is known to have."""
+        self._broadcast.bounds = bounds
+        self._broadcast.suspects = suspects
 
     def complete_cut(self, effects: Effects, now_ns: int) -> None:
         """Take in what was fetched of the cut, and deliver what the rules of this view decide of it."""

@@ -1,0 +1,75 @@
+"""What a process puts into a suggestion: the processes that it knows of, where each comes from, and who of them hear each
+other (transis-1992, 5.2: suggestions are combined by taking all live processes of all of them).
+
+A process that is said to be in two configurations has moved from one to the other: it counts where it is now, which is
+the one with the higher id, since ids rise; its own word about that counts more than what others say, who may take it to
+be in a configuration that it never installed. Of several incarnations of a process the last one counts.
+"""
+
+from typing import final
+
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.parts.membership.reachability import component
+from antiphon.stacks.domain.component_messages import Suggestion
+from antiphon.stacks.domain.surroundings import Surroundings
+
+Cuts = set[tuple[ProcessId, ProcessId]]
+"""Links that are taken to be cut: one end does not hear, or has given up, the other."""
+
+
+@final
+class Proposal:
+    """A suggestion in the making."""
+
+    __slots__ = ("_around", "_process", "_view", "addresses", "cuts", "origins")
+
+    def __init__(self, process: ProcessId, view: View, around: Surroundings, cuts: Cuts) -> None:
+        self._process = process
+        self._view = view
+        self._around = around
+        self.addresses: dict[ProcessId, str] = {}
+        self.origins: dict[ProcessId, int] = {}
+        self.cuts = set(cuts)
+        self.add_view(view)
+
+    def add_view(self, view: View) -> None:
+        """All of another configuration."""
+        for process, address in zip(view.members, view.addresses, strict=True):
+            self._add(process, address, view.id)
+
+    def add_suggestion(self, other: Suggestion) -> None:
+        """All of another suggestion, and the cut links that it names."""
+        self.cuts |= other.cuts
+        for process, address in zip(other.view.members, other.view.addresses, strict=True):
+            self._add(process, address, other.origins[process])
+
+    def _add(self, process: ProcessId, address: str, origin: int) -> None:
+        stated = self._around.stated(process)
+        if process == self._process:
+            origin = self._view.id
+        elif self._view.rank(process) >= 0:
+            origin = max(self._view.id, stated)
+        elif stated:
+            origin = stated
+        if origin >= self.origins.get(process, 0):
+            self.addresses.setdefault(process, address)
+            self.origins[process] = origin
+
+    def members(self) -> list[ProcessId]:
+        """The largest set of these without a cut link between two of them that the proposer is in."""
+        newest: dict[str, int] = {}
+        for process in self.addresses:
+            newest[process.name] = max(process.incarnation, newest.get(process.name, 0))
+        away = {one for one, other in self.cuts if other == self._process}
+        away |= {other for one, other in self.cuts if one == self._process}
+        left = [p for p in self.addresses if p not in away and p.incarnation == newest[p.name]]
+        if self._process not in left:
+            left.insert(0, self._process)
+        place = {process: index for index, process in enumerate(left)}
+        pairs = {(place[one], place[other]) for one, other in self.cuts if one in place and other in place}
+        kept = component(set(range(len(left))), pairs)
+        return [process for index, process in enumerate(left) if index in kept]
+
+    def is_same(self, other: Suggestion, members: list[ProcessId]) -> bool:
+        """Whether a suggestion has just these members, from where they come."""
+        return set(other.view.members) == set(members) and all(other.origins[p] == self.origins[p] for p in members)
