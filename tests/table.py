@@ -45,6 +45,7 @@ class Table:
         self.now_ns = 0
         self.links: dict[tuple[int, int], list[bytes]] = {}
         self._cuts: set[tuple[int, int, str]] = set()
+        self._lost_kinds: dict[tuple[int, int], tuple[int, ...]] = {}
         self.gone: set[int] = set()
         self.log: list[list[str]] = [[] for _ in range(members)]
         self.story: list[list[str]] = [[] for _ in range(members)]
@@ -93,9 +94,14 @@ class Table:
         """From here on everything on this link is lost; or everything of one group."""
         self._cuts.add((source, destination, group))
 
+    def lose_kinds(self, source: int, destination: int, kinds: tuple[int, ...]) -> None:
+        """From here on all packets of these kinds on this link are lost."""
+        self._lost_kinds[source, destination] = kinds
+
     def mend(self) -> None:
         """All links work again."""
         self._cuts.clear()
+        self._lost_kinds.clear()
 
     # ---- steps -----------------------------------------------------------------------------------------------------
 
@@ -112,7 +118,9 @@ class Table:
         return effects
 
     def _uncut(self, link: tuple[int, int], packets: list[bytes]) -> list[bytes]:
-        """Those of these packets whose group is not cut off on the link."""
+        """Those of these packets whose group is not cut off on the link, and whose kind is not."""
+        if link in self._lost_kinds:
+            packets = [packet for packet in packets if unseal(packet)[0] not in self._lost_kinds[link]]
         cut = {wire_id(group) for source, destination, group in self._cuts if (source, destination) == link}
         return [packet for packet in packets if unseal(packet)[1] not in cut] if cut else packets
 

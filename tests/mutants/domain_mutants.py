@@ -11,13 +11,16 @@ from typing import Any
 
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.identity import NUMBER_MAX
 from antiphon.parts.membership.graph_view_end import GraphViewEnd
 from antiphon.parts.membership.policies import PartitionablePolicy
-from antiphon.stacks.domain import voting
+from antiphon.stacks.domain import components, voting
 from antiphon.stacks.domain.broadcast import Broadcast
+from antiphon.stacks.domain.commitment import Commitment
 from antiphon.stacks.domain.components import Components
 from antiphon.stacks.domain.services import HeldBatch, Services
 from antiphon.stacks.domain.session import DomainSession
+from antiphon.stacks.domain.surroundings import Surroundings
 from antiphon.stacks.domain.voting import VoteRounds
 from tests.mutants.mutants import Mutant
 from tests.papers.test_transis_1992_domain import (
@@ -26,12 +29,32 @@ from tests.papers.test_transis_1992_domain import (
 from tests.stacks.domain import graphs
 from tests.stacks.domain.graphs import by_rule, order_by_definition, order_of, random_graph, settled
 from tests.stacks.domain.islands import judge_seed
+from tests.stacks.domain.test_components import (
+    test_a_process_closes_its_configuration_once_for_a_suggestion,
+    test_a_process_that_has_gone_on_does_not_go_back,
+)
+from tests.stacks.domain.test_links import (
+    test_a_flapping_link_makes_fewer_and_fewer_configurations,
+    test_a_member_that_takes_nothing_in_is_given_up_by_all,
+    test_a_silent_member_is_asked_by_itself_before_it_is_given_up,
+    test_bad_links_settle_into_the_largest_sets_that_hear_each_other,
+    test_members_that_send_all_the_time_are_not_suspected,
+    test_messages_of_a_suspect_are_dropped_unless_somebody_else_has_them,
+)
 from tests.stacks.domain.test_voting import all_ballots
 
 ISLANDS = "islands"
 ROUNDS = "rounds"
 GRAPHS = "graphs"
 TABLE = "table"
+LINKS = "links"
+PROBE = "probe"
+DEAF = "deaf"
+FLAPPING = "flapping"
+BACK = "back"
+ONCE = "once"
+SUSPECTS = "suspects"
+LOAD = "load"
 SEEDS_MAX = 120
 
 
@@ -55,12 +78,31 @@ def graph_problem() -> str | None:
     return None
 
 
-def table_problem() -> str | None:
-    """Engines on a table that deliver a safe message too early."""
+def bad_links_do_not_settle() -> None:
+    """Three of four hear each other."""
+    expected = ["p1 p3 p4", "p2", "p1 p3 p4", "p1 p3 p4"]
+    test_bad_links_settle_into_the_largest_sets_that_hear_each_other(4, [(0, 1), (1, 0)], expected)
+
+
+SCENES: dict[str, Callable[[], None]] = {
+    TABLE: test_3_2_safe_waits_until_all_hold_the_votes_that_decided_its_place,
+    LINKS: bad_links_do_not_settle,
+    PROBE: test_a_silent_member_is_asked_by_itself_before_it_is_given_up,
+    DEAF: test_a_member_that_takes_nothing_in_is_given_up_by_all,
+    FLAPPING: test_a_flapping_link_makes_fewer_and_fewer_configurations,
+    BACK: test_a_process_that_has_gone_on_does_not_go_back,
+    ONCE: test_a_process_closes_its_configuration_once_for_a_suggestion,
+    SUSPECTS: test_messages_of_a_suspect_are_dropped_unless_somebody_else_has_them,
+    LOAD: test_members_that_send_all_the_time_are_not_suspected,
+}
+
+
+def scene_problem(scene: str) -> str | None:
+    """A scene that does not come out as it must."""
     try:
-        test_3_2_safe_waits_until_all_hold_the_votes_that_decided_its_place()
+        SCENES[scene]()
     except AssertionError:
-        return "a safe message is delivered before all hold the votes that decided its place"
+        return f"scene: {scene}"
     return None
 
 
@@ -79,7 +121,6 @@ def island_problem() -> str | None:
 HUNTERS: dict[str, Callable[[], str | None]] = {
     ROUNDS: round_problem,
     GRAPHS: graph_problem,
-    TABLE: table_problem,
     ISLANDS: island_problem,
 }
 
@@ -143,27 +184,89 @@ def _no_end(self: Services) -> None:
     self._closing = True
 
 
-def _own_holdings(self: Components) -> list[int]:
-    return self.commits[self._process]
+def _own_holdings(self: Commitment) -> list[int]:
+    return self.words[self._process].held
 
 
-def _first_holdings(self: Components) -> list[int]:
-    return self.commits[self.view.members[self.mates()[0]]]
+def _first_holdings(self: Commitment) -> list[int]:
+    return self.words[self._view.members[self.mates()[0]]].held
 
 
-def _decided_without_one(self: Components) -> bool:
-    """The commit rule is dropped: one commit may be lacking."""
-    return self.suggestion is not None and len(self.commits) >= max(1, len(self.suggestion.view.members) - 1)
+def _decided_without_one(self: Commitment) -> bool:
+    """The commit rule is dropped: one word may be lacking."""
+    return sum(1 for word in self.words.values() if word.held) >= max(1, len(self.suggestion.view.members) - 1)
 
 
-def _all_are_mates(self: Components) -> list[int]:
+def _all_are_mates(self: Commitment) -> list[int]:
     """Whoever was in the configuration is taken to come along."""
-    assert self.suggestion is not None
-    return [rank for rank, one in enumerate(self.view.members) if one in self.commits]
+    return [rank for rank, one in enumerate(self._view.members) if one in self.words]
 
 
-def _no_freeze(self: GraphViewEnd) -> None:
-    """A commit does not end what is taken in and sent."""
+def _never_closed(self: Commitment) -> list[int] | None:
+    """Closing does not end what is taken in and sent."""
+    return None
+
+
+def _late_votes(self: Commitment) -> list[int] | None:
+    """Votes of whomever are counted after SP was acknowledged."""
+    return [NUMBER_MAX] * len(self._view.members) if self.closed else None
+
+
+def _nothing_after_closing(self: Broadcast, mid: Any) -> bool:
+    """What still comes of K is dropped."""
+    return self.bounds is None
+
+
+def _matrix_ignored(self: Commitment) -> bool:
+    return self.has_all_words()
+
+
+def _never_withdraw(self: Components, suggestion: Any) -> bool:
+    """The present configuration is installed again and again."""
+    return False
+
+
+def _no_probe(self: Components, now_ns: int) -> None:
+    self._suspicion.due(now_ns, set())
+    for rank in sorted(self._suspicion.lost):
+        self._cut(self.view.members[rank], now_ns)
+
+
+def _not_watched(self: Components, now_ns: int) -> None:
+    """A member may take in nothing, for ever."""
+
+
+def _no_damping(self: Surroundings, process: Any, now_ns: int) -> bool:
+    return False
+
+
+def _fits_always(here: list[int], cut: list[int]) -> bool:
+    return True
+
+
+def _closes_again(self: Components, now_ns: int) -> None:
+    _advance(self, now_ns)
+    self._closed_number = 0
+
+
+_advance = Components._advance
+
+
+def _suspects_heard(self: DomainSession, bounds: list[int] | None, suspects: set[int]) -> None:
+    """Messages of the suspected are acknowledged as ever."""
+    _limit(self, bounds, set())
+
+
+_limit = DomainSession.limit
+
+
+def _silent_under_load(self: DomainSession, now_ns: int) -> None:
+    """A node puts off the heartbeat."""
+    _note_node_sent(self, now_ns)
+    self._status_at_ns = now_ns + self._interval_ns()
+
+
+_note_node_sent = DomainSession._note_node_sent
 
 
 def _complete_at_once(self: GraphViewEnd) -> bool:
@@ -185,8 +288,9 @@ def _no_cuts(self: Components, process: Any, now_ns: int) -> None:
 
 def _ignore_commits(self: Components, commit: Any, now_ns: int) -> None:
     """Only own suggestions count."""
-    if self.suggestion is not None and commit.suggestion.id == self.suggestion.id:
-        self.commits.update(commit.commits)
+    if self.current is not None and commit.suggestion.id == self.current.suggestion.id:
+        self.current.learn(commit.words)
+        self._advance(now_ns)
 
 
 def _never_ask(self: Broadcast, now_ns: int) -> None:
@@ -217,11 +321,22 @@ DOMAIN_MUTANTS = (
     Mutant("safe messages without their votes", (TABLE,), ((Services, "_is_safe", _safe_without_its_votes),)),
     Mutant("other messages overtake ordered ones", (ISLANDS,), ((Services, "_is_blocked", _weak_overtakes),)),
     Mutant("members that are gone do not abstain", (ISLANDS,), ((Services, "close", _no_end),)),
-    Mutant("K is what one holds oneself", (ISLANDS,), ((Components, "cut_of_messages", _own_holdings),)),
-    Mutant("K is what the first member holds", (ISLANDS,), ((Components, "cut_of_messages", _first_holdings),)),
-    Mutant("a commit may be lacking", (ISLANDS,), ((Components, "is_decided", _decided_without_one),)),
-    Mutant("whoever was there comes along", (ISLANDS,), ((Components, "mates", _all_are_mates),)),
-    Mutant("a commit does not freeze", (ISLANDS,), ((GraphViewEnd, "freeze", _no_freeze),)),
+    Mutant("K is what one holds oneself", (ISLANDS,), ((Commitment, "cut", _own_holdings),)),
+    Mutant("K is what the first member holds", (ISLANDS,), ((Commitment, "cut", _first_holdings),)),
+    Mutant("a commit may be lacking", (ISLANDS,), ((Commitment, "is_decided", _decided_without_one),)),
+    Mutant("whoever was there comes along", (ISLANDS,), ((Commitment, "mates", _all_are_mates),)),
+    Mutant("closing ends nothing", (ISLANDS,), ((Commitment, "bounds", _never_closed),)),
+    Mutant("a vote counted after SP was acked", (ISLANDS,), ((Commitment, "bounds", _late_votes),)),
+    Mutant("K is not taken in after closing", (ISLANDS,), ((Broadcast, "counts", _nothing_after_closing),)),
+    Mutant("the reachability matrix is ignored", (LINKS,), ((Commitment, "is_agreed", _matrix_ignored),)),
+    Mutant("the present configuration is installed again", (LINKS,), ((Components, "_is_present", _never_withdraw),)),
+    Mutant("no probe before a suspicion", (PROBE,), ((Components, "_suspect", _no_probe),)),
+    Mutant("a member takes nothing in", (DEAF,), ((Components, "_watch", _not_watched),)),
+    Mutant("flapping is not damped", (FLAPPING,), ((Surroundings, "_must_wait", _no_damping),)),
+    Mutant("back to what K lacks", (BACK,), ((components, "fits", _fits_always),)),
+    Mutant("closed twice for one suggestion", (ONCE,), ((Components, "_advance", _closes_again),)),
+    Mutant("messages of suspects taken in", (SUSPECTS,), ((DomainSession, "limit", _suspects_heard),)),
+    Mutant("a node puts off the heartbeat", (LOAD,), ((DomainSession, "_note_node_sent", _silent_under_load),)),
     Mutant("missing messages of K are not waited for", (ISLANDS,), ((GraphViewEnd, "is_complete", _complete_at_once),)),
     Mutant("K is not finished by the old rule", (ISLANDS,), ((Services, "finish_regular", _skip_regular),)),
     Mutant("ids do not tell where views come from", (ISLANDS,), ((PartitionablePolicy, "merged_id", _same_id),)),
@@ -235,8 +350,9 @@ DOMAIN_MUTANTS = (
 
 def hunt(mutant: Mutant) -> str | None:
     """How a mutant was caught; None if it survived."""
+    hunter = mutant.breaks[0]
     with mutant.at_large():
-        return HUNTERS[mutant.breaks[0]]()
+        return scene_problem(hunter) if hunter in SCENES else HUNTERS[hunter]()
 
 
 def main() -> None:

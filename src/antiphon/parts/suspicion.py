@@ -98,6 +98,10 @@ class Suspicion:
         elif self._unacked_ns[rank] < 0:
             self._unacked_ns[rank] = now_ns
 
+    def unacknowledged_ns(self, rank: int, now_ns: int) -> int:
+        """For how long this member has acknowledged nothing of what it should."""
+        return now_ns - self._unacked_ns[rank] if self._unacked_ns[rank] >= 0 else 0
+
     def stood_still(self, for_ns: int) -> None:
         """This process did nothing, and so did not listen, for this long."""
         for rank in range(len(self._heard_ns)):

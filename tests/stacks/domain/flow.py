@@ -2,10 +2,11 @@
 
     python -m tests.stacks.domain.flow [--seeds 10]
 
-Five processes send a message each 10 ms, at the levels causal and agreed in turn. For each scene: the longest time, from
-the moment before the change until all is over, in which a survivor sent no packet with messages, delivered nothing and
-delivered nothing agreed; the longest of all survivors and seeds. Links take 0.5 to 0.6 ms. The time in which a silent member has not been given up yet (a second) is part of it: agreed messages go on, since
-they need a majority alone.
+Five processes send a message each 10 ms, at the levels causal and agreed in turn. For each scene: the longest time,
+from the moment before the change until all is over, in which a survivor sent no packet with messages, delivered nothing
+and delivered nothing agreed; the longest of all survivors and seeds. Links take 0.5 to 0.6 ms. The time in which a
+silent member has not been given up yet (a second) is part of it: agreed messages go on, since they need a majority
+alone, but not in a part that has none.
 """
 
 import argparse
@@ -18,7 +19,6 @@ from antiphon.kernel.options import MILLISECOND_NS
 from tests.stacks.domain.islands import GROUP, SECOND_NS, Islands, Life
 
 COUNT = 5
-SPACING_NS = 10 * MILLISECOND_NS
 BEGUN_NS = 2 * SECOND_NS
 """When the scene begins; before that all are in one configuration, or in their parts."""
 LENGTH_NS = 2 * SECOND_NS
@@ -41,8 +41,9 @@ class Gaps:
 class Flow(Islands):
     """A scene on a network without losses."""
 
-    def __init__(self, seed: int, scene: str) -> None:
+    def __init__(self, seed: int, scene: str, spacing_ns: int = 10 * MILLISECOND_NS) -> None:
         super().__init__(seed)
+        self.spacing_ns = spacing_ns
         self.scene = scene
         self.count = COUNT
         self.loss = 0.0
@@ -75,7 +76,7 @@ class Flow(Islands):
             if life is not None:
                 payload = b"%s %d" % (life.process.name.encode(), number)
                 self.step(place, Send(group=GROUP, payloads=[payload], level=CAUSAL if number % 2 else AGREED))
-            self.at(self.now_ns + SPACING_NS, "say", (place, number + 1))
+            self.at(self.now_ns + self.spacing_ns, "say", (place, number + 1))
         elif what == "islands":
             assert isinstance(about, tuple)
             self.island = list(about)
@@ -89,7 +90,7 @@ class Flow(Islands):
         """Run it; the longest pauses of the survivors, in ms."""
         for place in range(COUNT):
             self.start(place)
-            self.at(place * SPACING_NS // COUNT, "say", (place, 1))
+            self.at(place * self.spacing_ns // COUNT, "say", (place, 1))
         survivors = SCENES[self.scene](self)
         while self.heap and self.heap[0][0] <= BEGUN_NS + LENGTH_NS:
             self.now_ns, _, what, about = self.pop()

@@ -4,20 +4,25 @@ import pytest
 
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import NUMBER_MAX, ProcessId, View
-from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.parts.membership.graph_view_end import GraphViewEnd
+from antiphon.parts.message_graph import MessageGraph
+from antiphon.stacks.domain.commitment import Commitment
 from antiphon.stacks.domain.component_messages import (
     Attempt,
     Commit,
     Suggestion,
+    Word,
     decode_attempt,
     decode_commit,
     encode_attempt,
     encode_commit,
 )
+from antiphon.stacks.domain.components import Components
 from antiphon.stacks.domain.surroundings import readmission_ns
 from tests.stacks.domain.islands import judge_seed
 
-A, B = ProcessId("a"), ProcessId("b", 7)
+A, B, C = ProcessId("a"), ProcessId("b", 7), ProcessId("c")
 
 
 @pytest.mark.parametrize("seed", range(1000, 1016))
@@ -33,23 +38,103 @@ def test_whoever_is_dropped_again_and_again_waits_longer(times: int, expected_ms
 
 def test_messages_survive_the_wire() -> None:
     suggestion = Suggestion(5, B, [(A, "there"), (B, "here")], {A: 1, B: 9}, {(A, ProcessId("c"))})
-    commit = decode_commit(encode_commit(Commit(A, "there", suggestion, {A: [1, 2], B: []}, True)))
-    assert (commit.sender, commit.commits, commit.installed) == (A, {A: [1, 2], B: []}, True)
+    commit = decode_commit(encode_commit(Commit(A, "there", suggestion, {A: Word([1, 2], 3), B: Word([], 2)}, False)))
+    assert (commit.sender, commit.installed) == (A, False)
+    assert {who: (word.held, word.heard) for who, word in commit.words.items()} == {A: ([1, 2], 3), B: ([], 2)}
     assert (commit.suggestion.id, commit.suggestion.cuts) == (suggestion.id, suggestion.cuts)
-    attempt = decode_attempt(encode_attempt(Attempt(B, "here", View(9, (A, B), ("there", "here")), True)))
-    assert (attempt.sender, attempt.view.members, attempt.leaving) == (B, (A, B), True)
+    attempt = decode_attempt(encode_attempt(Attempt(B, "here", View(9, (A, B), ("there", "here")), True, True)))
+    assert (attempt.sender, attempt.view.members, attempt.leaving, attempt.probe) == (B, (A, B), True, True)
 
 
 def test_what_makes_no_sense_is_dropped() -> None:
     no_member = Suggestion(5, B, [(A, "there")], {A: 1}, set())
     with pytest.raises(MalformedError):
-        decode_commit(encode_commit(Commit(A, "there", no_member, {B: []}, False)))
+        decode_commit(encode_commit(Commit(A, "there", no_member, {B: Word([], 0)}, False)))
+    with pytest.raises(MalformedError):  # a member of two that hears a third
+        decode_commit(encode_commit(Commit(A, "there", no_member, {A: Word([], 2)}, False)))
+    with pytest.raises(MalformedError):  # installed, though nobody has closed
+        decode_commit(encode_commit(Commit(A, "there", no_member, {A: Word([], 1)}, True)))
     with pytest.raises(MalformedError):
         decode_attempt(encode_attempt(Attempt(B, "here", View(9, (A,), ("there",)), False)))
     late = Suggestion(5, B, [(A, "there")], {A: 1}, set())
     late.origins[A] = NUMBER_MAX
     with pytest.raises(MalformedError):
-        decode_commit(encode_commit(Commit(A, "there", late, {A: []}, False)))
+        decode_commit(encode_commit(Commit(A, "there", late, {A: Word([], 1)}, False)))
     for noise in (b"", b"\x93", bytes(50)):
         with pytest.raises(MalformedError):
             decode_commit(noise)
+
+
+# ---- closing: once for a suggestion, and no further back than K ------------------------------------------------------
+
+
+class Scene:
+    """a, in a configuration with b, when c is heard of."""
+
+    def __init__(self) -> None:
+        self.graph = MessageGraph(2)
+        self.components = Components(A, "a", Options(), 100)
+        view = View(1, (A, B), ("a", "b"))
+        self.components.begin(view, GraphViewEnd(self.graph, 0, Options()), (), 0)
+        members = [(A, "a"), (B, "b"), (C, "c")]
+        self.joined = Suggestion(5, B, members, {A: 1, B: 1, C: 3}, set())
+
+    def hear_b(self, words: dict[ProcessId, Word], installed: bool = False) -> None:
+        self.components.receive_commit(Commit(B, "b", self.joined, words, installed), MILLISECOND_NS)
+
+    def close(self) -> Commitment:
+        """All have committed and hear each other, so a closes its configuration."""
+        self.hear_b({A: Word([], 7), B: Word([], 7), C: Word([], 7)})
+        current = self.components.current
+        assert current is not None
+        current.words[A].heard = 7
+        self.hear_b({B: Word([], 7), C: Word([], 7)})
+        assert current.closed
+        assert self.components.bounds() == [0, NUMBER_MAX]
+        return current
+
+    def lose_c(self) -> None:
+        """c goes elsewhere, so nothing but the present configuration is left, and a goes on in it."""
+        without = Suggestion(6, C, [(C, "c")], {C: 3}, set())
+        self.components.receive_commit(Commit(C, "c", without, {C: Word([], 1)}, False), MILLISECOND_NS)
+        assert self.components.current is None
+        assert self.components.bounds() is None
+
+
+def test_a_process_closes_its_configuration_once_for_a_suggestion() -> None:
+    """Else it would say twice, and differently, how much it holds, and the others would not agree on K."""
+    scene = Scene()
+    scene.close()
+    scene.lose_c()
+    scene.graph.attach(1, 1, [], b"")
+    scene.hear_b({A: Word([0, 0], 7), B: Word([0, 0], 7), C: Word([], 7)})
+    assert scene.components.current is None
+
+
+def test_a_process_goes_back_to_an_installed_suggestion_if_it_has_nothing_more_than_k() -> None:
+    words = {A: Word([0, 0], 7), B: Word([0, 0], 7), C: Word([9], 7)}
+    scene = Scene()
+    scene.close()
+    scene.lose_c()
+    scene.hear_b(words, installed=True)
+    assert scene.components.is_decided()
+
+
+def test_a_process_that_has_gone_on_does_not_go_back() -> None:
+    words = {A: Word([0, 0], 7), B: Word([0, 0], 7), C: Word([9], 7)}
+    scene = Scene()
+    scene.close()
+    scene.lose_c()
+    scene.graph.attach(1, 1, [], b"")
+    scene.hear_b(words, installed=True)
+    assert not scene.components.is_decided()
+
+
+def test_a_suggestion_is_given_up_if_k_lacks_something_that_is_here() -> None:
+    """b has given the suggestion up and sent something more, which came before its word."""
+    scene = Scene()
+    current = scene.close()
+    scene.graph.attach(1, 1, [], b"")
+    scene.hear_b({B: Word([0, 0], 7), C: Word([9], 7)})
+    assert not scene.components.is_decided()
+    assert scene.components.current is not current

@@ -41,14 +41,14 @@ of K from its closing on, or finds at the decision, or before it goes back, that
 installs S with all of K. So at the end both graphs are exactly K. What the old rule has placed of a part of a graph
 without gaps is a beginning of what it places of all of it (voting.py), so what each had delivered before is a beginning
 of what K decides; what is delivered in the transitional configuration is a function of K and of those that come along.
-A safe message that is placed by the old rule at u alone, where w goes elsewhere, is at w in its place as well: the votes
-that decide it are in the graph of each member of C, before it closes. Ids: a proposer uses each number once
+A safe message that the old rule places at u alone, where w goes elsewhere, is at w in its place as well: the votes that
+decide it are in the graph of each member of C, before it closes. Ids: a proposer uses each number once
 (parts/membership/policies.py).
 
 Live. Let the links stay as they are. Each commit either completes, or some member is silent, lost or has gone
-elsewhere, or the matrix lacks a pair; then a link is cut, and the cut stays named, so a suggestion can fail at most once
-for each pair. Suggestions reach all their members by repetition, and a process that gets a higher one joins it. When no
-link between its members is cut, all commit, close, and have K from each other. Then ATTEMPTs bring further
+elsewhere, or the matrix lacks a pair; then a link is cut, and the cut stays named, so a suggestion can fail at most
+once for each pair. Suggestions reach all their members by repetition, and a process that gets a higher one joins it.
+When no link between its members is cut, all commit, close, and have K from each other. Then ATTEMPTs bring further
 configurations together, until all that hear each other are in one. Where links are not transitive or work one way, a
 process that not all of a configuration hear, or that does not hear them, stays outside: suggestions with it lack a pair
 of the matrix, and are withdrawn; so configurations do not change any more.
@@ -541,10 +541,20 @@ class Components:
             else:
                 self._attempt(self.view.addresses[rank], now_ns, self._options.retry_ns, True)
 
-    def _send_attempts(self, now_ns: int) -> None:
-        self._attempt_at_ns = now_ns + self._options.heartbeat_interval_ns
+    def _watch(self, now_ns: int) -> None:
+        """Once per heartbeat: ask the doubted again; give up those that are heard but take in nothing of what is sent,
+        for twice the time of silence: they hold up the windows of all."""
+        assert self._end is not None
         for rank in self._suspicion.doubted():
             self._attempt(self.view.addresses[rank], now_ns, self._options.retry_ns, True)
+        for rank, member in enumerate(self.view.members):
+            self._suspicion.acknowledged(rank, self._end.received_by(rank), self._end.sent(), now_ns)
+            if self._suspicion.unacknowledged_ns(rank, now_ns) >= 2 * self._options.silence_ns_min:
+                self._cut(member, now_ns)
+
+    def _send_attempts(self, now_ns: int) -> None:
+        self._attempt_at_ns = now_ns + self._options.heartbeat_interval_ns
+        self._watch(now_ns)
         inside = set(self.view.addresses)
         for address in (*self._around.addresses(), *(self.view.addresses if self.leaving else ())):
             if address not in inside or self.leaving:

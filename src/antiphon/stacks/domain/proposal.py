@@ -1,5 +1,5 @@
-"""What a process puts into a suggestion: the processes that it knows of, where each comes from, and who of them hear each
-other (transis-1992, 5.2: suggestions are combined by taking all live processes of all of them).
+"""What a process puts into a suggestion: the processes that it knows of, where each comes from, and who of them hear
+each other (transis-1992, 5.2: suggestions are combined by taking all live processes of all of them).
 
 A process that is said to be in two configurations has moved from one to the other: it counts where it is now, which is
 the one with the higher id, since ids rise; its own word about that counts more than what others say, who may take it to
