@@ -138,7 +138,7 @@ sequencers: setup
 	$(BIN)/python -m tests.simulation.sequencers --seeds $(or $(SEEDS),0:20000) --jobs 2
 
 islands: setup
-	$(BIN)/python -m tests.stacks.domain.islands --seeds 0:2000
+	$(BIN)/python -m tests.stacks.domain.islands --seeds 0:$(or $(SEEDS),2000) --jobs 2
 
 twin: setup
 	$(BIN)/python -m tests.simulation.spark_twin --seeds 0:50

@@ -2,7 +2,7 @@
 
 from antiphon.kernel.codec import packet_kind, unseal
 from antiphon.kernel.inputs import Pause, Resume
-from antiphon.kernel.levels import AGREED, CAUSAL, RELIABLE, SAFE
+from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, RELIABLE, SAFE
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.kernel.packet_kinds import DATA, REQUEST
 from antiphon.stacks.domain.node import DomainNode, decode_node
@@ -224,3 +224,19 @@ def test_3_3_copies_are_let_go_when_all_have_acknowledged() -> None:
     table.play(300)
     assert all(table.statistics(member)["packets_held"] == 0 for member in range(3))
     assert all(table.statistics(member)["copies_held"] <= 6 for member in range(3))  # the last acknowledgements
+
+
+def test_3_2_footnote_2_a_sender_waits_until_another_holds_its_causal_message() -> None:
+    """On request. What was sent later does not overtake it, whatever its level."""
+    table = Table(3, Options(of_stacks={"domain.own_copies": 2}), stack=STACK)
+    table.send(0, b"m", level=CAUSAL)
+    table.send(0, b"m", level=FIFO)
+    assert table.log[0] == []
+    table.pass_on(0, 1)
+    assert table.log[1] == ["p1#1", "p1#2"]
+    assert table.log[0] == []
+    table.play(20)
+    assert table.log[0] == table.log[2] == ["p1#1", "p1#2"]
+    alone = Table(1, Options(of_stacks={"domain.own_copies": 2}), stack=STACK)
+    alone.send(0, b"m", level=CAUSAL)
+    assert alone.log[0] == ["p1#1"]

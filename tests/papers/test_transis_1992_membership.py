@@ -85,6 +85,26 @@ def test_5_1_messages_of_the_failed_that_come_late_are_dropped() -> None:
     assert table.log[0] == table.log[1] == []
 
 
+def test_5_1_messages_sent_while_a_change_is_agreed_on_are_delivered_at_once() -> None:
+    """p1 and p2 are to merge with p3 and p4, and p4 has just died: nothing waits for its word."""
+    table = new_table(4)
+    isolate(table, 0, 1)
+    table.play(2_500)
+    before = configurations(table, 0)
+    table.mend()
+    table.crash(3)
+    table.play(300)
+    sent = 0
+    while configurations(table, 0) == before:
+        table.send(0, b"m", level=SAFE)
+        sent += 1
+        table.play(20)
+        assert table.log[0] == table.log[1] == [f"p1#{number}" for number in range(1, sent + 1)]
+    assert sent > 20
+    table.play(1_000)
+    assert names_of(table, 0) == names_of(table, 2) == "p1 p2 p3"
+
+
 def test_5_2_merging_is_symmetric_and_spontaneous() -> None:
     """Nobody asks for it: two halves that hear each other again are one configuration, whatever their order."""
     for part in ((0, 1), (2, 3), (0, 3)):

@@ -1,7 +1,7 @@
 """Runs of groups under the policy `partitionable`, on a simulated network that parts, merges, loses and delays, and
 what must hold of them.
 
-    python -m tests.stacks.domain.islands --seeds 0:500
+    python -m tests.stacks.domain.islands --seeds 0:20000 --jobs 2
 
 A run: some processes found a group, others join; the network is cut into up to four components, again and again, also
 while components merge; links work one way only, or not at all between two processes that others hear; processes crash
@@ -10,6 +10,7 @@ and come back; applications send at all levels, and pause. Then everything heals
 
 import argparse
 import time
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
@@ -24,6 +25,9 @@ from antiphon.kernel.options import MILLISECOND_NS, Options
 GROUP = "g"
 SECOND_NS = 1000 * MILLISECOND_NS
 QUIET_NS = 12 * SECOND_NS
+"""How long after healing all must have come to rest; a run ends earlier…"""
+REST_NS = 3 * SECOND_NS
+"""…if all were in one configuration for so long, with nothing outstanding."""
 Name = tuple[ProcessId, int]
 """Sender and number of a message."""
 
@@ -222,7 +226,7 @@ class Islands:
                 self.at(min(at_ns + offset_ms * MILLISECOND_NS, length_ns - 1), "part")
         self.at(length_ns, "heal")
         end_ns = length_ns + QUIET_NS
-        self.settled_ns = 0
+        self.settled_ns = self.one_since_ns = 0
         while self.heap and self.heap[0][0] <= end_ns:
             self.now_ns, _, what, about = self.pop()
             if what == "begin":
@@ -231,8 +235,21 @@ class Islands:
                     self.start(about)
             else:
                 self.happen(what, about)
-            if self.now_ns > length_ns and not self.settled_ns and self.is_one():
-                self.settled_ns = self.now_ns - length_ns
+            if self.now_ns > length_ns and self.is_at_rest(length_ns):
+                break
+
+    def is_at_rest(self, healed_ns: int) -> bool:
+        """Whether all were in one configuration for long, and nothing is on its way."""
+        if not self.is_one():
+            self.one_since_ns = 0
+            return False
+        if not self.one_since_ns:
+            self.one_since_ns = self.now_ns
+            self.settled_ns = self.settled_ns or self.now_ns - healed_ns
+        running = [life for life in self.lives if life is not None]
+        return self.now_ns > self.one_since_ns + REST_NS and not any(
+            life.engine.outstanding(GROUP) or life.paused for life in running
+        )
 
     def is_one(self) -> bool:
         """Whether all that run are in one configuration, of just them."""
@@ -345,22 +362,37 @@ def judge_seed(seed: int) -> tuple[list[str], Islands]:
     return islands.judge(), islands
 
 
+def summary_of(seed: int) -> tuple[int, list[str], int, int, int]:
+    """Run one seed: itself, what does not hold, configurations, deliveries, time from healing to one configuration."""
+    try:
+        problems, islands = judge_seed(seed)
+    except (AssertionError, LookupError, ValueError) as error:
+        return seed, [f"{type(error).__name__}: {error}"], 0, 0, 0
+    delivered = sum(len(stay.delivered) for life in islands.history for stay in life.stays)
+    return seed, problems, islands.configurations(), delivered, islands.settled_ns
+
+
 def main() -> None:
     """Run many seeds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:200", help="from:to, the last one excluded")
-    first, last = map(int, parser.parse_args().seeds.split(":"))
+    parser.add_argument("--jobs", type=int, default=1, help="processes that share the work")
+    given = parser.parse_args()
+    first, last = map(int, given.seeds.split(":"))
     begun_s = time.monotonic()
     failed = configurations = delivered = 0
     settled: list[int] = []
-    for seed in range(first, last):
-        problems, islands = judge_seed(seed)
-        configurations += islands.configurations()
-        delivered += sum(len(stay.delivered) for life in islands.history for stay in life.stays)
-        settled.append(islands.settled_ns)
-        if problems:
-            failed += 1
-            print(f"seed {seed}: {len(problems)} problems, the first: {problems[0]}", flush=True)
+    with ProcessPoolExecutor(given.jobs) as pool:
+        seeds = range(first, last)
+        for seed, problems, installed, count, settled_ns in pool.map(summary_of, seeds, chunksize=8):
+            configurations += installed
+            delivered += count
+            settled.append(settled_ns)
+            if problems:
+                failed += 1
+                print(f"seed {seed}: {len(problems)} problems, the first: {problems[0]}", flush=True)
+            if (seed + 1 - first) % 1000 == 0:
+                print(f"{seed + 1 - first} seeds, {failed} failed", flush=True)
     settled.sort()
     took_s = time.monotonic() - begun_s
     print(

@@ -8,6 +8,9 @@ from antiphon.kernel.policies import PARTITIONABLE, POLICIES
 from antiphon.stacks.stack import GROUP, Capabilities, Promise, group_promises
 
 NUMBER: Final = 3
+OWN_COPIES: Final = "own_copies"
+"""How many members must hold a fifo or causal message before its own sender is delivered it. 2: one other has it, as
+footnote 2 of transis-1992 recommends, so that what a program has seen of its own was on the network. 1: at once."""
 
 _NOT_APART: Final = ("view_sending", "primary", "group_broadcast")
 """What is not promised where components go on apart; the rest is, per component."""
@@ -29,6 +32,7 @@ OFFERS: Final = Capabilities(
     policies=(*POLICIES, PARTITIONABLE),
     packet_kinds=(DATA, STATUS, REQUEST, MEMBERSHIP),
     promised=_promises(),
+    options={OWN_COPIES: 1},
     situations=(
         "node resent by its sender",
         "node resent by another holder",

@@ -4,6 +4,8 @@ reliable  as soon as its node is in the graph
 fifo      when, besides, all ordered messages that its sender sent before it are delivered here
 causal    as fifo, and after all ordered messages that its sender had delivered, and all that somebody sent before a
           reliable message that precedes it
+          fifo and causal, at the sender itself: only when `own_copies` members hold it (offers.py; the paper's footnote
+          2). As others hold a message with all that precede it, none overtakes another by that
 agreed    at its place in the total order (voting.py)
 safe      at its place, when the stable part of the graph alone decides its place. A node is stable if a message of
           each other member follows it, so the stable part is in the graph of every member, and each delivers the
@@ -64,9 +66,11 @@ class Services:
     __slots__ = (
         "_blocked",
         "_closing",
+        "_copies",
         "_graph",
         "_in_order",
         "_line",
+        "_me",
         "_ordered",
         "_overtaking",
         "_places",
@@ -81,8 +85,13 @@ class Services:
         "rounds",
     )
 
-    def __init__(self, group: str, view: View, graph: MessageGraph, message_bytes_max: int) -> None:
+    def __init__(
+        self, group: str, view: View, me: int, graph: MessageGraph, message_bytes_max: int, own_copies: int
+    ) -> None:
         members = len(view.members)
+        self._me = me
+        self._copies = min(own_copies, members)
+        """How many members must hold an own message, this one among them, before it is delivered here."""
         self._graph = graph
         self.rounds = VoteRounds(members)
         self._places = 0
@@ -149,6 +158,8 @@ class Services:
             self.drain(effects)
             held.after = self.delivered + self._deliverable()
             self._note_overtaking(held, node.past)
+        if self._blocked and not self.paused:
+            self._release(effects)  # own ones that this node follows
         if self.paused or self._is_blocked(held):
             self._blocked.append(held)
         else:
@@ -184,9 +195,16 @@ class Services:
     def _is_blocked(self, held: HeldBatch) -> bool:
         if held.batch.level == RELIABLE:
             return False
+        if held.sender == self._me and self._copies > 1 and not self._closing and not self._has_copies(held):
+            return True
         if held.after > self.delivered or self._precedes(held.sender, held.number):
             return True
         return bool(held.behind) and any(self._precedes(rank, number) for rank, number in held.behind)
+
+    def _has_copies(self, held: HeldBatch) -> bool:
+        """Whether enough members hold an own message."""
+        node = self._graph.node((held.sender, held.number))
+        return node is None or self._graph.is_stable(node) or self._graph.is_n_stable(node, self._copies)
 
     def close(self) -> None:
         """Nothing more comes."""

@@ -49,7 +49,7 @@ from antiphon.stacks.domain.node import (
     decode_node,
     encode_node,
 )
-from antiphon.stacks.domain.offers import NUMBER
+from antiphon.stacks.domain.offers import NUMBER, OFFERS, OWN_COPIES
 from antiphon.stacks.domain.services import Services
 from antiphon.stacks.domain.window import NetworkWindow
 
@@ -88,7 +88,8 @@ class DomainSession(GraphSession):
         super().__init__(group, process, view, pending, options, declared, NODE_OVERHEAD + ACK_SIZE * members)
         self._broadcast = Broadcast(self.group_id, self.tag, members, self._me, random, options)
         self._begin(self._broadcast.graph)
-        self._services = Services(group, view, self._graph, options.message_bytes_max)
+        copies = options.of_stacks.get(f"{OFFERS.name}.{OWN_COPIES}", OFFERS.options[OWN_COPIES])
+        self._services = Services(group, view, self._me, self._graph, options.message_bytes_max, copies)
         self._window = NetworkWindow(members, options)
         self._data: list[deque[int]] = [deque() for _ in range(members)]
         """By sender, the nodes with messages that not all are known to follow: the network sliding window…"""
