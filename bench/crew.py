@@ -88,12 +88,17 @@ class Members(Crew):
         histories: str | None = None,
         multicast: str | None = None,
         uvloop: bool = False,
+        stack: str = "vector",
+        of_stack: dict[str, int] | None = None,
     ) -> None:
+        """`of_stack`: options that the stack alone reads, as `Options.of_stacks` has them."""
         super().__init__([*MEMBER, "uvloop"] if uvloop else MEMBER, [f"p{rank}" for rank in range(1, members + 1)])
         self._groups = groups
         self._own_domains = own_domains
         self._histories = histories
         self._multicast = multicast
+        self._stack = stack
+        self._of_stack = of_stack or {}
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -107,9 +112,16 @@ class Members(Crew):
     async def _meet(self) -> None:
         addresses = {}
         for rank, worker in enumerate(self.workers):
-            bound = await self.one(rank, "bind", name=worker.name, history=self._histories, multicast=self._multicast)
+            bound = await self.one(
+                rank,
+                "bind",
+                name=worker.name,
+                history=self._histories,
+                multicast=self._multicast,
+                of_stack=self._of_stack,
+            )
             addresses[worker.name] = bound["address"]
-        await self.all("join", members=addresses, groups=self._groups, own_domains=self._own_domains)
+        await self.all("join", members=addresses, groups=self._groups, own_domains=self._own_domains, stack=self._stack)
 
     async def close(self) -> None:
         """Have all close their nodes in good order, and so their histories."""

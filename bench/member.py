@@ -12,9 +12,10 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
-from antiphon import Batch, CausalityDomain, Group, Node, Order, ProcessId
+from antiphon import Batch, CausalityDomain, Group, Node, Options, Order, ProcessId
 from antiphon.runtime.events import BatchEvent
 from antiphon.runtime.workers import Object, Parent
 from bench.figures import IncompleteError
@@ -126,6 +127,7 @@ class Member:
             multicast=job["multicast"],
             linger_s=1.0,
             history=job["history"],
+            options=replace(Options.local(), of_stacks=job["of_stack"]) if job["of_stack"] else None,
         )
         await node.start()
         self._node = node
@@ -135,9 +137,12 @@ class Member:
         assert self._node is not None
         for number in range(job["groups"]):
             domain = CausalityDomain(name=f"d{number}") if job["own_domains"] else CausalityDomain()
-            self._groups.append(
-                await self._node.join(f"g{number}", members=job["members"], policy="static", domain=domain)
-            )
+            options: dict[str, Any] = {"domain": domain} if job["stack"] == "vector" else {"stack": job["stack"]}
+            self._groups.append(await self._node.join(f"g{number}", members=job["members"], policy="static", **options))
+
+    async def do_statistics(self, job: Object) -> Object:
+        assert self._node is not None
+        return dict(self._node.statistics())
 
     async def do_close(self, job: Object) -> None:
         assert self._node is not None

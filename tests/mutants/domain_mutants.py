@@ -311,6 +311,9 @@ def _no_status(self: DomainSession) -> None:
     """The loss of a last message is not found."""
 
 
+FITS_ALWAYS = (components, "fits", _fits_always)
+"""Two of the rules stand behind each other: what is taken in too much is found when K is known, and mended."""
+
 DOMAIN_MUTANTS = (
     Mutant("unseen candidates ignored", (ROUNDS,), ((graphs, "next_in_round", _ignore_the_unseen),)),
     Mutant("the unheard taken to abstain", (ROUNDS,), ((graphs, "next_in_round", _ignore_the_unheard),)),
@@ -322,18 +325,18 @@ DOMAIN_MUTANTS = (
     Mutant("other messages overtake ordered ones", (ISLANDS,), ((Services, "_is_blocked", _weak_overtakes),)),
     Mutant("members that are gone do not abstain", (ISLANDS,), ((Services, "close", _no_end),)),
     Mutant("K is what one holds oneself", (ISLANDS,), ((Commitment, "cut", _own_holdings),)),
-    Mutant("K is what the first member holds", (ISLANDS,), ((Commitment, "cut", _first_holdings),)),
+    Mutant("K is what the first holds", (ISLANDS,), ((Commitment, "cut", _first_holdings), FITS_ALWAYS)),
     Mutant("a commit may be lacking", (ISLANDS,), ((Commitment, "is_decided", _decided_without_one),)),
     Mutant("whoever was there comes along", (ISLANDS,), ((Commitment, "mates", _all_are_mates),)),
     Mutant("closing ends nothing", (ISLANDS,), ((Commitment, "bounds", _never_closed),)),
-    Mutant("a vote counted after SP was acked", (ISLANDS,), ((Commitment, "bounds", _late_votes),)),
+    Mutant("a vote counted after SP was acked", (ISLANDS,), ((Commitment, "bounds", _late_votes), FITS_ALWAYS)),
     Mutant("K is not taken in after closing", (ISLANDS,), ((Broadcast, "counts", _nothing_after_closing),)),
     Mutant("the reachability matrix is ignored", (LINKS,), ((Commitment, "is_agreed", _matrix_ignored),)),
     Mutant("the present configuration is installed again", (LINKS,), ((Components, "_is_present", _never_withdraw),)),
     Mutant("no probe before a suspicion", (PROBE,), ((Components, "_suspect", _no_probe),)),
     Mutant("a member takes nothing in", (DEAF,), ((Components, "_watch", _not_watched),)),
     Mutant("flapping is not damped", (FLAPPING,), ((Surroundings, "_must_wait", _no_damping),)),
-    Mutant("back to what K lacks", (BACK,), ((components, "fits", _fits_always),)),
+    Mutant("back to what K lacks", (BACK,), (FITS_ALWAYS,)),
     Mutant("closed twice for one suggestion", (ONCE,), ((Components, "_advance", _closes_again),)),
     Mutant("messages of suspects taken in", (SUSPECTS,), ((DomainSession, "limit", _suspects_heard),)),
     Mutant("a node puts off the heartbeat", (LOAD,), ((DomainSession, "_note_node_sent", _silent_under_load),)),

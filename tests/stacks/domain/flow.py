@@ -6,7 +6,8 @@ Five processes send a message each 10 ms, at the levels causal and agreed in tur
 from the moment before the change until all is over, in which a survivor sent no packet with messages, delivered nothing
 and delivered nothing agreed; the longest of all survivors and seeds. Links take 0.5 to 0.6 ms. The time in which a
 silent member has not been given up yet (a second) is part of it: agreed messages go on, since they need a majority
-alone, but not in a part that has none.
+alone. Members that have none, in a part of two of five or beside one that has died of two, are not looked at: they
+cannot order anything before the others are given up.
 """
 
 import argparse
@@ -116,7 +117,7 @@ def _crash_of_two(flow: Flow) -> list[int]:
 
 def _part(flow: Flow) -> list[int]:
     flow.at(BEGUN_NS, "islands", (0, 0, 0, 1, 1))
-    return [0, 1, 2, 3, 4]
+    return [0, 1, 2]
 
 
 def _merge(flow: Flow) -> list[int]:
@@ -130,7 +131,7 @@ def _merge_with_a_dead(flow: Flow) -> list[int]:
     flow.at(0, "islands", (0, 0, 0, 1, 1))
     flow.at(BEGUN_NS, "islands", (0, 0, 0, 0, 0))
     flow.at(BEGUN_NS, "kill", 4)
-    return [0, 1, 2, 3]
+    return [0, 1, 2]
 
 
 def _merge_and_crash(flow: Flow) -> list[int]:
@@ -138,7 +139,7 @@ def _merge_and_crash(flow: Flow) -> list[int]:
     flow.at(0, "islands", (0, 0, 0, 1, 1))
     flow.at(BEGUN_NS, "islands", (0, 0, 0, 0, 0))
     flow.at(BEGUN_NS + flow.random.randrange(300 * MILLISECOND_NS), "kill", 4)
-    return [0, 1, 2, 3]
+    return [0, 1, 2]
 
 
 SCENES = {

@@ -93,10 +93,13 @@ class Islands:
         """What happens next."""
         return heappop(self.heap)
 
+    def new_engine(self, process: ProcessId) -> Engine:
+        return Engine(process, Random(f"{self.seed}/{process}"), self.options)
+
     def start(self, place: int) -> None:
         self.incarnations[place] += 1
         process = ProcessId(f"p{place}", self.incarnations[place])
-        life = Life(process, Engine(process, Random(f"{self.seed}/{process}"), self.options))
+        life = Life(process, self.new_engine(process))
         self.lives[place] = life
         self.history.append(life)
         founder = self.first.rank(process) >= 0

@@ -19,32 +19,48 @@ def test_the_pause_grows_from_half_of_the_limit_on_without_end(size: int, limit:
 
 
 def test_a_full_window_blocks_all_but_a_members_share() -> None:
-    window = NetworkWindow(4, Options(window_packets=100))
-    assert window.is_open(99, 60, 0)
-    assert not window.is_open(100, 25, 0)
-    assert window.is_open(100, 24, 0)
+    window = NetworkWindow(4, Options(window_packets=40))
+    assert window.is_open(39, 30, 0)
+    assert not window.is_open(40, 10, 0)
+    assert window.is_open(40, 9, 0)
 
 
 def test_a_loss_halves_the_limit_once_in_a_while_and_acknowledgements_give_it_back() -> None:
-    options = Options(window_packets=100)
+    options = Options(window_packets=64)
     window = NetworkWindow(2, options)
     window.lost(0)
     window.lost(1)
-    assert window.limit == 50
+    assert window.limit == 32
     window.lost(options.resend_interval_ns)
-    assert window.limit == 25
+    assert window.limit == 16
     for count in range(10):
         window.lost((2 + count) * options.resend_interval_ns)
     assert window.limit == 8
     window.acknowledged(2)
     window.acknowledged(6)
-    assert window.limit == 10
+    assert window.limit == 9
     window.acknowledged(1_000)
-    assert window.limit == 100
+    assert window.limit == 64
+
+
+def test_the_limit_begins_low_and_grows_slowly_where_something_was_lost() -> None:
+    options = Options(window_packets=1_000)
+    window = NetworkWindow(2, options)
+    assert window.limit == 64
+    window.acknowledged(64)
+    assert window.limit == 80
+    for _ in range(4):
+        window.acknowledged(window.limit)
+    assert window.limit > 180
+    reached = window.limit
+    window.lost(0)
+    assert window.limit == reached // 2
+    window.acknowledged(window.limit)
+    assert reached // 2 < window.limit <= reached // 2 + 2
 
 
 def test_after_a_node_in_a_long_window_the_next_one_waits() -> None:
-    window = NetworkWindow(2, Options(window_packets=100, ack_gap_ns=MILLISECOND_NS))
-    window.sent(75, 5)
-    assert not window.is_open(75, 75, 5 + MILLISECOND_NS - 1)
-    assert window.is_open(75, 75, 5 + MILLISECOND_NS)
+    window = NetworkWindow(2, Options(window_packets=40, ack_gap_ns=MILLISECOND_NS))
+    window.sent(30, 5)
+    assert not window.is_open(30, 30, 5 + MILLISECOND_NS - 1)
+    assert window.is_open(30, 30, 5 + MILLISECOND_NS)

@@ -9,7 +9,9 @@ Rule.
    alone, so they acknowledge that a node can be delivered, not that it was received.
 2. A node that somebody's acks or status name, and that is not here, is a gap. It may be mere reordering, so it is given
    a moment, of random length. Then a negative ack goes to all members. Whoever hears another's for the same gap waits
-   for the answer to that.
+   for the answer to that. It asks for so many nodes that it was able to take in of late: twice as many when all that was
+   asked for has come, half as many when it has to ask again, which it does later each time. Else copies would flood
+   those that have lost something because they were flooded.
 3. The sender of a node answers at once, the other holders in turns, one after the other by rank, from a rank on that
    depends on the node; whoever hears a copy before its turn has come does not answer. So a copy costs about one
    transmission, whoever is dead or deaf, and the work is shared. Copies go to all members.
@@ -39,6 +41,8 @@ from antiphon.stacks.domain.node import DomainNode, node_number
 from antiphon.stacks.domain.offers import NUMBER
 
 RESENDS_MAX: Final = 256
+_ASKED_MIN: Final = 4
+_ASKED_FIRST: Final = 32
 
 Attached = tuple[GraphNode, DomainNode]
 
@@ -50,7 +54,8 @@ class Broadcast:
     __slots__ = (
         "_ahead_max",
         "_ask_at_ns",
-        "_before",
+        "_asked",
+        "_asked_max",
         "_group",
         "_held",
         "_known",
@@ -91,7 +96,9 @@ class Broadcast:
         """By sender, the greatest number that was heard of."""
         self._ask_at_ns = NEVER
         self._tries = 0
-        self._before = 0
+        self._asked: set[Mid] = set()
+        """What was asked for and has not come."""
+        self._asked_max = _ASKED_FIRST
         self._resends: dict[Mid, int] = {}
         """What to send again, and when."""
         self._resent_ns: dict[Mid, int] = {}
@@ -142,6 +149,8 @@ class Broadcast:
         if node.number > 1:
             self.learn([(node.sender, node.number - 1)], now_ns)
         self._known[node.sender] = max(self._known[node.sender], node.number)
+        if mid in self._asked:
+            self._answered(mid, now_ns)
         missing = self._missing_one(node)
         if missing is not None:
             self._held[mid] = node
@@ -215,6 +224,13 @@ class Broadcast:
             result += runs_of(rank, [number for number in numbers if (rank, number) not in self._held])
         return result
 
+    def _answered(self, mid: Mid, now_ns: int) -> None:
+        """A node has come that was asked for. If it is the last of them, ask for more at once, if there is more."""
+        self._asked.discard(mid)
+        if not self._asked:
+            self._asked_max = min(RESENDS_MAX, 2 * self._asked_max)
+            self._ask_at_ns = min(self._ask_at_ns, now_ns + self._options.gap_delay_ns)
+
     def receive_request(self, packet: bytes, now_ns: int) -> None:
         """Somebody's negative ack: answer for what is here, and wait for the answer if it is missing here too."""
         room = RESENDS_MAX
@@ -277,14 +293,26 @@ class Broadcast:
         if not missing:
             self._ask_at_ns = NEVER
             return
-        here = sum(self.graph.last) + len(self._held)
-        self._tries = self._tries + 1 if here == self._before else 1
-        self._before = here
+        if self._asked:
+            self._tries += 1
+            self._asked_max = max(_ASKED_MIN, self._asked_max // 2)
+        else:
+            self._tries = 1
         interval_ns = self._options.resend_interval_ns << min(self._tries - 1, 10)
         interval_ns = min(interval_ns, self._options.resend_interval_ns_max)
         self._ask_at_ns = now_ns + interval_ns + self._random.randrange(interval_ns // 4 + 1)
         self.requests += 1
-        self.out.append(encode_request(NUMBER, self._group, self._tag, self._me, missing))
+        ranges: list[tuple[int, int, int]] = []
+        room = self._asked_max
+        self._asked = set()
+        for rank, first, last in missing:
+            last = min(last, first + room - 1)
+            ranges.append((rank, first, last))
+            self._asked.update([(rank, number) for number in range(first, last + 1)])
+            room -= last + 1 - first
+            if not room:
+                break
+        self.out.append(encode_request(NUMBER, self._group, self._tag, self._me, ranges))
 
     def deadline_ns(self) -> int:
         """When `tick` has something to do."""

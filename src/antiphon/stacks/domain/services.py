@@ -67,6 +67,7 @@ class Services:
         "_blocked",
         "_closing",
         "_copies",
+        "_early_order",
         "_graph",
         "_in_order",
         "_line",
@@ -81,12 +82,13 @@ class Services:
         "_unstable",
         "delivered",
         "early",
+        "heard",
         "paused",
         "rounds",
     )
 
     def __init__(
-        self, group: str, view: View, me: int, graph: MessageGraph, message_bytes_max: int, own_copies: int
+        self, group: str, view: View, me: int, graph: MessageGraph, message_bytes_max: int, own_copies: int, early: bool
     ) -> None:
         members = len(view.members)
         self._me = me
@@ -118,8 +120,15 @@ class Services:
         self.paused = False
         self.delivered = 0
         """How many ordered nodes were delivered."""
+        self._early_order = early
         self.early = 0
-        """Of these, how many had their place before all members were heard."""
+        """Of those with places, how many had theirs before all members were heard…"""
+        self.heard = 0
+        """…and how many members had been heard, for all of them together."""
+
+    def places(self) -> int:
+        """How many ordered nodes have their places."""
+        return self._places
 
     def spoiled(self) -> int:
         """Messages that could not be put together."""
@@ -216,6 +225,8 @@ class Services:
         if not self._ordered:
             return
         unheard = len(self.rounds.unheard())
+        if unheard and not self._early_order and not self._closing:
+            return
         placed = self.rounds.take()
         for mid in placed:
             held = self._ordered.pop(mid)
@@ -224,6 +235,7 @@ class Services:
             if held.batch.level == SAFE:
                 held.decided_by = self._graph.last.copy()
             self._line.append(held)
+            self.heard += self._graph.participants - unheard
             if unheard:
                 self.early += 1
 

@@ -49,7 +49,7 @@ from antiphon.stacks.domain.node import (
     decode_node,
     encode_node,
 )
-from antiphon.stacks.domain.offers import NUMBER, OFFERS, OWN_COPIES
+from antiphon.stacks.domain.offers import EARLY_ORDER, NUMBER, OFFERS, OWN_COPIES
 from antiphon.stacks.domain.services import Services
 from antiphon.stacks.domain.window import NetworkWindow
 
@@ -57,6 +57,10 @@ from antiphon.stacks.domain.window import NetworkWindow
 def members_max(options: Options) -> int:
     """How many members a view may have, so that the acks of a node take half of a packet at most."""
     return (options.packet_bytes_max // 2 - NODE_OVERHEAD) // ACK_SIZE
+
+
+def _option(options: Options, name: str) -> int:
+    return options.of_stacks.get(f"{OFFERS.name}.{name}", OFFERS.options[name])
 
 
 @final
@@ -88,8 +92,8 @@ class DomainSession(GraphSession):
         super().__init__(group, process, view, pending, options, declared, NODE_OVERHEAD + ACK_SIZE * members)
         self._broadcast = Broadcast(self.group_id, self.tag, members, self._me, random, options)
         self._begin(self._broadcast.graph)
-        copies = options.of_stacks.get(f"{OFFERS.name}.{OWN_COPIES}", OFFERS.options[OWN_COPIES])
-        self._services = Services(group, view, self._me, self._graph, options.message_bytes_max, copies)
+        copies, early = _option(options, OWN_COPIES), _option(options, EARLY_ORDER) > 0
+        self._services = Services(group, view, self._me, self._graph, options.message_bytes_max, copies, early)
         self._window = NetworkWindow(members, options)
         self._data: list[deque[int]] = [deque() for _ in range(members)]
         """By sender, the nodes with messages that not all are known to follow: the network sliding window…"""
@@ -349,6 +353,8 @@ class DomainSession(GraphSession):
             "resends": broadcast.resends,
             "resends_suppressed": broadcast.copies_suppressed,
             "messages_spoiled": self._services.spoiled(),
+            "ordered_placed": self._services.places(),
+            "ordered_heard": self._services.heard,
         }
 
     def situations(self) -> list[int]:

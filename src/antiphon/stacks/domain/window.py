@@ -4,8 +4,10 @@
 The window is the set of nodes with messages, of whatever sender, that are in this member's graph and that not all
 members are known to follow. Each member computes it from its own graph. Below half of the limit a member sends at once.
 From there on it waits longer and longer after each node, without end at the limit: then it is blocked. A loss, whoever
-had it, halves the limit, at most once in `resend_interval_ns`; each node that all have acknowledged gives a little of
-it back. So senders slow down together before buffers overflow, and further when they have.
+had it, halves the limit, at most once in `resend_interval_ns`. The limit begins low; nodes that all have acknowledged
+raise it, by a quarter of their number until something was lost, and by two for each window full of them from half of
+where that was on. So senders slow down together before buffers overflow, and further when they have, and feel their way
+up again; overload does not lead to ever more losses (tests/stacks/domain/overload.py).
 
 A member may always have its share, limit / members, of nodes of its own in the window: else those that keep the window
 full would lock the others out. So a window has fewer than twice the limit.
@@ -19,6 +21,8 @@ from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 
 _LIMIT_MIN: Final = 8
+_LIMIT_FIRST: Final = 64
+"""Nodes that may be under way before anything is known of the others."""
 
 
 def pause_ns(size: int, limit: int, unit_ns: int) -> int:
@@ -35,7 +39,7 @@ def pause_ns(size: int, limit: int, unit_ns: int) -> int:
 class NetworkWindow:
     """When one member may send its next node."""
 
-    __slots__ = ("_full", "_grown", "_limit_max", "_limit_min", "_members", "_shrunk_ns", "_spacing_ns", "_unit_ns",
+    __slots__ = ("_full", "_grown", "_limit_max", "_limit_min", "_lost_at", "_members", "_shrunk_ns", "_spacing_ns", "_unit_ns",
                  "limit", "next_ns")  # fmt: skip
 
     def __init__(self, members: int, options: Options) -> None:
@@ -46,7 +50,9 @@ class NetworkWindow:
         self._spacing_ns = options.resend_interval_ns
         self._shrunk_ns = -self._spacing_ns
         self._grown = 0
-        self.limit = self._limit_max
+        self._lost_at = 2 * self._limit_max + 2
+        """What the limit was when something was lost; more than it can be, if nothing was."""
+        self.limit = min(_LIMIT_FIRST, self._limit_max)
         self.next_ns = 0
         """No node with messages is sent before this."""
 
@@ -65,11 +71,13 @@ class NetworkWindow:
         """Somebody has lost a node."""
         if now_ns >= self._shrunk_ns + self._spacing_ns:
             self._shrunk_ns = now_ns
+            self._lost_at = self.limit
             self.limit = max(self._limit_min, self.limit // 2)
 
     def acknowledged(self, count: int) -> None:
         """So many nodes have left the window."""
         if self.limit < self._limit_max:
             self._grown += count
-            self.limit = min(self._limit_max, self.limit + self._grown // 4)
-            self._grown %= 4
+            step = 4 if self.limit < self._lost_at // 2 else 4 + self.limit // 2
+            self.limit = min(self._limit_max, self.limit + self._grown // step)
+            self._grown %= step
