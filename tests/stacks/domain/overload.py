@@ -4,8 +4,8 @@ omissions is to be avoided), in virtual time.
     python -m tests.stacks.domain.overload
 
 Four members; each takes in CAPACITY packets a second, one after the other, and has room for BUFFER packets that wait;
-whatever comes when that is full is lost. Every member offers messages of 1,000 bytes, one a packet, at a fixed rate. For
-each load, as a share of what fits (CAPACITY, divided by the others that send): messages delivered per second and
+whatever comes when that is full is lost. Every member offers messages of 1,000 bytes, one a packet, at a fixed rate.
+For each load, as a share of what fits (CAPACITY, divided by the others that send): messages delivered per second and
 member, the share of packets that was lost, and the copies sent again per message. Once with the network sliding window,
 once with members that may have `window_packets` of their own under way and heed nothing else, as protocols do that wait
 for negative acknowledgements alone.

@@ -9,7 +9,7 @@ Rule.
    alone, so they acknowledge that a node can be delivered, not that it was received.
 2. A node that somebody's acks or status name, and that is not here, is a gap. It may be mere reordering, so it is given
    a moment, of random length. Then a negative ack goes to all members. Whoever hears another's for the same gap waits
-   for the answer to that. It asks for so many nodes that it was able to take in of late: twice as many when all that was
+   for the answer to that. It asks for as many nodes as it was able to take in of late: twice as many when all that it
    asked for has come, half as many when it has to ask again, which it does later each time. Else copies would flood
    those that have lost something because they were flooded.
 3. The sender of a node answers at once, the other holders in turns, one after the other by rank, from a rank on that

@@ -39,7 +39,7 @@ def pause_ns(size: int, limit: int, unit_ns: int) -> int:
 class NetworkWindow:
     """When one member may send its next node."""
 
-    __slots__ = ("_full", "_grown", "_limit_max", "_limit_min", "_lost_at", "_members", "_shrunk_ns", "_spacing_ns", "_unit_ns",
+    __slots__ = ("_grown", "_limit_max", "_limit_min", "_lost_at", "_members", "_shrunk_ns", "_spacing_ns", "_unit_ns",
                  "limit", "next_ns")  # fmt: skip
 
     def __init__(self, members: int, options: Options) -> None:
