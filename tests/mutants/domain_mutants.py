@@ -33,7 +33,7 @@ from tests.stacks.domain.test_components import (
     test_a_process_closes_its_configuration_once_for_a_suggestion,
     test_a_process_that_has_gone_on_does_not_go_back,
 )
-from tests.stacks.domain.test_links import (
+from tests.stacks.domain.test_surroundings import (
     test_a_flapping_link_makes_fewer_and_fewer_configurations,
     test_a_member_that_takes_nothing_in_is_given_up_by_all,
     test_a_silent_member_is_asked_by_itself_before_it_is_given_up,

@@ -85,7 +85,7 @@ from antiphon.stacks.domain.component_messages import (
     encode_attempt,
     encode_commit,
 )
-from antiphon.stacks.domain.proposal import Cuts, Proposal
+from antiphon.stacks.domain.proposal import Cuts, SuggestionDraft
 from antiphon.stacks.domain.surroundings import Surroundings
 
 CLOSINGS_MAX: Final = 3
@@ -378,20 +378,20 @@ class Components:
     def _build(self, others: list[Suggestion], now_ns: int) -> Suggestion:
         """The configuration to be suggested: all of this one, of these suggestions and, if this process is committed to
         nothing, of others that were heard of; without cut links. One of the suggestions, if it says just that."""
-        proposal = Proposal(self._process, self.view, self._around, self._cuts)
+        draft = SuggestionDraft(self._process, self.view, self._around, self._cuts)
         for view in self._around.fresh(now_ns):  # whoever is committed follows those that have moved, and no others
             if self.current is None or any(other.has(member) for other in others for member in view.members):
-                proposal.add_view(view)
+                draft.add_view(view)
         for other in others:
-            proposal.add_suggestion(other)
-        members = proposal.members()[: self._members_max]
+            draft.add_suggestion(other)
+        members = draft.members()[: self._members_max]
         for other in sorted(others, key=Suggestion.rank_key, reverse=True):
-            if proposal.is_same(other, members):
+            if draft.is_same(other, members):
                 return other
         self._number += 1
-        chosen = [(process, proposal.addresses[process]) for process in members]
-        origins = {process: proposal.origins[process] for process in members}
-        return Suggestion(self._number, self._process, chosen, origins, proposal.cuts)
+        chosen = [(process, draft.addresses[process]) for process in members]
+        origins = {process: draft.origins[process] for process in members}
+        return Suggestion(self._number, self._process, chosen, origins, draft.cuts)
 
     def _commit(
         self,

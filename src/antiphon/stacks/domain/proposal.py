@@ -18,7 +18,7 @@ Cuts = set[tuple[ProcessId, ProcessId]]
 
 
 @final
-class Proposal:
+class SuggestionDraft:
     """A suggestion in the making."""
 
     __slots__ = ("_around", "_process", "_view", "addresses", "cuts", "origins")
