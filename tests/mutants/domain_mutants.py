@@ -33,6 +33,9 @@ from tests.stacks.domain.test_components import (
     test_a_process_closes_its_configuration_once_for_a_suggestion,
     test_a_process_that_has_gone_on_does_not_go_back,
 )
+from tests.stacks.domain.test_partitionable import (
+    test_what_one_survivor_alone_holds_is_fetched_when_the_configuration_is_closed,
+)
 from tests.stacks.domain.test_surroundings import (
     test_a_flapping_link_makes_fewer_and_fewer_configurations,
     test_a_member_that_takes_nothing_in_is_given_up_by_all,
@@ -55,6 +58,7 @@ BACK = "back"
 ONCE = "once"
 SUSPECTS = "suspects"
 LOAD = "load"
+LAST = "last"
 SEEDS_MAX = 120
 
 
@@ -94,6 +98,7 @@ SCENES: dict[str, Callable[[], None]] = {
     ONCE: test_a_process_closes_its_configuration_once_for_a_suggestion,
     SUSPECTS: test_messages_of_a_suspect_are_dropped_unless_somebody_else_has_them,
     LOAD: test_members_that_send_all_the_time_are_not_suspected,
+    LAST: test_what_one_survivor_alone_holds_is_fetched_when_the_configuration_is_closed,
 }
 
 
@@ -330,7 +335,7 @@ DOMAIN_MUTANTS = (
     Mutant("whoever was there comes along", (ISLANDS,), ((Commitment, "mates", _all_are_mates),)),
     Mutant("closing ends nothing", (ISLANDS,), ((Commitment, "bounds", _never_closed),)),
     Mutant("a vote counted after SP was acked", (ISLANDS,), ((Commitment, "bounds", _late_votes), FITS_ALWAYS)),
-    Mutant("K is not taken in after closing", (ISLANDS,), ((Broadcast, "counts", _nothing_after_closing),)),
+    Mutant("K is not taken in after closing", (LAST,), ((Broadcast, "counts", _nothing_after_closing),)),
     Mutant("the reachability matrix is ignored", (LINKS,), ((Commitment, "is_agreed", _matrix_ignored),)),
     Mutant("the present configuration is installed again", (LINKS,), ((Components, "_is_present", _never_withdraw),)),
     Mutant("no probe before a suspicion", (PROBE,), ((Components, "_suspect", _no_probe),)),

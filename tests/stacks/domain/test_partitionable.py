@@ -2,7 +2,7 @@
 
 import pytest
 
-from antiphon.kernel.effects import Delivered, Ended, Installed, Transitional
+from antiphon.kernel.effects import Delivered, Ended, Installed, Suspected, Transitional
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.inputs import Leave
 from antiphon.kernel.levels import AGREED, SAFE
@@ -40,6 +40,26 @@ def test_a_member_that_dies_is_dropped_and_the_rest_goes_on() -> None:
     table.send(1, b"y", level=SAFE)
     table.play(100)
     assert table.log[0] == table.log[1] == ["p1#1", "p2#1"]
+
+
+def test_what_one_survivor_alone_holds_is_fetched_when_the_configuration_is_closed() -> None:
+    """The last message of p4 comes to p2 when p1 suggests to go on without p4: too late for a negative ack before all
+    have closed."""
+    table = new_table(4)
+    table.play(300)
+    table.cut(3, 0)
+    table.cut(3, 2)
+    table.play(600)
+    table.send(3, b"last", level=AGREED)
+    late = table.take(3, 1)
+    table.crash(3)
+    while not any(isinstance(event, Suspected) for event in table.events[0]):
+        table.play(1)
+    table.arrive(1, *late)
+    table.play(300)
+    assert members_of(table, 0) == members_of(table, 1) == members_of(table, 2) == ["p1", "p2", "p3"]
+    assert table.log[0] == table.log[1] == table.log[2] == ["p4#1"]
+    assert sum(isinstance(event, Installed) for event in table.events[0]) == 2
 
 
 def test_both_sides_of_a_partition_go_on_and_merge() -> None:
