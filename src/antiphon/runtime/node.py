@@ -51,6 +51,7 @@ from antiphon.runtime.environment import current_environment
 from antiphon.runtime.faulty import FaultyTransport
 from antiphon.runtime.group import NO_VIEW, Group
 from antiphon.runtime.joining import Joining
+from antiphon.runtime.lives import ReturningDriver
 from antiphon.runtime.memory import keep_memory
 from antiphon.runtime.multicast import MulticastTransport, check_multicast
 from antiphon.runtime.naming import check_name
@@ -192,7 +193,7 @@ class Node:
         """Put a driver on the socket."""
         engine, tap = self._make_life()
         next_life = self._next_life if self._rejoin else None
-        self._driver = Driver(self.process, engine, Clock(), tap, self._family, next_life)
+        self._driver = ReturningDriver(self.process, engine, Clock(), tap, self._family, next_life)
         self._streams = NodeStreams(
             self._driver,
             self.process.name,

@@ -18,11 +18,12 @@ from antiphon.simulator.fault_schedule import ALL, FAULTS, draw_pauses, network_
 from antiphon.simulator.island_draw import ISLANDS_NS, island_layers, island_sends
 from antiphon.simulator.script import Script, ScriptedGroup
 from antiphon.simulator.script_run import play
+from antiphon.simulator.workload import Workload
 from antiphon.simulator.workloads.bursts import Bursts
 from antiphon.simulator.workloads.chatter import Chatter
 from antiphon.simulator.workloads.dialogue import Dialogue
 from antiphon.simulator.workloads.plan import WorkloadPlan
-from antiphon.simulator.world import Workload, World
+from antiphon.simulator.world import World
 from antiphon.stacks.registry import DEFAULT, check_level, offer
 
 GROUP: Final = "simulated"

@@ -15,6 +15,8 @@ from typing import Any, Final, final
 from antiphon.faults import Fault
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import UsageError
+from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.inputs import Join
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PRIMARY
@@ -82,6 +84,27 @@ class Script:
     def faults(self) -> list[Fault]:
         """The layers of the network, made anew: some have a memory."""
         return [layer_of(document) for document in self.layers]
+
+    def join(self, plan: ScriptedGroup, process: ProcessId, host: int, first_view: View) -> Join:
+        """How a process joins a group: in its first view, or by asking the others, or a service, to let it in."""
+        view: View | None = None
+        contacts: tuple[str, ...] = ()
+        if self.services:
+            first = host % len(self.services)
+            contacts = (*self.services[first:], *self.services[:first])
+        elif first_view.rank(process) >= 0:
+            view = first_view
+        else:
+            contacts = tuple(other for other in plan.members if other != process.name)
+        return Join(
+            group=plan.name,
+            view=view,
+            contacts=contacts,
+            stack=self.stack,
+            policy=self.policy,
+            address=process.name,
+            domain=self.domain,
+        )
 
     def document(self) -> dict[str, Any]:
         """Plain values, ready for `json.dumps`; `script_of` is the way back."""

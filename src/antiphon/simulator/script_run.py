@@ -10,7 +10,8 @@ from typing import Final, final
 from antiphon.history.log import Log, MemoryLog
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.simulator.script import Script
-from antiphon.simulator.world import Workload, World
+from antiphon.simulator.workload import Workload
+from antiphon.simulator.world import World
 
 _LOOK_INTERVAL_NS: Final = 50 * MILLISECOND_NS
 """How often to look whether all groups are quiet."""

@@ -23,7 +23,8 @@ from antiphon.simulator.link_draw import draw_links
 from antiphon.simulator.run import GROUP, SimulationOptions, add_services, make_workload, static_script
 from antiphon.simulator.script import Script
 from antiphon.simulator.script_run import ScriptRun, run_script
-from antiphon.simulator.world import Workload, World
+from antiphon.simulator.workload import Workload
+from antiphon.simulator.world import World
 from antiphon.stacks.registry import DEFAULT, offer
 
 STATIC_WORKLOAD: Final = "static"

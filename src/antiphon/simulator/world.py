@@ -49,8 +49,8 @@ from antiphon.kernel.effects import (
     Suspected,
     Writable,
 )
-from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Input, Join, Leave, Open, Pause, Receive, Resume, Send, SendBarrier, Tick
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.inputs import Input, Leave, Open, Pause, Receive, Resume, Send, SendBarrier, Tick
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.kernel.outcomes import ApplicationAnswer, CallOutcome
@@ -80,6 +80,7 @@ from antiphon.simulator.incarnation import NO_VIEW, Incarnation
 from antiphon.simulator.network import PacketNetwork
 from antiphon.simulator.recording import record
 from antiphon.simulator.script import Script, ScriptedGroup
+from antiphon.simulator.workload import Workload
 from antiphon.stacks.registry import offer
 
 _ARRIVE: Final = 0
@@ -111,37 +112,6 @@ _ENTER_NS_MAX: Final = 5_000 * MILLISECOND_NS
 
 _PRIVATE_PAYLOAD: Final = b"for you alone"
 _BARRIER_PAYLOAD: Final = b"so far"
-
-
-class Workload:
-    """What applications do beside the script. This one does nothing."""
-
-    def begin(self, world: "World") -> None:
-        """The founders have started: schedule what is to come."""
-
-    def act(self, world: "World", host: int) -> None:
-        """A time that was scheduled for this host has come."""
-
-    def delivered(self, world: "World", host: int, event: Delivered) -> None:
-        """The application of this host was handed messages."""
-
-    def answer(self, world: "World", host: int, event: AskApplication) -> bytes | None:
-        """What the application of this host answers to a question of its stack; None: nothing. This one repeats the
-        question."""
-        return event.question
-
-    def sent(self, world: "World", host: int, payloads: list[bytes], level: int) -> None:
-        """The application of this host has sent these; they may wait for the engine to accept them."""
-
-    def started(self, world: "World", host: int) -> None:
-        """A new incarnation of this host runs."""
-
-    def react(self, world: "World", host: int, told: list[Event]) -> None:
-        """The last step of this host has told this of what is no group."""
-
-    def may_lose(self, world: "World", host: int) -> bool:
-        """Whether the run goes on without the incarnation of this host, if it crashes now."""
-        return True
 
 
 @final
@@ -405,26 +375,9 @@ class World:
         self._workload.started(self, host)
 
     def _join(self, incarnation: Incarnation, plan: ScriptedGroup) -> None:
-        name = incarnation.process.name
-        view: View | None = self.progress.first_views[plan.name]
-        contacts: tuple[str, ...] = ()
-        if self._script.services:
-            view = None
-            first = incarnation.host % len(self._script.services)
-            contacts = (*self._script.services[first:], *self._script.services[:first])
-        elif view is not None and view.rank(incarnation.process) < 0:
-            view = None
-            contacts = tuple(other for other in plan.members if other != name)
+        join = self._script.join(plan, incarnation.process, incarnation.host, self.progress.first_views[plan.name])
+        if join.view is None and not self._script.services:
             incarnation.log.note(self.now_ns, "asks to join", plan.name)
-        join = Join(
-            group=plan.name,
-            view=view,
-            contacts=contacts,
-            stack=self._script.stack,
-            policy=self._script.policy,
-            address=name,
-            domain=self._script.domain,
-        )
         self._step(incarnation, join)
 
     def _crash(self, incarnation: Incarnation) -> None:

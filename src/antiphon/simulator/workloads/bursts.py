@@ -2,8 +2,9 @@
 
 from typing import Final, final
 
+from antiphon.simulator.workload import Workload
 from antiphon.simulator.workloads.plan import WorkloadPlan
-from antiphon.simulator.world import Workload, World
+from antiphon.simulator.world import World
 
 _BURST_MAX: Final = 40
 

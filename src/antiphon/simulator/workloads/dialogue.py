@@ -3,8 +3,9 @@
 from typing import Final, final
 
 from antiphon.kernel.effects import Delivered
+from antiphon.simulator.workload import Workload
 from antiphon.simulator.workloads.plan import WorkloadPlan
-from antiphon.simulator.world import Workload, World
+from antiphon.simulator.world import World
 
 _OPENINGS: Final = 4
 

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import final
 
 from antiphon.kernel.effects import Event
-from antiphon.simulator.world import Workload, World
+from antiphon.simulator.workload import Workload
+from antiphon.simulator.world import World
 
 
 @final
