@@ -98,11 +98,15 @@ demo: setup
 	@$(BIN)/antiphon demo
 
 # One worker a core; tests that share a Spark session, or disturb each other, share a worker (tests/conftest.py).
-PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist loadgroup
+# Bytecode is kept, whatever the environment says: else every worker, and every process that a test starts, would
+# compile all sources again. Many tests wait for something, so there are more workers than cores.
+unexport PYTHONDONTWRITEBYTECODE
+PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $(shell nproc) + 1) --dist loadgroup
 TESTS := tests
+SAMPLE := 5
 
 quick: setup
-	$(PYTEST) -m 'not spark and not processes and not networks and not hunt' $(TESTS)
+	$(PYTEST) --sample $(SAMPLE) -m 'not spark and not processes and not networks and not hunt' $(TESTS)
 
 test: setup
 	$(PYTEST) -m 'not hunt' $(TESTS)

@@ -6,9 +6,11 @@ An audit hook sees every start of a process and fails the test that has no such 
 With several workers (pytest-xdist, `--dist loadgroup`) tests of one group run in one worker, one after the other. All
 tests that share a Spark session are one group, so that Java is started once; so are those that build networks.
 
-Tests of random cases (hypothesis) take a sample of them, anew in each run; `make hunt` takes many more.
+Tests of random cases (hypothesis) take a sample of them, anew in each run; `make hunt` takes many more. `--sample N`,
+which `make quick` gives, takes N cases of each test that has more, spread over all of them; `make test` takes all.
 """
 
+import gc
 import signal
 import sys
 from collections.abc import Iterator
@@ -43,6 +45,7 @@ def refuse_processes(event: str, arguments: tuple[object, ...]) -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sample", type=int, default=0, help="how many cases of each test to run at most; 0: all")
     parser.addoption("--rewrite", action="store_true", help="write the transcripts anew instead of comparing them")
 
 
@@ -60,9 +63,31 @@ def pytest_report_header() -> str:
     return f"antiphon: {_build.describe()}"
 
 
+def sampled(cases: list[pytest.Item], count: int) -> list[pytest.Item]:
+    """So many cases of one test, spread over all of them; all if there are no more, or `count` is 0."""
+    if not count or len(cases) <= count:
+        return cases
+    return [cases[place * len(cases) // count] for place in range(count)]
+
+
+def pytest_collection_finish() -> None:
+    """Have the collector of garbage leave alone what stays until the end: tests, modules, libraries."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by the fixtures they use, and put them into their group, unless they name another themselves."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Take a sample if one is asked for. Mark tests by the fixtures they use, and put them into their group, unless
+    they name another themselves."""
+    tests: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    chosen = [item for cases in tests.values() for item in sampled(cases, config.getoption("sample"))]
+    if len(chosen) < len(items):
+        left_out = set(items) - set(chosen)
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if "spark" in fixtures:

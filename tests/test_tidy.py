@@ -5,6 +5,7 @@ loose on the tree.
 """
 
 import ast
+import functools
 import re
 import subprocess
 from collections.abc import Iterator
@@ -55,6 +56,12 @@ MACHINE_PATH: Final = re.compile(r"(?<![\w.~$}/-])/(?:home|root|Users|work|tmp)/
 LEFT_UNDONE: Final = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
 
 
+@functools.cache
+def tree_of(source: str) -> ast.Module:
+    """The syntax tree of a source; each is parsed once for all rules."""
+    return ast.parse(source)
+
+
 def list_files() -> list[str]:
     """What git tracks or would track, or everything where there is no git."""
     command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
@@ -100,7 +107,7 @@ def import_complaints(module: str, source: str, is_module: frozenset[str]) -> li
     if layer not in MAY_IMPORT:
         return [f"{module}: a new part of the package; give it a place in MAY_IMPORT"]
     complaints = []
-    for line, name in imported_names(ast.parse(source), is_module):
+    for line, name in imported_names(tree_of(source), is_module):
         if name.split(".")[0] != "antiphon":
             continue
         target = name.removeprefix("antiphon").removeprefix(".")
@@ -165,7 +172,7 @@ def stack_name_complaints(module: str, source: str, stacks: frozenset[str]) -> l
     if module.startswith("antiphon.stacks") or any(lies_in(module, f"antiphon.{stack}") for stack in stacks):
         return []
     complaints = []
-    tree = ast.parse(source)
+    tree = tree_of(source)
     fields = field_names(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and node.value in FIELD_WORDS and node in fields:
@@ -190,7 +197,7 @@ def core_complaints(module: str, source: str) -> list[str]:
     """What rule 1 bans from the core. Chance comes in as a seeded `Random`, whose type alone may be imported."""
     if "." not in module or module.split(".")[1] not in CORE:
         return []
-    names = [name for node in ast.walk(ast.parse(source)) for name in banned_names(node)]
+    names = [name for node in ast.walk(tree_of(source)) for name in banned_names(node)]
     return [f"{module}: the core may not use {name}" for name in names]
 
 
@@ -216,7 +223,7 @@ def length_complaints(name: str, source: str) -> list[str]:
 
 def docstring_complaints(name: str, source: str) -> list[str]:
     """Every file that holds anything opens with a docstring that says what its rule is."""
-    missing = source.strip() and not ast.get_docstring(ast.parse(source))
+    missing = source.strip() and not ast.get_docstring(tree_of(source))
     return [f"{name}: the file does not open with a docstring"] if missing else []
 
 
@@ -286,7 +293,7 @@ def class_complaints(classes: list[tuple[str, str]]) -> list[str]:
 
 
 def classes_of(module: str, source: str) -> list[tuple[str, str]]:
-    return [(module, node.name) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.ClassDef)]
+    return [(module, node.name) for node in ast.walk(tree_of(source)) if isinstance(node, ast.ClassDef)]
 
 
 MODULES: Final = {module_name(path): path for path in project_files("*.py") if path.is_relative_to(ROOT / "src")}

@@ -2,6 +2,7 @@
 there."""
 
 import ast
+import functools
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -12,10 +13,15 @@ TESTS = Path(__file__).resolve().parent.parent
 CLAIM = re.compile(r"test_\d_\d|test_\d_|test_table|test_footnote")
 
 
+@functools.cache
+def names_in(path: Path) -> tuple[str, ...]:
+    """The tests of one file."""
+    functions = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+    return tuple(name for name in functions if name.startswith("test_"))
+
+
 def names_of(paths: list[Path]) -> set[str]:
-    trees = [ast.parse(path.read_text()) for path in paths]
-    functions = [node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)]
-    return {name for name in functions if name.startswith("test_")}
+    return {name for path in paths for name in names_in(path)}
 
 
 def code_complaints(stack: str, document: str) -> list[str]:

@@ -15,6 +15,7 @@ from tests.pipeline.histories import PROMISES
 from tests.pipeline.inprocess import Counts, count, counts_of
 from tests.pipeline.test_reference_equality import make_rows as make_spoiled_rows
 from tests.pipeline.test_reference_equality import result_of
+from tests.sampling import seeds
 
 Scope = tuple[str, str | None]
 MAIN: Scope = (DOMAIN_SCOPE, "main")
@@ -126,12 +127,13 @@ def test_a_start_row_without_a_scope_promises_order_among_all_groups() -> None:
     assert parse_start('{"schema": 2, "promises": ["causal"]}') == StartFacts(("causal",), ALL_GROUPS, "")
 
 
+@pytest.mark.random
 def test_both_auditors_agree_on_histories_with_several_domains() -> None:
     differing = 0
-    for seed in range(150):
+    for seed in seeds(40, 1000):
         rows = make_spoiled_rows(Random(seed), 6, OF_DOMAINS)
         expected = result_of(lambda rows=rows: counts_of(reference.audit(rows, PROMISES)))  # type: ignore[misc]
         found: Counts | str = result_of(lambda rows=rows: count(rows, piece_rows=7, promise=PROMISES))  # type: ignore[misc]
         assert found == expected, seed
         differing += not isinstance(expected, str) and expected["causal"][0] > 0
-    assert differing > 10
+    assert differing > 4

@@ -26,6 +26,7 @@ from tests.pipeline.corruption import CORRUPTIONS
 from tests.pipeline.graph_twin import Edge, Stability, make_twin
 from tests.pipeline.histories import make_history, rows_of
 from tests.pipeline.inprocess import pieces_of
+from tests.sampling import fewer, seeds
 
 LEVELS = (("causal",), ("reliable", "fifo", "causal"), ("fifo", "causal", "agreed", "safe"))
 
@@ -122,11 +123,13 @@ def some_history(random: Random) -> list[Row]:
     )
 
 
+@fewer(3)
 @given(st.integers(0, 10**9), st.sampled_from([3, 1000]))
 def test_both_find_the_same_graph(seed: int, piece_rows: int) -> None:
     check(some_history(Random(seed)), piece_rows)
 
 
+@fewer(3)
 @given(st.integers(0, 10**9), st.integers(1, 4))
 def test_also_where_the_history_is_cut_short_or_spoiled(seed: int, corruptions: int) -> None:
     random = Random(seed)
@@ -141,7 +144,8 @@ def test_also_where_the_history_is_cut_short_or_spoiled(seed: int, corruptions: 
         check(rows, 7)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.random
+@pytest.mark.parametrize("seed", seeds(20, 400))
 def test_in_simulated_runs(seed: int) -> None:
     options = draw(seed, members_max=5)
     options.messages = 5

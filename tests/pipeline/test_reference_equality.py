@@ -22,6 +22,7 @@ from tests.pipeline.corruption import (
 )
 from tests.pipeline.histories import PROMISES, make_history, rows_of
 from tests.pipeline.inprocess import BY_FRAMES, Counts, count, counts_of
+from tests.sampling import fewer
 
 LEVELS = (
     ("causal",),
@@ -84,6 +85,7 @@ def test_a_lost_log_breaks_nothing(seed: int) -> None:
         assert [found for found in reference.audit(rows).findings if found.violations] == []
 
 
+@fewer(3)
 @given(
     st.integers(0, 10**9),
     st.sampled_from([2, 5, 1000]),

@@ -15,6 +15,7 @@ from tests.pipeline.inprocess import count, counts_of
 from tests.pipeline.script import make_rows
 from tests.pipeline.test_reference_equality import make_rows as make_spoiled_rows
 from tests.pipeline.test_reference_equality import result_of
+from tests.sampling import fewer
 
 VIEWS = "view_agreement view_synchrony primary silence view_sending"
 
@@ -96,6 +97,7 @@ def test_the_document_tells_them() -> None:
     assert audit_document(reference.audit(rows))["guarantees"]["fifo"]["roots"] == 1
 
 
+@fewer(3)
 @given(
     st.integers(0, 10**9),
     st.sampled_from([1, 4, 1000]),

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pyarrow as pa
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from antiphon.history.errors import UnusableHistoryError
@@ -23,6 +23,7 @@ from tests.pipeline.corruption import CORRUPTIONS, OF_LOSS, OF_ORDER, Corrupt
 from tests.pipeline.histories import PROMISES
 from tests.pipeline.inprocess import pieces_of
 from tests.pipeline.test_reference_equality import make_rows
+from tests.sampling import fewer
 
 Judgement = tuple[tuple[str, str, int, int], str, str]
 """A piece (run, process, first row, number of rows), its fingerprint, and what was judged."""
@@ -82,7 +83,7 @@ def judged_while_growing(random: Random, ways: tuple[Corrupt, ...], piece_rows: 
     return found
 
 
-@settings(max_examples=settings().max_examples // 4)  # each is a whole history that grows
+@fewer(8)  # each is a whole history that grows
 @given(st.integers(0, 10**9), st.sampled_from([2, 5, 20]), st.sampled_from([CORRUPTIONS, OF_ORDER, OF_LOSS]))
 def test_equal_fingerprints_go_with_equal_judgements(seed: int, piece_rows: int, ways: tuple[Corrupt, ...]) -> None:
     known: dict[tuple[tuple[str, str, int, int], str], str] = {}

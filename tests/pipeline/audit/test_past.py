@@ -19,6 +19,7 @@ from antiphon.pipeline.reference_world import ReferenceWorld, known_log
 from tests.pipeline.histories import PROMISES
 from tests.pipeline.inprocess import count, pieces_of
 from tests.pipeline.test_reference_equality import by_reference, make_rows, result_of
+from tests.sampling import seeds
 
 
 def order_of(rows: list[Row], piece_rows: int) -> Order:
@@ -42,9 +43,10 @@ def in_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.usefixtures("in_blocks")
+@pytest.mark.random
 def test_the_past_is_what_the_definition_says() -> None:
     compared = 0
-    for seed in range(25):
+    for seed in seeds(10, 250):
         rows = one_run(seed)
         order = order_of(rows, piece_rows=6)
         by_process: dict[str, list[Row]] = {}
@@ -65,8 +67,9 @@ def test_the_past_is_what_the_definition_says() -> None:
 
 
 @pytest.mark.usefixtures("in_blocks")
+@pytest.mark.random
 def test_spoiled_histories_are_counted_alike_in_small_blocks() -> None:
-    for seed in range(15):
+    for seed in seeds(6, 150):
         rows = make_rows(Random(10_000 + seed), corruptions=2)
         expected = result_of(lambda rows=rows: by_reference(rows))  # type: ignore[misc]
         counted = result_of(lambda rows=rows: count(rows, piece_rows=7, promise=PROMISES))  # type: ignore[misc]
