@@ -59,6 +59,17 @@ def stall_and_heal() -> str:
     return transcript(NAMES, NAMES, talk(50, 600, 1800), cut, 2 * SECOND_NS)
 
 
+def merge() -> str:
+    """p3 is cut off for a second. Both sides go on, each in a view of its own, and merge when they meet again."""
+    apart: list[Fault] = [
+        Partition(frozenset(side), ALL - frozenset(side), 100 * MILLISECOND_NS, 1100 * MILLISECOND_NS)
+        for side in (("p3",), ("p1", "p2"))
+    ]
+    return transcript(
+        NAMES, NAMES, talk(50, 800, 2200), apart, 2 * SECOND_NS + SECOND_NS // 2, "domain", "partitionable"
+    )
+
+
 SCENES: dict[str, Callable[[], str]] = {
     "join": join,
     "leave": leave,
@@ -66,6 +77,7 @@ SCENES: dict[str, Callable[[], str]] = {
     "coordinator_crash": coordinator_crash,
     "one_way_link": one_way_link,
     "stall_and_heal": stall_and_heal,
+    "merge": merge,
 }
 
 

@@ -14,37 +14,53 @@ from antiphon.kernel.codec import unseal
 from antiphon.kernel.inputs import MAIN
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.kernel.packet_kinds import MEMBERSHIP
+from antiphon.kernel.policies import PARTITIONABLE, PRIMARY
 from antiphon.parts.membership.messages import MESSAGE_NAMES
+from antiphon.parts.membership.policies import height_of
 from antiphon.simulator.actions import Action
 from antiphon.simulator.churn_draw import FAST
 from antiphon.simulator.network import PacketNetwork
 from antiphon.simulator.script import Script, ScriptedGroup
 from antiphon.simulator.script_run import LogMaker
 from antiphon.simulator.world import World
+from antiphon.stacks.domain.component_messages import ATTEMPT, COMMIT
+from antiphon.stacks.registry import DEFAULT
 
 GROUP = "g"
 EVENT, PACKET = 0, 1
+ORIGIN_MAX = (1 << 40) - 1
+CONFIGURATION_MESSAGES = {ATTEMPT: "attempt", COMMIT: "commit"}
 
 
 class Witness(Fault):
     """Sees every message about membership as it leaves; changes nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: dict[int, str]) -> None:
+        self._names = names
         self.sent: dict[tuple[int, str, str], list[str]] = {}
 
     def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
         kind, _, _, _, flags, _ = unseal(flights[0][1])
         if kind == MEMBERSHIP:
-            self.sent.setdefault((now_ns, source, MESSAGE_NAMES[flags]), []).append(destination)
+            self.sent.setdefault((now_ns, source, self._names.get(flags, f"message {flags}")), []).append(destination)
         return flights
 
 
-def transcript(names: list[str], founders: list[str], actions: list[Action], bad: list[Fault], end_ns: int) -> str:
+def transcript(
+    names: list[str],
+    founders: list[str],
+    actions: list[Action],
+    bad: list[Fault],
+    end_ns: int,
+    stack: str = DEFAULT,
+    policy: str = PRIMARY,
+) -> str:
     """What happened in a group of these, which all begin at time 0 if they are founders."""
     script = Script(
         run="transcript",
         seed=1,
-        policy="primary",
+        policy=policy,
+        stack=stack,
         processes=names,
         groups=[ScriptedGroup(GROUP, names, founders)],
         layers=[Delay(MILLISECOND_NS, 0), *bad],
@@ -55,7 +71,7 @@ def transcript(names: list[str], founders: list[str], actions: list[Action], bad
         script.add(action)
     logs = LogMaker("transcript")
     world = World(script, logs.make)
-    witness = Witness()
+    witness = Witness(CONFIGURATION_MESSAGES if policy == PARTITIONABLE else MESSAGE_NAMES)
     world.network = PacketNetwork([witness, *script.faults()], script.seed)
     world.begin()
     world.run_through(end_ns)
@@ -94,10 +110,17 @@ def _fold(lines: list[tuple[int, str, int, str]]) -> list[str]:
     return result
 
 
+def _view_name(view_id: int) -> str:
+    """The id of a view. Where views part, its height and the digest below that."""
+    if view_id <= ORIGIN_MAX:
+        return str(view_id)
+    return f"{height_of(view_id)}-{view_id & ORIGIN_MAX:010x}"
+
+
 def _event(row: Row) -> str:
     """What a row of the history tells; nothing for what is no news."""
     if row.kind == "view":
-        return f"view {row.view}: {' '.join(row.members or ())}"
+        return f"view {_view_name(row.view or 0)}: {' '.join(row.members or ())}"
     if row.kind == "suspect":
         return f"suspects {row.label or row.sender or ''}"
     if row.kind == "deliver":
