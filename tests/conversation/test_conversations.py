@@ -265,8 +265,8 @@ def test_the_node_says_what_its_conversations_may_hold() -> None:
                 for speaker, hearer in ((other, one), (one, other)):
                     await speaker.send(b"%d" % number)
                     assert (await hearer.receive(timeout_s=5))[1] == b"%d" % number
-            assert one.core.image.graph.nodes <= 8
-            assert other.core.image.graph.nodes <= 8
+            assert one.core.replica.graph.nodes <= 8
+            assert other.core.replica.graph.nodes <= 8
 
     run(test)
 

@@ -79,7 +79,7 @@ def _whole_with_one_answer(self: Recovery, graph: MessageGraph) -> bool:
 
 
 def _once_removed_never_awaited(self: Recovery) -> list[int]:
-    self.awaiting = {rank for rank in self.awaiting if not self._ears.ignores(rank)}
+    self.awaiting = {rank for rank in self.awaiting if not self._sender_filter.ignores(rank)}
     return sorted(self.awaiting)
 
 

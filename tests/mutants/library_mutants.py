@@ -109,7 +109,7 @@ def _repair_own_only(self: FilterBase, now_ns: int) -> None:
 
 
 def _ready_when_somebody_is(self: HandshakeSession) -> bool:
-    return self._conversation.me == 0 and sum(self._conversation.image.graph.last) > 1
+    return self._conversation.me == 0 and sum(self._conversation.replica.graph.last) > 1
 
 
 def _ended_when_two_have(self: HandshakeSession) -> bool:

@@ -112,8 +112,8 @@ class Talk:
 
     def flush(self, rank: int) -> None:
         """Put on the way what a host wants to send."""
-        image = self.hosts[rank].image
-        out, image.out = image.out, []
+        replica = self.hosts[rank].replica
+        out, replica.out = replica.out, []
         for destination, packet in out:
             for other in range(self.count) if destination == EVERYBODY else [destination]:
                 if other != rank:
@@ -194,27 +194,27 @@ class Talk:
     # ---- asking ----------------------------------------------------------------------------------------------------
 
     def node(self, rank: int, message: str) -> GraphNode:
-        node = self.hosts[rank].image.graph.node(mid(message))
+        node = self.hosts[rank].replica.graph.node(mid(message))
         assert node is not None
         return node
 
     def holds(self, rank: int, message: str) -> bool:
         """Whether it is attached in a host's image."""
-        return self.hosts[rank].image.graph.node(mid(message)) is not None
+        return self.hosts[rank].replica.graph.node(mid(message)) is not None
 
-    def image(self, rank: int) -> list[str]:
-        return names(self.hosts[rank].image.graph.in_order())
+    def replica(self, rank: int) -> list[str]:
+        return names(self.hosts[rank].replica.graph.in_order())
 
     def view(self, rank: int) -> list[str]:
         host = self.hosts[rank]
-        return names(node for node in host.image.graph.in_order() if host.view.holds(node))
+        return names(node for node in host.replica.graph.in_order() if host.view.holds(node))
 
     def edges(self, rank: int) -> set[str]:
-        graph = self.hosts[rank].image.graph
+        graph = self.hosts[rank].replica.graph
         return {f"{name(before)}-{name(node)}" for node in graph.in_order() for before in node.predecessors}
 
     def stable(self, rank: int) -> list[str]:
-        graph = self.hosts[rank].image.graph
+        graph = self.hosts[rank].replica.graph
         return names(node for node in graph.in_order() if graph.is_stable(node))
 
 

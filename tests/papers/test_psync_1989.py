@@ -32,13 +32,13 @@ def test_2_only_participants_take_part() -> None:
     kind, _, _, _, flags, _ = unseal(packet)
     with pytest.raises(MalformedError):
         talk.hosts[B].take(kind, 3, flags, packet, 0)
-    assert talk.image(B) == []
+    assert talk.replica(B) == []
 
 
 def test_2_active_open_makes_an_empty_conversation() -> None:
     """It holds no messages, and nothing is outstanding."""
     talk = Talk(3)
-    assert talk.image(A) == []
+    assert talk.replica(A) == []
     assert talk.hosts[A].view.roots() == talk.hosts[A].view.leaves() == []
     assert not talk.hosts[A].view.outstanding()
 
@@ -175,7 +175,7 @@ def test_2_a_path_leads_to_a_message_from_just_those_in_its_context(seed: int) -
     """The two conditions for the graph being the reduction: paths are the relation, and no edge doubles a path."""
     talk = wandering(seed)
     for rank in range(talk.count):
-        nodes = talk.hosts[rank].image.graph.in_order()
+        nodes = talk.hosts[rank].replica.graph.in_order()
         behind: dict[str, set[str]] = {}
         for node in nodes:
             paths = [behind[name(before)] for before in node.predecessors]
@@ -189,7 +189,7 @@ def test_2_a_path_leads_to_a_message_from_just_those_in_its_context(seed: int) -
 def test_2_degrees_are_bounded_by_the_participants(seed: int) -> None:
     """No message has two immediate predecessors, or two immediate successors, of one sender."""
     talk = wandering(seed)
-    for node in talk.hosts[A].image.graph.in_order():
+    for node in talk.hosts[A].replica.graph.in_order():
         for edges in (node.predecessors, node.successors):
             assert len({other.sender for other in edges}) == len(edges) <= talk.count
 
@@ -197,7 +197,7 @@ def test_2_degrees_are_bounded_by_the_participants(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_2_a_participants_messages_follow_each_other(seed: int) -> None:
     """What a process sends is in the context of what it sent before."""
-    graph = wandering(seed).hosts[A].image.graph
+    graph = wandering(seed).hosts[A].replica.graph
     for node in graph.in_order():
         if node.number > 1:
             before = graph.node((node.sender, node.number - 1))
@@ -220,10 +220,10 @@ def figure_2() -> Talk:
 
 def test_2_figure_2_a_message_is_stable_once_all_others_have_sent_in_its_context() -> None:
     talk = figure_2()
-    assert talk.image(A) == ["a1", "a2", "a3", "b1", "b2", "c1"]
+    assert talk.replica(A) == ["a1", "a2", "a3", "b1", "b2", "c1"]
     assert talk.stable(A) == ["a1", "b1", "c1"]
     view = talk.hosts[A].view
-    assert names(node for node in talk.hosts[A].image.graph.in_order() if view.is_stable(node)) == ["a1", "b1", "c1"]
+    assert names(node for node in talk.hosts[A].replica.graph.in_order() if view.is_stable(node)) == ["a1", "b1", "c1"]
 
 
 def test_2_figure_2_one_more_answer_of_each_makes_the_others_stable() -> None:
@@ -287,7 +287,7 @@ def test_3_1_identifiers_are_unique() -> None:
     processes = [ProcessId(process, 0) for process in "abcdefghij"]
     cids = {conversation_id(process, number) for process in processes for number in range(100)}
     assert len(cids) == 1000
-    nodes = wandering(1).hosts[A].image.graph.in_order()
+    nodes = wandering(1).hosts[A].replica.graph.in_order()
     assert len({node.mid() for node in nodes}) == len(nodes)
 
 
@@ -296,10 +296,10 @@ def test_3_1_1_the_images_together_are_the_graph(seed: int) -> None:
     """They differ while messages are in transit, but where two have a message they have the same edges to it."""
     talk = wandering(seed)
     attached: dict[str, list[str]] = {}
-    images = [talk.hosts[rank].image.graph.in_order() for rank in range(talk.count)]
-    for node in (node for image in images for node in image):
+    images = [talk.hosts[rank].replica.graph.in_order() for rank in range(talk.count)]
+    for node in (node for replica in images for node in replica):
         assert attached.setdefault(name(node), names(node.predecessors)) == names(node.predecessors)
-    assert any(len(image) < len(attached) for image in images)
+    assert any(len(replica) < len(attached) for replica in images)
     for message in attached:
         assert talk.holds(mid(message)[0], message), "its sender has it"
 
@@ -308,11 +308,11 @@ def test_3_1_1_view_image_and_graph() -> None:
     """On the way: in neither. Arrived: in the image. Received: in the view, too."""
     talk = Talk(2)
     talk.send(A)
-    assert (talk.image(B), talk.view(B)) == ([], [])
+    assert (talk.replica(B), talk.view(B)) == ([], [])
     talk.pass_on(A, B)
-    assert (talk.image(B), talk.view(B)) == (["a1"], [])
+    assert (talk.replica(B), talk.view(B)) == (["a1"], [])
     talk.receive(B)
-    assert (talk.image(B), talk.view(B)) == (["a1"], ["a1"])
+    assert (talk.replica(B), talk.view(B)) == (["a1"], ["a1"])
 
 
 def test_3_1_2_opening_sends_nothing() -> None:
@@ -369,7 +369,7 @@ def test_3_1_3_no_more_predecessors_than_participants(seed: int) -> None:
         rank, other = random.sample(range(4), 2)
         talk.pass_on(other, rank)
         talk.receive(rank)
-        if talk.image(rank) or rank == A:
+        if talk.replica(rank) or rank == A:
             talk.send(rank)
         for packet in talk.take(rank, other):
             if unseal(packet)[0] == ADD:
@@ -390,8 +390,8 @@ def test_3_1_3_a_message_is_inserted_at_once_if_its_predecessors_are_there() -> 
     talk.tell(A)
     talk.send(B)
     talk.pass_on(B, C)
-    assert talk.image(C) == ["a1", "b1"]
-    assert talk.hosts[C].image.held() == 0
+    assert talk.replica(C) == ["a1", "b1"]
+    assert talk.hosts[C].replica.held() == 0
 
 
 def test_3_1_3_else_it_is_held_and_cannot_be_received() -> None:
@@ -403,10 +403,10 @@ def test_3_1_3_else_it_is_held_and_cannot_be_received() -> None:
     talk.receive(B)
     talk.send(B)
     talk.pass_on(B, C)
-    assert (talk.image(C), talk.hosts[C].image.held()) == (["a1"], 1)
+    assert (talk.replica(C), talk.hosts[C].replica.held()) == (["a1"], 1)
     assert talk.receive(C) == []
     talk.arrive(C, *late)
-    assert talk.hosts[C].image.held() == 0
+    assert talk.hosts[C].replica.held() == 0
     assert talk.receive(C) == ["a2", "b1"]
 
 
@@ -416,7 +416,7 @@ def test_3_1_3_a_chain_comes_out_of_the_holding_queue_in_order() -> None:
         talk.send(A)
     first, *later = talk.take(A, B)
     talk.arrive(B, *reversed(later))
-    assert (talk.image(B), talk.hosts[B].image.held()) == ([], 5)
+    assert (talk.replica(B), talk.hosts[B].replica.held()) == ([], 5)
     talk.arrive(B, first)
     assert talk.receive(B) == ["a1", "a2", "a3", "a4", "a5", "a6"]
 
@@ -427,7 +427,7 @@ def test_3_1_3_stability_seen_by_one_is_true_in_the_graph(seed: int) -> None:
     talk = wandering(seed)
     told = [(talk.stable(rank), rank) for rank in range(talk.count)]
     seen = [
-        [name(node) for node in host.image.graph.in_order() if host.view.holds(node) and host.view.is_stable(node)]
+        [name(node) for node in host.replica.graph.in_order() if host.view.holds(node) and host.view.is_stable(node)]
         for host in talk.hosts
     ]
     talk.settle()

@@ -21,7 +21,7 @@ def test_3_2_1_a_message_that_comes_twice_counts_once() -> None:
     talk.send(A)
     [packet] = talk.take(A, B)
     talk.arrive(B, packet, packet, packet)
-    assert talk.image(B) == ["a1"]
+    assert talk.replica(B) == ["a1"]
     assert talk.receive(B) == ["a1"]
 
 
@@ -79,13 +79,13 @@ def test_3_2_1_without_a_message_all_that_follows_the_leaves_is_sent() -> None:
         talk.send(sender)
         talk.pass_on(sender, B if sender == A else A)
         talk.lose(sender, C)
-    talk.hosts[C].image.ask_everybody()
+    talk.hosts[C].replica.ask_everybody()
     talk.flush(C)
     [packet] = talk.take(C, A)
     assert asked(packet, 3) == (None, [mid("a1")])
     talk.arrive(A, packet)
     talk.pass_on(A, C)
-    assert talk.image(C) == ["a1", "a2", "b1"]
+    assert talk.replica(C) == ["a1", "a2", "b1"]
 
 
 def test_3_2_1_no_leaves_ask_from_the_root_on() -> None:
@@ -93,7 +93,7 @@ def test_3_2_1_no_leaves_ask_from_the_root_on() -> None:
     talk.send(A)
     talk.send(A)
     talk.lose(A, B)
-    talk.hosts[B].image.ask_everybody()
+    talk.hosts[B].replica.ask_everybody()
     talk.flush(B)
     talk.pass_on(B, A)
     talk.pass_on(A, B)
@@ -111,7 +111,7 @@ def test_3_2_2_the_last_message_may_be_lost_and_nobody_knows() -> None:
     talk.lose(A, B)
     talk.wait(LONG_NS)
     talk.settle()
-    assert talk.image(B) == ["a1"]
+    assert talk.replica(B) == ["a1"]
 
 
 def test_3_2_2_resend_sends_the_same_message_to_all_and_marks_it() -> None:
@@ -152,7 +152,7 @@ def test_3_2_2_who_has_it_already_sends_back_what_follows_it_immediately() -> No
     talk.resend(A, "a1")
     talk.pass_on(A, B)
     assert [added(packet, 2).number for packet in talk.take(B, A)] == [1]
-    assert talk.image(B) == ["a1", "b1", "b2"], "and the copy is dropped"
+    assert talk.replica(B) == ["a1", "b1", "b2"], "and the copy is dropped"
 
 
 def test_3_2_2_a_copy_that_is_not_marked_brings_nothing_back() -> None:
@@ -234,15 +234,15 @@ def test_3_2_3_who_gets_no_answer_asks_everybody() -> None:
 def test_3_2_3_if_that_fails_the_message_that_waits_is_discarded() -> None:
     talk = a_fails()
     talk.arrive(C, two_packets(talk, C)[1])
-    assert talk.hosts[C].image.held() == 1
+    assert talk.hosts[C].replica.held() == 1
     for _ in range(ASK_SENDER + ASK_EVERYBODY + 1):
         talk.wait(200 * MILLISECOND_NS)
-    assert (talk.hosts[C].image.held(), talk.image(C)) == (0, ["a1"])
+    assert (talk.hosts[C].replica.held(), talk.replica(C)) == (0, ["a1"])
 
 
 def all_images(talk: Talk) -> list[list[str]]:
     talk.settle()
-    return [talk.image(rank) for rank in (B, C, D)]
+    return [talk.replica(rank) for rank in (B, C, D)]
 
 
 def test_3_2_3_case_1_no_other_host_receives_m() -> None:
@@ -257,7 +257,7 @@ def test_3_2_3_case_2a_all_receive_m_and_nobody_has_its_predecessor() -> None:
     for rank in (B, C, D):
         talk.arrive(rank, two_packets(talk, rank)[1])
     assert all_images(talk) == [["a1"]] * 3
-    assert [talk.hosts[rank].image.held() for rank in (B, C, D)] == [0, 0, 0]
+    assert [talk.hosts[rank].replica.held() for rank in (B, C, D)] == [0, 0, 0]
 
 
 def test_3_2_3_case_2b_all_receive_m_and_all_have_its_predecessor() -> None:
@@ -303,7 +303,7 @@ def test_3_2_3_hosts_that_have_different_predecessors_help_each_other() -> None:
     for rank in (A, D, 4):
         talk.crash(rank)
     talk.settle()
-    assert talk.image(B) == talk.image(C) == ["a1", "a2", "d1", "e1"]
+    assert talk.replica(B) == talk.replica(C) == ["a1", "a2", "d1", "e1"]
 
 
 @pytest.mark.parametrize("n", [1, 2, 3])
@@ -314,7 +314,7 @@ def test_3_2_3_a_message_is_n_stable_once_n_minus_1_others_have_sent_in_its_cont
     node = talk.tell(A)
     for sender in range(1, n):
         talk.tell(sender)
-    graph = talk.hosts[A].image.graph
+    graph = talk.hosts[A].replica.graph
     assert graph.is_n_stable(node, n)
     assert not graph.is_n_stable(node, n + 1)
     assert sum(talk.holds(rank, "a2") for rank in range(4)) >= n
@@ -330,7 +330,7 @@ def test_3_2_3_what_is_n_stable_survives_n_minus_1_failures() -> None:
     talk.receive(B)
     talk.send(B)
     talk.pass_on(B, A)
-    assert talk.hosts[A].image.graph.is_n_stable(talk.node(A, "a2"), 2)
+    assert talk.hosts[A].replica.graph.is_n_stable(talk.node(A, "a2"), 2)
     talk.crash(A)
     assert all_images(talk) == [["a1", "a2", "b1"]] * 3
 
@@ -341,7 +341,7 @@ def test_3_2_3_a_stable_message_is_in_all_images() -> None:
         talk.tell(sender)
     assert talk.stable(A) == ["a1"]
     assert all(talk.holds(rank, "a1") for rank in range(4))
-    assert talk.hosts[A].image.graph.is_n_stable(talk.node(A, "a1"), 4)
+    assert talk.hosts[A].replica.graph.is_n_stable(talk.node(A, "a1"), 4)
 
 
 def test_3_2_3_to_take_a_host_for_dead_that_is_not_does_no_harm() -> None:
@@ -356,7 +356,7 @@ def test_3_2_3_to_take_a_host_for_dead_that_is_not_does_no_harm() -> None:
         talk.wait(200 * MILLISECOND_NS)
         for other in (A, B):
             talk.take(C, other)
-    assert (talk.hosts[C].image.held(), talk.image(C)) == (0, ["a1"])
+    assert (talk.hosts[C].replica.held(), talk.replica(C)) == (0, ["a1"])
     talk.receive(B)
     talk.send(B)
     talk.settle()
@@ -407,7 +407,7 @@ def test_3_2_4_messages_of_who_is_masked_out_are_ignored() -> None:
     talk.send(C)
     talk.pass_on(C, A)
     talk.pass_on(C, B)
-    assert (talk.image(A), talk.image(B)) == (["a1"], ["a1", "c1"])
+    assert (talk.replica(A), talk.replica(B)) == (["a1"], ["a1", "c1"])
 
 
 def test_3_2_4_but_for_those_that_a_message_of_another_depends_on() -> None:
@@ -421,7 +421,7 @@ def test_3_2_4_but_for_those_that_a_message_of_another_depends_on() -> None:
     talk.receive(B)
     talk.send(B)
     talk.settle(5)
-    assert talk.image(A) == ["a1", "b1", "c1"]
+    assert talk.replica(A) == ["a1", "b1", "c1"]
     assert talk.receive(A) == ["c1", "b1"]
 
 
@@ -437,7 +437,7 @@ def test_3_2_4_also_those_that_came_before_it() -> None:
     talk.receive(B)
     talk.send(B)
     talk.settle(5)
-    assert talk.image(A) == ["a1", "b1", "c1", "c2", "c3"]
+    assert talk.replica(A) == ["a1", "b1", "c1", "c2", "c3"]
 
 
 def test_3_2_4_masked_in_a_participant_is_heard_and_waited_for_again() -> None:
@@ -460,7 +460,7 @@ def test_3_2_4_what_was_ignored_comes_again_after_the_mask() -> None:
     talk.hosts[A].mask_out(C)
     talk.send(C)
     talk.pass_on(C, A)
-    assert talk.image(A) == ["a1"]
+    assert talk.replica(A) == ["a1"]
     talk.hosts[A].mask_in(C)
     talk.send(C)
     talk.settle(5)
@@ -477,5 +477,5 @@ def test_3_2_4_the_rest_may_go_on_for_any_time() -> None:
     for _ in range(2000):
         talk.tell(A)
         last = talk.tell(B)
-    assert talk.hosts[A].image.graph.bodies <= 3
+    assert talk.hosts[A].replica.graph.bodies <= 3
     assert name(last) == "b2000"

@@ -35,8 +35,8 @@ def test_3_3_the_body_of_a_message_is_freed_as_soon_as_it_is_stable() -> None:
     talk.tell(C)
     for rank in range(3):
         assert talk.node(rank, "a1").body is None
-        assert talk.hosts[rank].image.graph.bodies == 2
-        assert talk.hosts[rank].image.graph.body_bytes < 1000
+        assert talk.hosts[rank].replica.graph.bodies == 2
+        assert talk.hosts[rank].replica.graph.body_bytes < 1000
 
 
 def test_3_3_nobody_can_ask_for_what_is_stable() -> None:
@@ -45,9 +45,9 @@ def test_3_3_nobody_can_ask_for_what_is_stable() -> None:
     for sender in (A, B, C, A, B):
         talk.tell(sender)
     for rank in range(3):
-        graph = talk.hosts[rank].image.graph
+        graph = talk.hosts[rank].replica.graph
         for asker in range(3):
-            leaves = [leaf.mid() for leaf in talk.hosts[asker].image.graph.leaves()]
+            leaves = [leaf.mid() for leaf in talk.hosts[asker].replica.graph.leaves()]
             assert not set(talk.stable(rank)) & set(names(graph.between(leaves, None, 99, asker)))
 
 
@@ -70,7 +70,7 @@ def test_3_3_free_forgets_a_node_and_all_its_predecessors() -> None:
     host = talk.hosts[A]
     assert talk.stable(A) == ["a1", "a2", "b1", "b2", "c1"]
     assert host.free(talk.node(A, "b1")) == 2
-    assert talk.image(A) == ["a2", "a3", "b2", "c1", "c2"]
+    assert talk.replica(A) == ["a2", "a3", "b2", "c1", "c2"]
 
 
 def test_3_3_what_is_not_stable_is_not_freed() -> None:
@@ -79,10 +79,10 @@ def test_3_3_what_is_not_stable_is_not_freed() -> None:
         talk.tell(sender)
     host = talk.hosts[A]
     host.free(talk.node(A, "a2"))
-    assert set(talk.image(A)) >= {"a2", "c1"}
+    assert set(talk.replica(A)) >= {"a2", "c1"}
     assert talk.receive(B) == []
     talk.tell(B)
-    assert talk.image(B) == talk.image(C), "the conversation goes on as before"
+    assert talk.replica(B) == talk.replica(C), "the conversation goes on as before"
 
 
 def test_3_3_a_threshold_keeps_the_last_messages_alone() -> None:
@@ -92,7 +92,7 @@ def test_3_3_a_threshold_keeps_the_last_messages_alone() -> None:
         for sender in (A, B, C):
             talk.tell(sender)
     for rank in range(3):
-        assert 9 <= talk.hosts[rank].image.graph.nodes <= 12
+        assert 9 <= talk.hosts[rank].replica.graph.nodes <= 12
     assert talk.log[A] == [f"{sender}{number}" for number in range(1, 101) for sender in "bc"]
     assert talk.node(A, "c100").precedes(talk.send(A))
 
@@ -131,8 +131,8 @@ def test_3_3_flow_control_what_comes_beyond_the_buffer_is_dropped_and_recovered(
     for _ in range(20):
         talk.send(A)
     talk.pass_on(A, B)
-    assert len(talk.image(B)) < 20
-    assert small.image.counts["overflow"] > 0
+    assert len(talk.replica(B)) < 20
+    assert small.replica.counts["overflow"] > 0
     for _ in range(20):
         talk.receive(B)
         if small.may_send():
@@ -147,8 +147,8 @@ def test_3_3_flow_control_the_holding_queue_is_limited_and_what_does_not_fit_is_
         talk.send(A)
     first, *later = talk.take(A, B)
     talk.arrive(B, *later)
-    assert talk.hosts[B].image.held() == 3
-    assert talk.hosts[B].image.counts["overflow"] == 6
+    assert talk.hosts[B].replica.held() == 3
+    assert talk.hosts[B].replica.counts["overflow"] == 6
     talk.arrive(B, first)
     assert talk.receive(B) == ["a1", "a2", "a3", "a4"]
     talk.send(A)
@@ -292,7 +292,7 @@ def test_3_1_2_closing_sends_nothing_and_looks_like_a_failure() -> None:
     hosts.say("a", talk, b"second")
     hosts.carry()
     assert hosts.refused == ["closed"]
-    assert not any(talk.image.graph.is_stable(node) for node in talk.image.graph.in_order())
+    assert not any(talk.replica.graph.is_stable(node) for node in talk.replica.graph.in_order())
 
 
 # ---- 6.2: implementation -------------------------------------------------------------------------------------------

@@ -94,9 +94,9 @@ def test_3_2_2_figure_6_after_so_many_tries_it_fails() -> None:
         talk.wait(1000 * MILLISECOND_NS)
         sending.poll(talk.now_ns)
     assert sending.outcome == FAILURE
-    assert not talk.hosts[A].image.graph.is_stable(sending.node)
+    assert not talk.hosts[A].replica.graph.is_stable(sending.node)
     talk.hosts[A].mask_out(C)
-    assert talk.hosts[A].image.graph.is_stable(sending.node)
+    assert talk.hosts[A].replica.graph.is_stable(sending.node)
 
 
 # ---- 3.4: routines over the graph ----------------------------------------------------------------------------------
@@ -105,7 +105,7 @@ def test_3_2_2_figure_6_after_so_many_tries_it_fails() -> None:
 def test_3_4_quorum_stable_a_majority_has_received_and_responded() -> None:
     talk = Talk(5)
     talk.tell(A)
-    graph, node = talk.hosts[A].image.graph, talk.node(A, "a1")
+    graph, node = talk.hosts[A].replica.graph, talk.node(A, "a1")
     talk.tell(B)
     assert not is_quorum_stable(graph, node)
     talk.tell(C)
@@ -123,7 +123,7 @@ def test_3_4_initialize_takes_three_ways() -> None:
     made = sessions(talk)
     talk.play([one.poll for one in made])
     assert [one.phase for one in made] == [TALKING] * 3
-    assert talk.image(A) == talk.image(B) == talk.image(C) == ["a1", "a2", "b1", "c1"]
+    assert talk.replica(A) == talk.replica(B) == talk.replica(C) == ["a1", "a2", "b1", "c1"]
     assert talk.edges(B) == {"a1-b1", "a1-c1", "b1-a2", "c1-a2"}
 
 
@@ -146,7 +146,7 @@ def test_4_1_a_datagram_is_a_graph_of_one_message() -> None:
     talk = Talk(2)
     send_datagram(talk.hosts[A], b"x")
     talk.play([nothing, lambda _: receive_datagrams(talk.hosts[B])])
-    assert (talk.image(A), talk.view(B), talk.sent) == (["a1"], ["a1"], 1)
+    assert (talk.replica(A), talk.view(B), talk.sent) == (["a1"], ["a1"], 1)
 
 
 def test_4_1_a_reliable_datagram_is_answered_in_its_context() -> None:
@@ -201,12 +201,12 @@ def test_4_1_a_circuit_stops_sending_at_its_window() -> None:
     for _ in range(10):
         circuit.offer(b"x")
     circuit.poll(0)
-    assert talk.hosts[A].image.graph.last[A] == 3
+    assert talk.hosts[A].replica.graph.last[A] == 3
     talk.flush(A)
     talk.pass_on(A, B)
     answering(talk, B)
     circuit.poll(0)
-    assert talk.hosts[A].image.graph.last[A] == 6
+    assert talk.hosts[A].replica.graph.last[A] == 6
 
 
 def test_4_1_stop_and_wait_makes_a_line() -> None:
@@ -215,7 +215,7 @@ def test_4_1_stop_and_wait_makes_a_line() -> None:
     for _ in range(5):
         ends[A].offer(b"x")
     talk.play([end.poll for end in ends])
-    nodes = talk.hosts[A].image.graph.in_order()
+    nodes = talk.hosts[A].replica.graph.in_order()
     assert len(nodes) == 10
     assert all(len(node.predecessors) <= 1 and len(node.successors) <= 1 for node in nodes)
 
@@ -274,7 +274,7 @@ def figure_7() -> Talk:
 def test_4_2_figure_7_a_wave_is_what_was_sent_at_the_same_logical_time() -> None:
     """The roots of what is not committed; taken away one after the other they go through the view breadth first."""
     talk = figure_7()
-    nodes = talk.hosts[E].image.graph.in_order()
+    nodes = talk.hosts[E].replica.graph.in_order()
     waves = {wave: names(node for node in nodes if node.wave == wave) for wave in {node.wave for node in nodes}}
     assert waves == {1: ["a1"], 2: ["b1", "c1"], 3: ["a2", "d1"]}
     for one in nodes:
@@ -284,8 +284,8 @@ def test_4_2_figure_7_a_wave_is_what_was_sent_at_the_same_logical_time() -> None
 def test_4_2_figure_7_the_view_is_parted_where_the_last_complete_wave_ends() -> None:
     """a1 becomes stable with e's message: its wave is committed, and no more."""
     talk = figure_7()
-    waves = Waves(talk.hosts[E].image.graph)
-    for node in talk.hosts[E].image.graph.in_order():
+    waves = Waves(talk.hosts[E].replica.graph)
+    for node in talk.hosts[E].replica.graph.in_order():
         waves.add(node)
     assert [name(node) for node in waves.take()] == []
     waves.add(talk.send(E))
@@ -346,8 +346,8 @@ def test_4_2_figure_8_ours_commits_the_same(seed: int) -> None:
     for rank in range(talk.count):
         host = talk.hosts[rank]
         by_figure = [name(node) for wave in figure_8(host.view, [talk.node(rank, "a1")]) for node in wave]
-        waves = Waves(host.image.graph)
-        for node in host.image.graph.in_order():
+        waves = Waves(host.replica.graph)
+        for node in host.replica.graph.in_order():
             waves.add(node)
         ours = [name(node) for node in waves.take()]
         assert ours[:1] in ([], ["a1"])

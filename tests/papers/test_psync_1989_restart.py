@@ -104,13 +104,13 @@ def test_5_1_the_image_is_rebuilt_by_the_protocol_for_lost_messages() -> None:
     talk.restart(B, [])
     talk.pass_on(B, A)
     talk.pass_on(A, B)
-    assert (talk.image(B), talk.hosts[B].image.held()) == ([], 1)
+    assert (talk.replica(B), talk.hosts[B].replica.held()) == ([], 1)
     talk.wait()
     requests = [packet for packet in talk.take(B, A) if unseal(packet)[0] == ASK]
     assert asked(requests[0], 3) == (mid("c3"), [])
     talk.arrive(A, *requests)
     talk.pass_on(A, B)
-    assert talk.image(B) == talk.image(A)
+    assert talk.replica(B) == talk.replica(A)
     assert talk.edges(B) == talk.edges(A)
 
 
@@ -122,7 +122,7 @@ def test_5_1_parts_that_only_one_host_has_come_from_there() -> None:
         talk.send(sender)
         talk.lose(sender, other)
     come_back(talk, B, [])
-    assert {"a4", "c4"} <= set(talk.image(B))
+    assert {"a4", "c4"} <= set(talk.replica(B))
 
 
 def test_5_1_the_view_is_restored_as_the_leaves_of_the_checkpoint_tell() -> None:
@@ -165,7 +165,7 @@ def test_5_1_messages_stay_with_those_who_may_be_asked_for_them() -> None:
     """Where participants can come back, stable messages are not freed."""
     talk = history()
     assert talk.stable(A)
-    assert all(node.body is not None for node in talk.hosts[A].image.graph.in_order())
+    assert all(node.body is not None for node in talk.hosts[A].replica.graph.in_order())
 
 
 def test_5_1_a_host_recovers_what_it_can_from_its_own_storage() -> None:
@@ -178,7 +178,7 @@ def test_5_1_a_host_recovers_what_it_can_from_its_own_storage() -> None:
     assert records is not None
     talk.crash(B)
     talk.restart(B, [], sections=records[:-3])
-    assert len(talk.image(B)) == 9
+    assert len(talk.replica(B)) == 9
     talk.pass_on(B, A)
     talk.pass_on(A, B)
     talk.wait()
@@ -186,7 +186,7 @@ def test_5_1_a_host_recovers_what_it_can_from_its_own_storage() -> None:
     assert asked(requests[0], 3) == (mid("c4"), [mid("c3")]), "from what it has on"
     talk.arrive(A, *requests)
     talk.settle(5)
-    assert talk.image(B) == talk.image(A)
+    assert talk.replica(B) == talk.replica(A)
 
 
 def test_5_1_storage_may_have_holes() -> None:
@@ -199,9 +199,9 @@ def test_5_1_storage_may_have_holes() -> None:
     assert records is not None
     talk.crash(B)
     talk.restart(B, [], sections=[records[0], *records[4:], b"not a message at all"])
-    assert talk.image(B) == ["a1"]
+    assert talk.replica(B) == ["a1"]
     talk.settle(5)
-    assert talk.image(B) == talk.image(A)
+    assert talk.replica(B) == talk.replica(A)
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -216,7 +216,7 @@ def test_5_1_what_is_n_stable_is_there_if_n_minus_1_have_failed(seed: int) -> No
         talk.receive(rank)
         if random.random() < 0.5:
             talk.send(rank)
-    graph = talk.hosts[B].image.graph
+    graph = talk.hosts[B].replica.graph
     safe = names(node for node in graph.in_order() if graph.is_n_stable(node, 3))
     for sender in range(4):
         for other in range(4):
@@ -227,7 +227,7 @@ def test_5_1_what_is_n_stable_is_there_if_n_minus_1_have_failed(seed: int) -> No
     talk.settle(10)
     talk.hosts[B].settle_for_less()
     assert safe
-    assert set(safe) <= set(talk.image(B))
+    assert set(safe) <= set(talk.replica(B))
 
 
 def test_5_1_who_comes_back_counts_among_the_failed() -> None:
@@ -240,13 +240,13 @@ def test_5_1_who_comes_back_counts_among_the_failed() -> None:
     talk.send(C)
     talk.pass_on(C, B)
     talk.lose(C, A)
-    assert talk.hosts[B].image.graph.is_n_stable(talk.node(B, "b4"), 2)
+    assert talk.hosts[B].replica.graph.is_n_stable(talk.node(B, "b4"), 2)
     talk.crash(B)
     talk.crash(C)
     talk.restart(B, [])
     talk.settle(10)
     talk.hosts[B].settle_for_less()
-    assert "b4" not in talk.image(B)
+    assert "b4" not in talk.replica(B)
 
 
 def test_5_1_a_part_of_the_history_is_told_to_be_one() -> None:
@@ -264,7 +264,7 @@ def test_5_1_a_part_of_the_history_is_told_to_be_one() -> None:
     recovery = talk.hosts[B].recovery
     assert recovery is not None
     assert (recovery.complete, recovery.silent, recovery.lacking) == (False, [C], [mid("b4")])
-    assert talk.image(B) == talk.image(A)
+    assert talk.replica(B) == talk.replica(A)
 
 
 def test_5_1_the_conversation_goes_on_with_who_is_back() -> None:
@@ -319,14 +319,14 @@ def test_5_2_a_deterministic_program_reaches_the_state_that_it_had() -> None:
             else:
                 programs[receiver].run()
     state, view, leaves = programs[B].sum, talk.view(B), names(talk.hosts[B].view.leaves())
-    said = talk.hosts[B].image.graph.last[B]
+    said = talk.hosts[B].replica.graph.last[B]
     talk.crash(B)
     come_back(talk, B, [])
     sent = talk.sent
     again = Counter(talk, B)
     again.run()
     assert (again.sum, talk.view(B), names(talk.hosts[B].view.leaves())) == (state, view, leaves)
-    assert talk.hosts[B].image.graph.last[B] == said
+    assert talk.hosts[B].replica.graph.last[B] == said
     assert talk.sent == sent
 
 

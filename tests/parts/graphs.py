@@ -82,7 +82,7 @@ class Host:
     """All that were ever stable."""
     freed: set[Mid] = field(default_factory=set)
 
-    def image(self) -> set[Mid]:
+    def replica(self) -> set[Mid]:
         return set(self.nodes)
 
     def freeable(self) -> set[Mid]:
@@ -94,8 +94,8 @@ class Host:
         return self.nodes[mid]
 
     def note_stable(self, twin: Twin) -> None:
-        image = self.image()
-        self.stable |= {mid for mid in image - self.stable if twin.is_stable(mid, image, self.masked)}
+        replica = self.replica()
+        self.stable |= {mid for mid in replica - self.stable if twin.is_stable(mid, replica, self.masked)}
 
 
 @dataclass
@@ -158,9 +158,9 @@ class Conversation:
         host, way = self.hosts[rank], self.on_the_way[rank]
         for mid in way:
             named = self.predecessors[mid]
-            if set(host.graph.missing(named)) != set(named) - host.image():
+            if set(host.graph.missing(named)) != set(named) - host.replica():
                 self.wrong.append(f"{host.graph.missing(named)} is missing")
-            if set(named) <= host.image():
+            if set(named) <= host.replica():
                 way.remove(mid)
                 try:
                     host.attach(mid, named)
@@ -240,7 +240,7 @@ def differences(made: Conversation) -> list[str]:
 def _held_differences(made: Conversation, host: Host) -> list[str]:
     """What is held, and what of it still has a body."""
     graph = host.graph
-    left = host.image() - host.freed
+    left = host.replica() - host.freed
     bodies = left if made.keep_bodies else left - host.stable
     found = [mid for mid in made.twin.preceding if graph.node(mid) is not None]
     wrong = []
@@ -250,7 +250,7 @@ def _held_differences(made: Conversation, host: Host) -> list[str]:
         wrong.append(f"has {graph.bodies} bodies instead of {bodies}")
     if graph.body_bytes != sum(len(b"%d-%d" % mid) for mid in bodies):
         wrong.append(f"counts {graph.body_bytes} bytes of bodies")
-    if {leaf.mid() for leaf in graph.leaves()} != made.twin.tips(host.image()):
+    if {leaf.mid() for leaf in graph.leaves()} != made.twin.tips(host.replica()):
         wrong.append(f"the leaves of the image are {graph.leaves()}")
     return wrong
 
@@ -258,8 +258,8 @@ def _held_differences(made: Conversation, host: Host) -> list[str]:
 def _node_differences(twin: Twin, host: Host, edges: set[tuple[Mid, Mid]], waves: dict[Mid, int]) -> list[str]:
     """Reduction, precedence, stability and n-stability. A node that was freed still answers, but has no edges."""
     wrong: list[str] = []
-    image = host.image()
-    left = image - host.freed
+    replica = host.replica()
+    left = replica - host.freed
     for mid, node in host.nodes.items():
         if {(one.mid(), mid) for one in node.predecessors} != {e for e in edges if e[1] == mid and set(e) <= left}:
             wrong.append(f"{mid} is attached to {node.predecessors}")
@@ -269,7 +269,7 @@ def _node_differences(twin: Twin, host: Host, edges: set[tuple[Mid, Mid]], waves
             wrong.append(f"{mid} is in wave {node.wave} instead of {waves[mid]}")
         if host.graph.is_stable(node) != (mid in host.stable):
             wrong.append(f"{mid} is stable: {host.graph.is_stable(node)}")
-        followers = twin.followers(mid, image)
+        followers = twin.followers(mid, replica)
         if set(host.graph.followers(node)) != followers:
             wrong.append(f"{mid} is followed by {followers}, not by {host.graph.followers(node)}")
         for n in range(1, twin.participants + 2):
@@ -317,7 +317,7 @@ def _wave_differences(made: Conversation, host: Host, waves: dict[Mid, int]) -> 
         return []  # then it is complete only if all mask alike
     seen = {mid for mid in host.has if made.twin.is_stable(mid, host.has, set())}
     wrong = []
-    for has, known in ((host.image(), host.stable), (host.has, seen)):
+    for has, known in ((host.replica(), host.stable), (host.has, seen)):
         complete = max((waves[mid] for mid in known), default=0)
         lacking = {mid for mid, wave in waves.items() if wave <= complete} - has
         if lacking:
@@ -331,19 +331,19 @@ def _answer_differences(made: Conversation, host: Host, waves: dict[Mid, int]) -
     asker = made.random.randrange(made.participants)
     leaves = [leaf.mid() for leaf in made.hosts[asker].graph.leaves()]
     wanted = made.random.choice([None, *waves])
-    image, left = host.image(), host.image() - host.freed
+    replica, left = host.replica(), host.replica() - host.freed
     known = {(rank, own) for rank, number in leaves for own in range(1, number + 1)}
-    last = {mid for mid in image if (mid[0], mid[1] + 1) not in image}
+    last = {mid for mid in replica if (mid[0], mid[1] + 1) not in replica}
     for leaf in leaves:
         if leaf in left:
             known |= twin.preceding[leaf]
-        elif leaf not in image:  # who has it has all that precedes its sender's last message here
+        elif leaf not in replica:  # who has it has all that precedes its sender's last message here
             known |= {mid for one in last if one[0] == leaf[0] for mid in twin.preceding[one]}
     sent = {mid for mid in left - known if host.nodes[mid].body is not None}
     if wanted in left:
         sent &= twin.preceding[wanted]
     had = {mid for one in last if one[0] == asker for mid in twin.preceding[one] | {one}}
-    if set(leaves) <= image:
+    if set(leaves) <= replica:
         had = set()
     limit = made.random.randrange(20)
     expected = sorted(sent, key=lambda mid: (mid in had, waves[mid], mid[0]))[:limit]

@@ -73,7 +73,7 @@ class App:
     def take(self, conversation: ConversationCore) -> list[Committed]:
         """Take the waves that are complete, if everything that is here was received; what that commits."""
         self.scan(conversation)
-        graph = conversation.image.graph
+        graph = conversation.replica.graph
         if conversation.view.outstanding():
             return []
         before = len(self.committed)
@@ -86,7 +86,7 @@ class App:
         return self.committed[before:]
 
     def scan(self, conversation: ConversationCore) -> None:
-        graph = conversation.image.graph
+        graph = conversation.replica.graph
         for rank in range(graph.participants):
             for number in range(self.scanned[rank] + 1, graph.last[rank] + 1):
                 self._see(graph.node((rank, number)))

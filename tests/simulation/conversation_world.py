@@ -323,7 +323,7 @@ class ConversationRun:
         conversation = process.conversation
         if conversation is None:
             return
-        for name, times in conversation.image.counts.items():
+        for name, times in conversation.replica.counts.items():
             self.count(f"image: {name}", times)
         recovery = conversation.recovery
         if recovery is not None:
@@ -357,7 +357,7 @@ class ConversationRun:
             self.world.request(process.rank, request)
             process.returned |= set(request.ranks)
         for rank in sorted(process.returned):
-            life = conversation.image.ears.lives[rank]
+            life = conversation.replica.sender_filter.lives[rank]
             if conversation.removal.removed.get(rank, life) < life:
                 process.returned.discard(rank)
                 self.count("participant added again")
@@ -410,7 +410,7 @@ class ConversationRun:
             self._send(process, conversation, SendMessage(self.cid, b"", note=True))
 
     def _send(self, process: Process, conversation: ConversationCore, request: SendMessage) -> None:
-        before = conversation.image.graph.last[process.rank]
+        before = conversation.replica.graph.last[process.rank]
         self.world.request(process.rank, request)
         assert request.node is not None
         if request.node.number <= before:
@@ -429,7 +429,7 @@ class ConversationRun:
         conversations = [one.conversation for one in self.processes if one.conversation is not None]
         if len(conversations) < len(self.processes) or any(map(is_busy, conversations)):
             return False
-        if any(one.image.graph.last != conversations[0].image.graph.last for one in conversations):
+        if any(one.replica.graph.last != conversations[0].replica.graph.last for one in conversations):
             return False
         return all(not process.app.to_say and not process.app.waits() for process in self.processes)
 

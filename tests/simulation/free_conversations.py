@@ -42,7 +42,7 @@ def run_seed(seed: int) -> Outcome:
     except Exception as error:
         run.problems.append(f"{type(error).__name__}: {error}")
     problems = run.problems or end_problems(run) or history_problems(run)
-    graphs = [process.conversation.image.graph for process in run.processes if process.conversation is not None]
+    graphs = [process.conversation.replica.graph for process in run.processes if process.conversation is not None]
     messages = max([sum(graph.last) for graph in graphs], default=0)
     restarts = sum(process.life - 1 for process in run.processes)
     removed = run.situations.get("removed", 0) + run.situations.get("diverged", 0)
@@ -70,8 +70,8 @@ def end_problems(world: ConversationRun) -> list[str]:
         assert conversation is not None
         if len(process.app.committed) != len(world.order):
             problems.append(f"{process.name} has {len(process.app.committed)} of {len(world.order)} in their places")
-        if conversation.image.held() or conversation.image.conflict:
-            problems.append(f"{process.name} holds {conversation.image.held()} messages; {conversation.image.counts}")
+        if conversation.replica.held() or conversation.replica.conflict:
+            problems.append(f"{process.name} holds {conversation.replica.held()} messages; {conversation.replica.counts}")
         own = sum(committed.mid[0] == process.rank for committed in process.app.committed)
         if own != process.app.said:
             problems.append(f"{process.name} had {process.app.said} things to say, but has said {own}")
@@ -87,10 +87,10 @@ def describe(world: ConversationRun, rank: int) -> str:
         return f"{process.name} down"
     recovery = conversation.recovery
     state = "" if recovery is None or recovery.done else f" recovering, awaiting {recovery.awaiting}"
-    graph = conversation.image.graph
+    graph = conversation.replica.graph
     return (
         f"{process.name}{state} last {graph.last} stable {graph.stable_to} to say {len(process.app.to_say)} "
-        f"committed {len(process.app.committed)} held {conversation.image.held()}"
+        f"committed {len(process.app.committed)} held {conversation.replica.held()}"
     )
 
 

@@ -216,11 +216,11 @@ class Conversation:
 
     def stable(self, handle: Handle) -> bool:
         """Whether everybody else that takes part has sent something in its context."""
-        return self.core.image.graph.is_stable(handle)
+        return self.core.replica.graph.is_stable(handle)
 
     def n_stable(self, handle: Handle, n: int) -> bool:
         """Whether n - 1 others have: so it is in n images at least."""
-        return self.core.image.graph.is_n_stable(handle, n)
+        return self.core.replica.graph.is_n_stable(handle, n)
 
     def free(self, handle: Handle) -> int:
         """Forget a message and all that precede it, as far as they are stable; how many."""
@@ -273,7 +273,7 @@ class Conversation:
 
     def statistics(self) -> dict[str, int]:
         """What was dropped, asked for and resent, by reason."""
-        return dict(self.core.image.counts)
+        return dict(self.core.replica.counts)
 
     def _rank(self, name: str) -> int:
         if name not in self.participants:
@@ -327,7 +327,7 @@ class Conversation:
             raise ClosedError(f"conversation {self.cid:016x} was closed here")
         if self.core.removal.is_out:
             raise RemovedError(self.cid)
-        if self.core.image.conflict:
+        if self.core.replica.conflict:
             raise DivergedError(self.cid)
 
     async def _next(self, timeout_s: float | None) -> None:

@@ -51,7 +51,7 @@ class Net:
 
     def flush(self, rank: int) -> None:
         """Put on the network what a host wants to send."""
-        out, self.hosts[rank].image.out = self.hosts[rank].image.out, []
+        out, self.hosts[rank].replica.out = self.hosts[rank].replica.out, []
         for destination, packet in out:
             for other in range(self.count) if destination == EVERYBODY else [destination]:
                 if other != rank:
@@ -70,7 +70,7 @@ class Net:
         end_ns = self.now_ns + duration_ns
         while True:
             due_ns = min(
-                [host.image.deadline_ns() for rank, host in enumerate(self.hosts) if rank not in self.dead]
+                [host.replica.deadline_ns() for rank, host in enumerate(self.hosts) if rank not in self.dead]
                 + [flying[0] for flying in self._flying[:1]]
             )
             if due_ns > end_ns:
@@ -84,8 +84,8 @@ class Net:
                     self.flush(rank)
                 continue
             for rank, host in enumerate(self.hosts):
-                if rank not in self.dead and host.image.deadline_ns() <= self.now_ns:
-                    host.image.tick(self.now_ns)
+                if rank not in self.dead and host.replica.deadline_ns() <= self.now_ns:
+                    host.replica.tick(self.now_ns)
                     self.flush(rank)
         self.now_ns = end_ns
 
@@ -95,6 +95,6 @@ class Net:
         for _ in range(5):
             for rank, host in enumerate(self.hosts):
                 if rank not in self.dead:
-                    host.image.ask_everybody()
+                    host.replica.ask_everybody()
                     self.flush(rank)
             self.run(1000 * MILLISECOND_NS)

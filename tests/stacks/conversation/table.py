@@ -105,7 +105,7 @@ def late_problem() -> str | None:
     table.cut = set()
     table.wait(1)
     said = [got[-1] for got in table.receive_all()[:2]]
-    if again.mid() != (C, 2) or said != [b"again", b"again"] or table.talk(A).image.conflict:
+    if again.mid() != (C, 2) or said != [b"again", b"again"] or table.talk(A).replica.conflict:
         return f"{again.mid()} was received as {said}"
     return None
 
@@ -125,7 +125,7 @@ def hasty_problem() -> str | None:
         back.send(b"again")
     table.cut = set()
     table.wait(1)
-    return "two messages of one number" if any(table.talk(rank).image.conflict for rank in range(3)) else None
+    return "two messages of one number" if any(table.talk(rank).replica.conflict for rank in range(3)) else None
 
 
 def minority_problem() -> str | None:
@@ -157,7 +157,7 @@ def early_problem() -> str | None:
         table.receive_all()
         table.talk(rank).send(b"on")
         table.flush()
-    stable_wave = table.talk(A).image.graph.stable_wave
+    stable_wave = table.talk(A).replica.graph.stable_wave
     table.cut = set()
     back = table.restart(C, 2)
     table.wait(1)
@@ -194,8 +194,8 @@ def astray_problem() -> str | None:
     back, _ = speak_astray(table)
     table.cut = set()
     table.wait()
-    counted = table.talk(B).image.graph.last[C]
-    is_lost = table.talk(A).image.graph.is_masked(C) and back.image.graph.last[C] > counted
+    counted = table.talk(B).replica.graph.last[C]
+    is_lost = table.talk(A).replica.graph.is_masked(C) and back.replica.graph.last[C] > counted
     return f"it goes on behind {counted} with what nobody has" if is_lost and not back.removal.is_out else None
 
 
@@ -207,10 +207,10 @@ def stray_problem() -> str | None:
     table.wait()
     table.talk(A).add(C)
     table.flush()
-    counted = table.talk(A).image.graph.last[C]
+    counted = table.talk(A).replica.graph.last[C]
     for packet in packets:
         give(table.hosts[A], packet, table.now_ns)
-    return "taken, though it follows nothing that let it in" if table.talk(A).image.graph.last[C] > counted else None
+    return "taken, though it follows nothing that let it in" if table.talk(A).replica.graph.last[C] > counted else None
 
 
 def uncounted_problem() -> str | None:
@@ -223,7 +223,7 @@ def uncounted_problem() -> str | None:
     table.talk(A).remove(3)
     table.flush()
     for rank in (A, B):
-        graph = table.talk(rank).image.graph
+        graph = table.talk(rank).replica.graph
         if graph.is_masked(3) and graph.last[3] < 2:
             return "masked out at another place than elsewhere"
     return None

@@ -33,14 +33,14 @@ def time_of(view_id: int, delivered: list[int], epoch: int = 0) -> GroupTime:
     return GroupTime(view_id, epoch, exchange, causal, AgreedOrder(MEMBERS, 0))
 
 
-def crossing_of(
+def group_order_of(
     domain: CausalityDomain | None = None, **groups: GroupTime
 ) -> tuple[InterGroupOrder, dict[str, PendingQueue]]:
-    crossing = InterGroupOrder(domain or CausalityDomain(), Random(0), OPTIONS, HOLD_NS)
-    queues = {name: PendingQueue(OPTIONS, 0, crossing.tickets) for name in groups}
+    group_order = InterGroupOrder(domain or CausalityDomain(), Random(0), OPTIONS, HOLD_NS)
+    queues = {name: PendingQueue(OPTIONS, 0, group_order.tickets) for name in groups}
     for name, time in groups.items():
-        crossing.enter({"a": A, "b": B, "c": C}[name], time, queues[name])
-    return crossing, queues
+        group_order.enter({"a": A, "b": B, "c": C}[name], time, queues[name])
+    return group_order, queues
 
 
 @pytest.mark.parametrize(
@@ -60,75 +60,75 @@ def crossing_of(
 def test_what_a_time_of_another_group_blocks(
     group: int, view_id: int, entries: list[tuple[int, int]], blocked: bool
 ) -> None:
-    crossing, _ = crossing_of(a=time_of(3, [0, 2, 0]), b=time_of(1, [0, 0, 0]))
-    assert crossing.blocks([ForeignTime(group, view_id, entries)]) == blocked
+    group_order, _ = group_order_of(a=time_of(3, [0, 2, 0]), b=time_of(1, [0, 0, 0]))
+    assert group_order.blocks([ForeignTime(group, view_id, entries)]) == blocked
 
 
 def test_messages_leave_in_the_order_of_their_tickets() -> None:
-    crossing, queues = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
+    group_order, queues = group_order_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
     queues["a"].accept([b"first"], FIFO)
     queues["b"].accept([b"second"], FIFO)
     first, second = queues["a"].runs[0].ticket, queues["b"].runs[0].ticket
-    assert not crossing.may_send(B, FIFO, second, 0)
-    assert crossing.may_send(A, FIFO, first, 0)
+    assert not group_order.may_send(B, FIFO, second, 0)
+    assert group_order.may_send(A, FIFO, first, 0)
     queues["a"].take_message()
-    assert crossing.may_send(B, FIFO, second, 0)
+    assert group_order.may_send(B, FIFO, second, 0)
 
 
 def test_a_group_that_stands_still_holds_up_only_what_must_come_after() -> None:
-    crossing, queues = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
+    group_order, queues = group_order_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
     queues["a"].accept([b"first"], FIFO)
-    second = crossing.tickets.last + 1
-    crossing.stall(A)
-    assert crossing.may_send(B, FIFO, second, 0)
-    assert not crossing.may_send(B, CAUSAL, second, 0)
-    crossing.leave(A)
-    assert crossing.may_send(B, CAUSAL, second, 0)
+    second = group_order.tickets.last + 1
+    group_order.stall(A)
+    assert group_order.may_send(B, FIFO, second, 0)
+    assert not group_order.may_send(B, CAUSAL, second, 0)
+    group_order.leave(A)
+    assert group_order.may_send(B, CAUSAL, second, 0)
 
 
 def test_no_delivery_is_held_back_for_a_group_that_stands_still() -> None:
     busy = time_of(1, [0, 1, 0])
-    crossing, _ = crossing_of(a=busy, b=time_of(1, [0, 0, 0]), c=time_of(1, [0, 0, 0]))
-    crossing.stall(A)
-    assert not crossing.may_send(B, CAUSAL, crossing.tickets.last + 1, 0)
-    assert not any(time.hold for time in crossing._times.values())
+    group_order, _ = group_order_of(a=busy, b=time_of(1, [0, 0, 0]), c=time_of(1, [0, 0, 0]))
+    group_order.stall(A)
+    assert not group_order.may_send(B, CAUSAL, group_order.tickets.last + 1, 0)
+    assert not any(time.hold for time in group_order._times.values())
 
 
 def test_nothing_leaves_while_a_private_message_or_a_barrier_is_on_its_way() -> None:
-    crossing, _ = crossing_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
-    crossing.busy_group = A
-    assert not crossing.may_send(B, FIFO, crossing.tickets.last + 1, 0)
+    group_order, _ = group_order_of(a=time_of(1, [0, 0, 0]), b=time_of(1, [0, 0, 0]))
+    group_order.busy_group = A
+    assert not group_order.may_send(B, FIFO, group_order.tickets.last + 1, 0)
 
 
 def test_what_is_not_stable_elsewhere_holds_causal_messages_up_and_no_others() -> None:
     busy = time_of(1, [0, 1, 0])
-    crossing, _ = crossing_of(a=busy, b=time_of(1, [0, 0, 0]))
-    assert crossing.may_send(B, FIFO, crossing.tickets.last + 1, 0)
+    group_order, _ = group_order_of(a=busy, b=time_of(1, [0, 0, 0]))
+    assert group_order.may_send(B, FIFO, group_order.tickets.last + 1, 0)
     assert not busy.hold
-    assert not crossing.may_send(B, CAUSAL, crossing.tickets.last + 1, 0)
+    assert not group_order.may_send(B, CAUSAL, group_order.tickets.last + 1, 0)
     assert busy.hold
-    assert crossing.deadline_ns() == HOLD_NS
-    crossing.tick(HOLD_NS)
+    assert group_order.deadline_ns() == HOLD_NS
+    group_order.tick(HOLD_NS)
     assert not busy.hold
-    assert HOLD_NS <= crossing.deadline_ns() <= 2 * HOLD_NS
-    crossing.tick(2 * HOLD_NS)
+    assert HOLD_NS <= group_order.deadline_ns() <= 2 * HOLD_NS
+    group_order.tick(2 * HOLD_NS)
     assert busy.hold
 
 
 def test_who_has_left_a_group_takes_its_past_along() -> None:
-    crossing, _ = crossing_of(a=time_of(3, [0, 2, 1]), b=time_of(1, [0, 0, 0]))
-    crossing.leave(A)
-    assert [(time.group, time.view_id, time.entries) for time in crossing.times(B)] == [(A, 3, [(1, 2), (2, 1)])]
-    assert crossing.times(B) == []
+    group_order, _ = group_order_of(a=time_of(3, [0, 2, 1]), b=time_of(1, [0, 0, 0]))
+    group_order.leave(A)
+    assert [(time.group, time.view_id, time.entries) for time in group_order.times(B)] == [(A, 3, [(1, 2), (2, 1)])]
+    assert group_order.times(B) == []
 
 
 def test_a_group_in_a_higher_epoch_waits_for_the_others() -> None:
     domain = CausalityDomain(rule="epochs")
     high, low = time_of(2, [0, 0, 0], epoch=1), time_of(1, [0, 0, 0])
-    crossing, queues = crossing_of(domain, a=high, b=low)
+    group_order, queues = group_order_of(domain, a=high, b=low)
     assert (high.blocked, low.blocked) == (True, False)
-    assert (crossing.epoch_wanted(A, False), crossing.epoch_wanted(B, False)) == (0, 1)
-    crossing.enter(B, time_of(2, [0, 0, 0], epoch=1), queues["b"])
+    assert (group_order.epoch_wanted(A, False), group_order.epoch_wanted(B, False)) == (0, 1)
+    group_order.enter(B, time_of(2, [0, 0, 0], epoch=1), queues["b"])
     assert not high.blocked
 
 
@@ -142,13 +142,13 @@ def test_times_that_cannot_be_are_told_from_those_that_can() -> None:
 
 def test_times_beyond_the_limit_are_not_accepted() -> None:
     """To forget one instead would break the order between groups without anybody noticing."""
-    crossing, _ = crossing_of(a=time_of(1, [0, 0, 0]))
+    group_order, _ = group_order_of(a=time_of(1, [0, 0, 0]))
     for group in range(100, 100 + TIMES_MAX):
-        crossing.learn(A, [ForeignTime(group, 1, [(0, 1)])], True)
-    assert crossing.has_room([ForeignTime(100, 1, [(0, 2)]), ForeignTime(A, 1, [])])
-    assert not crossing.has_room([ForeignTime(99, 1, [(0, 1)])])
-    crossing.leave(A)
-    assert {time.group for time in crossing.all_times(B)} == {A, *range(100, 100 + TIMES_MAX)}
+        group_order.learn(A, [ForeignTime(group, 1, [(0, 1)])], True)
+    assert group_order.has_room([ForeignTime(100, 1, [(0, 2)]), ForeignTime(A, 1, [])])
+    assert not group_order.has_room([ForeignTime(99, 1, [(0, 1)])])
+    group_order.leave(A)
+    assert {time.group for time in group_order.all_times(B)} == {A, *range(100, 100 + TIMES_MAX)}
 
 
 def test_epochs_need_views_that_change() -> None:

@@ -1,7 +1,7 @@
 """From ready to delivered: what vector time lets through (causal.py) waits here for its place in the total order
-(agreed.py), for the other groups of its causality domain (crossing.py), and for the application.
+(agreed.py), for the other groups of its causality domain (inter_group_order.py), and for the application.
 
-    ready ──▶ held, one queue per sender ──▶ Assembly ──▶ application
+    ready ──▶ held, one queue per sender ──▶ MessageAssembler ──▶ application
 
 A packet is delivered when it is the head of its sender's queue, all that happened before it has been delivered, and
   agreed  the total order has come to it
@@ -58,11 +58,11 @@ class DeliveryQueue:
         "_agreed",
         "_assembler",
         "_causal",
-        "_crossing",
         "_exchange",
         "_foreign",
         "_group",
         "_group_id",
+        "_group_order",
         "_held",
         "_letters",
         "_me",
@@ -82,7 +82,7 @@ class DeliveryQueue:
         exchange: Exchange,
         causal: CausalOrder,
         agreed: AgreedOrder,
-        crossing: InterGroupOrder,
+        group_order: InterGroupOrder,
         time: GroupTime,
         private: PrivateLane,
         options: Options,
@@ -95,7 +95,7 @@ class DeliveryQueue:
         self._exchange = exchange
         self._causal = causal
         self._agreed = agreed
-        self._crossing = crossing
+        self._group_order = group_order
         self._time = time
         self._private = private
         self._held: list[deque[HeldPacket]] = [deque() for _ in range(members)]
@@ -177,7 +177,7 @@ class DeliveryQueue:
             self._causal.deliver_early(packet)
             packet.delivered = True
             if foreign:
-                self._crossing.learn(self._group_id, foreign, False)
+                self._group_order.learn(self._group_id, foreign, False)
             self._assemble(packet, effects)
 
     def offer_private(self, letter: Arrived) -> None:
@@ -226,12 +226,12 @@ class DeliveryQueue:
         delivered: dict[int, Arrived] = {}
         for letter in self._letters:
             behind = any(other.sender == letter.sender for other in waiting)
-            if behind or not self._causal.is_due(CAUSAL, letter.vector) or self._crossing.blocks(letter.foreign):
+            if behind or not self._causal.is_due(CAUSAL, letter.vector) or self._group_order.blocks(letter.foreign):
                 waiting.append(letter)
                 continue
             delivered[letter.sender] = letter
-            self._crossing.learn(self._group_id, letter.foreign, False)
-            self._crossing.heard_in.add(self._group_id)
+            self._group_order.learn(self._group_id, letter.foreign, False)
+            self._group_order.heard_in.add(self._group_id)
             sender = self._view.members[letter.sender]
             effects.events.append(
                 Delivered(
@@ -289,7 +289,7 @@ class DeliveryQueue:
         """Whether something that happened before it in another group has not been delivered here."""
         if not held.foreign and not self._foreign[held.sender]:
             return False
-        return self._crossing.blocks(held.foreign) or self._crossing.blocks(self._foreign[held.sender])
+        return self._group_order.blocks(held.foreign) or self._group_order.blocks(self._foreign[held.sender])
 
     def _deliver(self, held: HeldPacket, effects: Effects, now_ns: int) -> None:
         self.count -= 1
@@ -312,7 +312,7 @@ class DeliveryQueue:
         assert held.packet is not None
         foreign = [*self._foreign[held.sender], *held.foreign]
         if held.packet.count:
-            self._crossing.learn(self._group_id, foreign, held.level >= CAUSAL)
+            self._group_order.learn(self._group_id, foreign, held.level >= CAUSAL)
         self._foreign[held.sender] = foreign if held.level < CAUSAL else []
 
     def _deliver_own(self, number: int, vector: list[int], load: PacketLoad | None, effects: Effects) -> None:
@@ -331,7 +331,7 @@ class DeliveryQueue:
         if not packet.count:
             return
         if sender != self._me and packet.fragment_index + 1 >= packet.fragment_total:
-            self._crossing.heard_in.add(self._group_id)
+            self._group_order.heard_in.add(self._group_id)
         number, level = packet.first_message, packet.level
         if packet.fragment_total:
             index, total = packet.fragment_index, packet.fragment_total
@@ -359,15 +359,15 @@ class DeliveryQueue:
                 return False
             if not self.count or (not self._drop_lost_place() and not self._place_by_rule()):
                 break
-        if any(self._crossing.blocks(self._foreign[rank]) for rank in barriers):
+        if any(self._group_order.blocks(self._foreign[rank]) for rank in barriers):
             return False
         for rank in barriers:
-            self._crossing.learn(self._group_id, self._foreign[rank], True)
+            self._group_order.learn(self._group_id, self._foreign[rank], True)
         return True
 
     def unwaited(self) -> list[ForeignTime]:
         """What packets of this view said came before them in other groups, and has not come here yet."""
-        return [time for foreign in self._foreign for time in foreign if self._crossing.blocks([time])]
+        return [time for foreign in self._foreign for time in foreign if self._group_order.blocks([time])]
 
     def inherit(self, unwaited: list[ForeignTime]) -> None:
         """What the view before left so: it came before whatever any member sends now, for all delivered those packets

@@ -8,10 +8,10 @@ from antiphon.stacks.vector.inter_group_order import InterGroupOrder
 from antiphon.stacks.vector.timestamp import OrderSection
 
 
-def read_order(packet: DataPacket, members: int, crossing: InterGroupOrder) -> OrderSection:
+def read_order(packet: DataPacket, members: int, group_order: InterGroupOrder) -> OrderSection:
     """Take the order section of a packet apart, and give the packet its stamp. Raises MalformedError."""
     section = OrderSection(packet.order, members)
-    if section.foreign and not crossing.has_room(section.foreign):
+    if section.foreign and not group_order.has_room(section.foreign):
         raise MalformedError("domain")
     packet.stamp = section.vector
     return section

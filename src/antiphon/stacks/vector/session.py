@@ -1,6 +1,6 @@
 """One view of one group, as one member lives through it: packets in, order, delivery.
 
-    PendingQueue ──▶ stamp (CausalOrder, AgreedOrder, Crossing) ──▶ packet ──▶ network
+    PendingQueue ──▶ stamp (CausalOrder, AgreedOrder, InterGroupOrder) ──▶ packet ──▶ network
     network ──▶ Exchange (loss recovery, acks, stability) ──▶ CausalOrder (ready) ──▶ Delivery ──▶ application
 
 Vector times and packet numbers restart with each view (isis-1991, section 5.5), so everything here does.
@@ -53,9 +53,9 @@ class ViewSession(PacketSession):
         "_bare",
         "_blocked",
         "_causal",
-        "_crossing",
         "_delivery",
         "_foreign",
+        "_group_order",
         "_in_place",
         "_letters_seen",
         "_private",
@@ -72,7 +72,7 @@ class ViewSession(PacketSession):
         process: ProcessId,
         view: View,
         pending: PendingQueue,
-        crossing: InterGroupOrder,
+        group_order: InterGroupOrder,
         letters_seen: dict[ProcessId, int],
         random: Random,
         options: Options,
@@ -88,11 +88,11 @@ class ViewSession(PacketSession):
         self._end_by(self.epochs)
         self._causal = CausalOrder(members, self._me)
         self._agreed = AgreedOrder(members, self._me)
-        self._crossing = crossing
+        self._group_order = group_order
         self.time = GroupTime(view.id, epoch, self.exchange, self._causal, self._agreed)
         self._private = PrivateLane(self.group_id, self.tag, members, self._me, options)
         self._delivery = DeliveryQueue(
-            group, self.group_id, view, self.exchange, self._causal, self._agreed, crossing, self.time,
+            group, self.group_id, view, self.exchange, self._causal, self._agreed, group_order, self.time,
             self._private, options,
         )  # fmt: skip
         self._letters_seen = letters_seen
@@ -136,8 +136,8 @@ class ViewSession(PacketSession):
             self._receive_private(data, sender, effects, now_ns)
         elif kind == PRIVATE_ACK:
             self._private.take_ack(data, sender, now_ns)
-            if self._private.to < 0 and self.cut.barrier is None and self._crossing.busy_group == self.group_id:
-                self._crossing.busy_group = 0
+            if self._private.to < 0 and self.cut.barrier is None and self._group_order.busy_group == self.group_id:
+                self._group_order.busy_group = 0
         else:
             raise MalformedError("kind")
 
@@ -149,7 +149,7 @@ class ViewSession(PacketSession):
             return
         section: OrderSection | None = None
         if packet.order_size:
-            section = read_order(packet, len(self.view.members), self._crossing)
+            section = read_order(packet, len(self.view.members), self._group_order)
             check_order(packet, section, self.exchange, self._causal)
         speaks_of_order = packet.ordered or (section is not None and section.token is not None)
         if speaks_of_order and not self._agreed.has_room(sender):
@@ -181,7 +181,7 @@ class ViewSession(PacketSession):
             self._report_receive(packet, effects)
 
     def _receive_private(self, data: bytes, sender: int, effects: Effects, now_ns: int) -> None:
-        letter = self._private.take(data, sender, self._delivery.letters(sender), self._crossing)
+        letter = self._private.take(data, sender, self._delivery.letters(sender), self._group_order)
         if letter is None:
             return
         process = self.view.members[sender]
@@ -288,7 +288,7 @@ class ViewSession(PacketSession):
     def _may_send(self, run: PendingRun, now_ns: int) -> bool:
         if self._causal.behind and not self._causal.may_send(run.level):
             return False
-        order = self._crossing
+        order = self._group_order
         if order.free and not order.busy_group:
             return True
         private = bool(run.destinations)
@@ -301,8 +301,8 @@ class ViewSession(PacketSession):
         exchange = self.exchange
         causal = self._causal
         agreed = self._agreed
-        if not self._crossing.free:
-            self._to_carry.extend(self._crossing.times(self.group_id))
+        if not self._group_order.free:
+            self._to_carry.extend(self._group_order.times(self.group_id))
         if (self._to_carry or agreed.untold) and not self._fits():
             self._send_bare(now_ns)
             return
@@ -361,13 +361,13 @@ class ViewSession(PacketSession):
         """Nothing of mine, in any group of the domain, comes between a barrier and the end of the view."""
         if not self._may_send(run, now_ns):
             return
-        self._to_carry.extend(self._crossing.times(self.group_id))
+        self._to_carry.extend(self._group_order.times(self.group_id))
         while self._to_carry:
             if not self.exchange.window_open():
                 return
             self._send_bare(now_ns)
         self._take_barrier(effects)
-        self._crossing.busy_group = self.group_id
+        self._group_order.busy_group = self.group_id
 
     # ---- private messages ------------------------------------------------------------------------------------------
 
@@ -392,11 +392,11 @@ class ViewSession(PacketSession):
         return True
 
     def _post(self, rank: int, letter: Letter, now_ns: int) -> None:
-        self._crossing.busy_group = self.group_id
+        self._group_order.busy_group = self.group_id
         vector = self._causal.known.copy()
         empty = [0] * len(vector)
         part = timestamp.encode_vector(changes(empty, vector), vector)
-        order = timestamp.encode(part, None, self._crossing.all_times(self.group_id)) or b"\x00"
+        order = timestamp.encode(part, None, self._group_order.all_times(self.group_id)) or b"\x00"
         self._private.send(rank, letter, order, now_ns)
 
     def follow(self, before: "ViewSession", now_ns: int) -> None:
@@ -456,7 +456,7 @@ class ViewSession(PacketSession):
         not, since the others wait for it; then the barriers. False while other groups have to come first."""
         self._delivery.closing = True
         for packet in self.cut.take_fetched():
-            section = read_order(packet, len(self.view.members), self._crossing) if packet.order_size else None
+            section = read_order(packet, len(self.view.members), self._group_order) if packet.order_size else None
             self._take_in(packet, section, effects, now_ns)
         for rank, stream in enumerate(self.exchange.incoming):
             self._agreed.read(rank, stream.received)
@@ -466,7 +466,7 @@ class ViewSession(PacketSession):
             return False
         self._deliver_barriers(barriers, effects)
         if any(rank != self._me for rank, _, _ in barriers):
-            self._crossing.heard_in.add(self.group_id)
+            self._group_order.heard_in.add(self.group_id)
         return True
 
     def statistics(self) -> dict[str, int]:

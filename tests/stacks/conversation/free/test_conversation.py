@@ -30,9 +30,9 @@ def talk(seed: int, participants: int, steps: int = 60) -> Net:
 @pytest.mark.parametrize("seed", range(60))
 def test_all_images_become_equal(seed: int) -> None:
     net = talk(seed, 2 + seed % 5)
-    first = net.hosts[0].image.graph
-    assert all(host.image.graph.last == first.last for host in net.hosts)
-    assert all(host.image.held() == 0 for host in net.hosts)
+    first = net.hosts[0].replica.graph
+    assert all(host.replica.graph.last == first.last for host in net.hosts)
+    assert all(host.replica.held() == 0 for host in net.hosts)
     for rank in range(net.count):
         assert len(net.received[rank]) == sum(first.last) - first.last[rank]
 
@@ -54,8 +54,8 @@ def test_waves_come_in_one_order_everywhere(seed: int) -> None:
     net.settle()
     orders = []
     for host in net.hosts:
-        waves = Waves(host.image.graph)
-        for node in host.image.graph.in_order():
+        waves = Waves(host.replica.graph)
+        for node in host.replica.graph.in_order():
             waves.add(node)
         orders.append([node.mid() for node in waves.take()])
     assert all(order == orders[0] for order in orders)

@@ -201,10 +201,10 @@ def test_no_packet_raises_or_grows_memory(seed: int) -> None:
         if random.random() < 0.05:
             packet = seal(NUMBER, START, random.randrange(1 << 60), talk.tag, 0, 0, 0, [packets[0][28:]])
         give(host, packet, now_ns)
-        assert talk.image.held() <= 20
-        assert talk.image._held._bytes <= 20_000
-        assert len(talk.image._requests) <= 3
-        assert len(talk.image._held._waiting) <= 60
+        assert talk.replica.held() <= 20
+        assert talk.replica._held._bytes <= 20_000
+        assert len(talk.replica._requests) <= 3
+        assert len(talk.replica._held._waiting) <= 60
         assert host.pending() <= 3
         assert talk._blasts._bytes <= 20_000 + 60_000
         assert len(talk._blasts._assemblies) <= 5
@@ -218,9 +218,9 @@ def test_no_packet_raises_or_grows_memory(seed: int) -> None:
         now_ns += 100 * MILLISECOND_NS
         host.tick(now_ns)
         host.flush(talk, now_ns)
-    assert talk.image.held() == 0
-    assert not talk.image._held._waiting
-    assert not talk.image._requests
+    assert talk.replica.held() == 0
+    assert not talk.replica._held._waiting
+    assert not talk.replica._requests
     assert not talk._blasts._assemblies
     talk.send(b"still here")
     assert unseal(host.flush(talk, now_ns)[0].packets[0])[0] == ADD

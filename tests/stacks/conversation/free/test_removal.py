@@ -15,7 +15,7 @@ def test_all_that_run_remove_whom_one_suspects() -> None:
     table.talk(0).remove(3)
     table.flush()
     assert table.out(0, 1, 2) == [[3], [3], [3]]
-    assert all(table.talk(rank).image.graph.is_masked(3) for rank in range(3))
+    assert all(table.talk(rank).replica.graph.is_masked(3) for rank in range(3))
     assert table.out(3) == [[]]
 
 
@@ -27,10 +27,10 @@ def test_without_the_removed_messages_become_stable() -> None:
     table.receive_all()
     table.talk(1).send(b"seen")
     table.flush()
-    assert not table.talk(0).image.graph.is_stable(node)
+    assert not table.talk(0).replica.graph.is_stable(node)
     table.talk(0).remove(2)
     table.flush()
-    assert table.talk(0).image.graph.is_stable(node)
+    assert table.talk(0).replica.graph.is_stable(node)
 
 
 def test_what_any_voter_has_of_the_removed_counts_and_nothing_else() -> None:
@@ -46,10 +46,10 @@ def test_what_any_voter_has_of_the_removed_counts_and_nothing_else() -> None:
     assert table.out(0, 1) == [[], []], "not before all that counts of it is here"
     table.wait()
     assert table.out(0, 1, 2) == [[3], [3], [3]]
-    assert [table.talk(rank).image.graph.last[3] for rank in range(4)] == [2, 2, 2, 3]
+    assert [table.talk(rank).replica.graph.last[3] for rank in range(4)] == [2, 2, 2, 3]
     table.cut = set()
     table.wait()
-    assert [table.talk(rank).image.graph.last[3] for rank in range(3)] == [2, 2, 2]
+    assert [table.talk(rank).replica.graph.last[3] for rank in range(3)] == [2, 2, 2]
 
 
 def test_who_was_removed_wrongly_learns_it() -> None:
@@ -126,7 +126,7 @@ def test_who_was_removed_comes_back_and_is_added() -> None:
     table.flush()
     table.receive_all()
     assert table.out(0, 1) == [[], []]
-    assert not any(table.talk(rank).image.graph.is_masked(2) for rank in range(2))
+    assert not any(table.talk(rank).replica.graph.is_masked(2) for rank in range(2))
     assert talk.may_note()
     talk.note(b"thanks")
     table.flush()
@@ -143,7 +143,7 @@ def test_what_the_added_says_comes_after_all_that_was_stable_without_it() -> Non
             table.receive_all()
             table.talk(rank).send(b"on")
             table.flush()
-    stable_wave = table.talk(0).image.graph.stable_wave
+    stable_wave = table.talk(0).replica.graph.stable_wave
     assert stable_wave > 3
     table.cut = set()
     talk = table.restart(2, 2)

@@ -108,7 +108,7 @@ def removal_problem(seed: int) -> str | None:
         stage.run(20 * MILLISECOND_NS)
         for rank in others:
             stage.hosts[rank].tick(stage.now_ns)
-            stage.hosts[rank].image.ask_everybody()
+            stage.hosts[rank].replica.ask_everybody()
             stage.poll(rank)
         if not any(copies[rank].operations.waiting() or copies[rank].operations.outstanding() for rank in others):
             break
@@ -219,9 +219,9 @@ def session_problem(seed: int) -> str | None:
             break
         stage.run(TIMEOUT_NS // 10)
         for session, host in zip(sessions, stage.hosts, strict=True):
-            if session.phase == TALKING and not all(host.image.graph.last):
+            if session.phase == TALKING and not all(host.replica.graph.last):
                 return "somebody talks who does not know that all take part"
-    go = stage.hosts[0].image.graph.node((0, 2))
+    go = stage.hosts[0].replica.graph.node((0, 2))
     said = 0
     for _ in range(10):
         rank = random.randrange(stage.count)

@@ -75,7 +75,7 @@ class Stage(Net):
     def _due_ns(self) -> int:
         living = [rank for rank in range(self.count) if rank not in self.dead]
         return min(
-            [self.hosts[rank].image.deadline_ns() for rank in living]
+            [self.hosts[rank].replica.deadline_ns() for rank in living]
             + [self.actors[rank].deadline_ns() for rank in living]
             + [flying[0] for flying in self._flying[:1]]
         )
@@ -91,8 +91,8 @@ class Stage(Net):
             return
         for rank, host in enumerate(self.hosts):
             if rank not in self.dead:
-                if host.image.deadline_ns() <= self.now_ns:
-                    host.image.tick(self.now_ns)
+                if host.replica.deadline_ns() <= self.now_ns:
+                    host.replica.tick(self.now_ns)
                     self.flush(rank)
                 if self.actors[rank].deadline_ns() <= self.now_ns:
                     self.poll(rank)

@@ -18,7 +18,7 @@ def test_one_order_everywhere_and_then_silence(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(30))
 def test_the_order_is_one_of_the_context(seed: int) -> None:
     stage, speakers, _ = play_broadcast(seed, 2 + seed % 4)
-    graph = stage.hosts[0].image.graph
+    graph = stage.hosts[0].replica.graph
     nodes = [graph.node(mid) for mid, _ in speakers[0].order]
     for place, node in enumerate(nodes):
         assert node is not None
@@ -84,7 +84,7 @@ def test_unstable_acknowledgements_stay_within_their_bound(seed: int) -> None:
     while not stage.is_quiet():
         stage.run(MILLISECOND_NS)
         for rank, host in enumerate(stage.hosts):
-            graph = host.image.graph
+            graph = host.replica.graph
             worst = max(worst, graph.last[rank] - graph.stable_to[rank])
     assert all(len(speaker.order) == 120 for speaker in speakers)
     assert worst <= window + 2 * window * (participants - 1)
@@ -100,7 +100,7 @@ def test_who_is_silent_becomes_known_and_can_be_masked_out() -> None:
     assert speakers[0].broadcast.laggards() == speakers[1].broadcast.laggards() == [2]
     assert speakers[0].order == []
     for rank in range(2):
-        stage.hosts[rank].image.mask_out(2)
+        stage.hosts[rank].replica.mask_out(2)
         stage.poll(rank)
     stage.rest()
     assert speakers[0].order == speakers[1].order == [((0, 1), b"x")]

@@ -62,7 +62,7 @@ def test_a_circuit_carries_both_streams_in_order(seed: int) -> None:
 def test_the_window_counts_messages_that_are_not_stable(window: int) -> None:
     stage = Stage(2, Random(1))
     ends = ends_of(stage, FilterOptions(window=window))
-    graph = stage.hosts[0].image.graph
+    graph = stage.hosts[0].replica.graph
     for payload in numbers(30):
         ends[0].circuit.offer(payload)
     stage.poll(0)
@@ -81,7 +81,7 @@ def test_stop_and_wait_makes_a_line() -> None:
         ends[0].circuit.offer(payload)
     stage.poll(0)
     stage.rest()
-    graph = stage.hosts[0].image.graph
+    graph = stage.hosts[0].replica.graph
     nodes = graph.in_order()
     assert len(nodes) == 40  # each message and its acknowledgement
     assert all(len(node.successors) <= 1 and len(node.predecessors) <= 1 for node in nodes)
@@ -98,7 +98,7 @@ def test_answers_carry_the_acknowledgements() -> None:
     stage.poll(0)
     stage.rest()
     assert [len(end.got) for end in ends] == [10, 11]
-    assert sum(stage.hosts[0].image.graph.last) == 21 + 1
+    assert sum(stage.hosts[0].replica.graph.last) == 21 + 1
 
 
 def test_a_queue_that_is_full_takes_no_more() -> None:

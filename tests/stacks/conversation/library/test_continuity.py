@@ -36,7 +36,7 @@ def test_two_speak_by_turns_and_nothing_else_is_sent(seed: int) -> None:
     stage.flush(0)
     stage.rest()
     assert heard == [[b"1", b"2", b"3", b"4", b"5"], [b"hello", b"1", b"2", b"3", b"4", b"bye"]]
-    assert stage.hosts[0].image.graph.last == [6, 5]
+    assert stage.hosts[0].replica.graph.last == [6, 5]
     assert not any(turn.has_failed() for turn in turns)
 
 

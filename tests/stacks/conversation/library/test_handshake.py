@@ -20,7 +20,7 @@ def test_the_beginning_takes_three_ways() -> None:
     sessions = sessions_of(stage)
     stage.rest()
     assert all(session.phase == TALKING for session in sessions)
-    assert stage.hosts[0].image.graph.last == [2, 1, 1]
+    assert stage.hosts[0].replica.graph.last == [2, 1, 1]
 
 
 def test_a_beginning_without_somebody_fails() -> None:

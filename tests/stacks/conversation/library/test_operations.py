@@ -68,7 +68,7 @@ def test_the_graph_does_not_grow_with_what_is_stable() -> None:
         stage.run(10 * MILLISECOND_NS)
     stage.rest()
     assert copies[1].sum == 5000
-    assert all(host.image.graph.nodes < 2500 for host in stage.hosts)
+    assert all(host.replica.graph.nodes < 2500 for host in stage.hosts)
 
 
 def test_what_is_issued_together_travels_in_one_message() -> None:
@@ -78,7 +78,7 @@ def test_what_is_issued_together_travels_in_one_message() -> None:
         copies[0].issue(b"%d" % number, True)
     copies[0].issue(b"b", False)
     stage.poll(0)
-    assert stage.hosts[0].image.graph.last == [2, 0]
+    assert stage.hosts[0].replica.graph.last == [2, 0]
     stage.rest()
     assert copies[1].sum == copies[0].sum
     assert copies[1].seen == copies[0].seen == [(sum(range(30)), b"b")]
@@ -89,7 +89,7 @@ def test_a_full_pack_goes_out_by_itself() -> None:
     copies = copies_of(stage, FilterOptions())
     for number in range(500):
         copies[0].issue(b"%d" % number, True)
-    assert stage.hosts[0].image.graph.last[0] == 4
+    assert stage.hosts[0].replica.graph.last[0] == 4
     stage.poll(0)
     stage.rest()
     assert [copy.sum for copy in copies] == [sum(range(500))] * 2

@@ -58,8 +58,8 @@ def test_requests_and_replies_are_all_there_is() -> None:
     for number in range(6):
         shop.ask(b"q%d" % number, 1)
         stage.rest()
-    assert stage.hosts[0].image.graph.last == [6, 6]
-    assert [node.wave for node in stage.hosts[0].image.graph.in_order()] == list(range(1, 13))
+    assert stage.hosts[0].replica.graph.last == [6, 6]
+    assert [node.wave for node in stage.hosts[0].replica.graph.in_order()] == list(range(1, 13))
 
 
 def test_servers_see_each_others_replies() -> None:

@@ -60,7 +60,7 @@ def test_it_succeeds_when_everybody_has_answered() -> None:
     stage.rest()
     assert sender.outcome == SUCCESS
     assert got[1:] == [[b"x"], [b"x"]]
-    assert stage.hosts[0].image.graph.last == [1, 1, 1]
+    assert stage.hosts[0].replica.graph.last == [1, 1, 1]
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -84,7 +84,7 @@ def test_it_fails_after_so_many_tries(tries: int) -> None:
     sending(stage, sender)
     stage.rest()
     assert sender.outcome == FAILURE
-    assert stage.hosts[0].image.counts.get("resent", 0) == tries - 1
+    assert stage.hosts[0].replica.counts.get("resent", 0) == tries - 1
 
 
 def test_what_others_say_meanwhile_is_kept_for_the_caller_and_ends_no_try() -> None:
@@ -112,14 +112,14 @@ def test_a_lost_answer_is_made_good_although_it_follows_by_way_of_another() -> N
     a, b, c = stage.hosts
     sender = send_reliably(a, b"x", 0, tries=10, timeout_ns=TIMEOUT_NS)
     stage.actors[0] = Actor(lambda now_ns: void(sender.poll(now_ns)), sender.deadline_ns)
-    first = a.image.out.pop()[1]
+    first = a.replica.out.pop()[1]
     for host in (b, c):
         host.take(7, 0, 0, first, 0)
     Acknowledger(b).poll()
-    answer = b.image.out.pop()[1]
+    answer = b.replica.out.pop()[1]
     c.take(8, 1, 0, answer, 0)
     assert len(Acknowledger(c).poll()) == 1
-    c.image.out.clear()
+    c.replica.out.clear()
     stage.rest()
     assert sender.outcome == SUCCESS
 
@@ -129,7 +129,7 @@ def test_quorum_stable_wants_more_than_half() -> None:
     stage = Stage(5, Random(1))
     ready(stage)
     stage.dead |= {3, 4}
-    graph = stage.hosts[0].image.graph
+    graph = stage.hosts[0].replica.graph
     sender = StableSend(stage.hosts[0], b"\x00x", 0, tries=5, timeout_ns=TIMEOUT_NS, participants=3)
     assert not is_quorum_stable(graph, sender.node)
     sending(stage, sender)
@@ -156,7 +156,7 @@ def test_a_datagram_is_a_graph_of_one_message() -> None:
     stage.flush(0)
     stage.rest()
     assert [payload for _, payload in receive_datagrams(stage.hosts[1])] == [b"x"]
-    assert all(host.image.graph.last == [1, 0] for host in stage.hosts)
+    assert all(host.replica.graph.last == [1, 0] for host in stage.hosts)
 
 
 def test_a_lost_datagram_stays_lost() -> None:

@@ -79,13 +79,13 @@ class ConversationCore:
         "cid",
         "entered",
         "filter",
-        "image",
         "keeps",
         "me",
         "participants",
         "records",
         "recovery",
         "removal",
+        "replica",
         "restarted",
         "tag",
         "view",
@@ -119,7 +119,7 @@ class ConversationCore:
         start = participants_section(participants, addresses)
         self._start_size = len(start)
         self._limits = limits or Limits()
-        self.image = GraphReplica(
+        self.replica = GraphReplica(
             cid,
             self.tag,
             len(participants),
@@ -130,7 +130,7 @@ class ConversationCore:
             limits=self._limits,
             life=life,
         )
-        self.view = GraphView(self.image.graph)
+        self.view = GraphView(self.replica.graph)
         self.entered: list[tuple[GraphNode, bytes]] = []
         """The messages, our own among them, that have entered the view since the stack last looked, with their
         sections."""
@@ -140,7 +140,7 @@ class ConversationCore:
         """Ranks of participants that have said that they are back, for the application to take."""
         self.records: list[bytes] | None = [] if recording else None
         """What is to be written to the host's storage, for the runtime to take, in this order, when it likes."""
-        self.removal = Removal(self.image.graph, self.me, life)
+        self.removal = Removal(self.replica.graph, self.me, life)
         """Who is in and who is out, by agreement."""
         self.recovery: Recovery | None = None
         """If this participant has come back: how that went."""
@@ -148,9 +148,9 @@ class ConversationCore:
         self._life = life
         self._blasts = SliceTransfer(options, self._limits)
         self._outstanding: deque[GraphNode] = deque()
-        self._forgetting = Forgetting(self.image.graph, self.view, self._limits, keep_bodies)
-        self._spare = SpareMessages(self.image)
-        self._replay = Replay(self.image.graph, self.view, self.me)
+        self._forgetting = Forgetting(self.replica.graph, self.view, self._limits, keep_bodies)
+        self._spare = SpareMessages(self.replica)
+        self._replay = Replay(self.replica.graph, self.view, self.me)
         self._probe = Probe(options) if probing else None
 
     # ---- the application's side ------------------------------------------------------------------------------------
@@ -160,14 +160,14 @@ class ConversationCore:
         return self._may_say(False)
 
     def _may_say(self, urgent: bool) -> bool:
-        graph = self.image.graph
+        graph = self.replica.graph
         if self.is_recovering() or self.removal.is_out:
             return False
         if self._replay.is_repeating():
             return True
         if self.view.received[self.me] < graph.last[self.me] or not self.removal.may_speak(self.view):
             return False
-        return urgent or self.image.has_room(self.me)
+        return urgent or self.replica.has_room(self.me)
 
     def unstable_max(self) -> int:
         """Messages of one sender that may not be stable."""
@@ -194,9 +194,9 @@ class ConversationCore:
         if self._replay.is_repeating():
             return self._replay.repeat(payload)
         predecessors = self._leaf_mids()
-        if self.me == 0 and not self.image.graph.last[0]:
+        if self.me == 0 and not self.replica.graph.last[0]:
             first = section(0, 1, predecessors, payload, self._life)
-            if not self.image.fits(first, self._start_size):
+            if not self.replica.fits(first, self._start_size):
                 self.say(b"", OPENING)
         return self.say(payload, SAID)
 
@@ -228,9 +228,9 @@ class ConversationCore:
     def say(self, payload: bytes, form: int) -> GraphNode:
         """Send a message, the application's or one that the conversation itself needs, whatever the window says."""
         predecessors = self._leaf_mids()
-        number = self.image.graph.last[self.me] + 1
+        number = self.replica.graph.last[self.me] + 1
         said = section(self.me, number, predecessors, payload, self._life, form)
-        node = self.image.send(predecessors, said)
+        node = self.replica.send(predecessors, said)
         self._enter(node, said)
         self._replay.note_sent(number)
         self._take_note(node)
@@ -262,7 +262,7 @@ class ConversationCore:
 
     def has_lost_touch(self) -> bool:
         """Whether the others have removed this participant, or went on without it."""
-        return self.removal.is_out or self.image.conflict
+        return self.removal.is_out or self.replica.conflict
 
     def put_filter(self, machine: FilterMachine) -> None:
         """Have a filter receive and send from now on."""
@@ -275,11 +275,11 @@ class ConversationCore:
 
     def resend(self, node: GraphNode) -> None:
         """Send a message once more, unless it is stable."""
-        self.image.resend(node)
+        self.replica.resend(node)
 
     def free(self, node: GraphNode) -> int:
         """Forget a message and all that precede it, as far as they are stable and received; how many (3.3)."""
-        return self.image.graph.free(node) if self.view.holds(node) else 0
+        return self.replica.graph.free(node) if self.view.holds(node) else 0
 
     def checkpoint_leaves(self) -> list[Mid]:
         """What names this point in a checkpoint (5.1)."""
@@ -290,7 +290,7 @@ class ConversationCore:
     def checkpoint_sections(self) -> list[bytes]:
         """What a checkpoint holds beside: the messages of the view that are not stable, predecessors first. What is
         stable everybody has; of these nobody else may have one when this participant comes back."""
-        graph = self.image.graph
+        graph = self.replica.graph
         nodes = [
             graph.node((rank, number))
             for rank in range(graph.participants)
@@ -322,10 +322,10 @@ class ConversationCore:
         """Come back, with a view that ends in these leaves; without any, from the beginning (5.1, 5.2). `loading`: the
         host's storage is being read, and `take_loaded` will bring what it has."""
         others = [rank for rank in range(len(self.participants)) if rank != self.me]
-        self.recovery = Recovery(others, leaves, self._options, self.image.ears)
+        self.recovery = Recovery(others, leaves, self._options, self.replica.sender_filter)
         self.recovery.loading = loading
         self.removal.is_back = True
-        self.image.ears.strangers = sum(1 << rank for rank in others)
+        self.replica.sender_filter.strangers = sum(1 << rank for rank in others)
         self._recover()
 
     def is_loading(self) -> bool:
@@ -356,14 +356,14 @@ class ConversationCore:
         if recovery is None or recovery.done:
             return
         self._use_spare()
-        if recovery.is_whole(self.image.graph):
+        if recovery.is_whole(self.replica.graph):
             self._begin_view(recovery)
 
     def _begin_view(self, recovery: Recovery) -> None:
-        self.image.ears.strangers = 0
+        self.replica.sender_filter.strangers = 0
         self._spare.drop()
-        recovery.end(self.image.graph)
-        seen = recovery.seen(self.image.graph)
+        recovery.end(self.replica.graph)
+        seen = recovery.seen(self.replica.graph)
         later: deque[GraphNode] = deque()
         for node in self._outstanding:
             if node.number <= seen[node.sender]:
@@ -373,7 +373,7 @@ class ConversationCore:
         self._outstanding = later
         self._replay.begin(seen[self.me])
         self.pursue_changes()
-        self.image.ears.lives[self.me] = self._life
+        self.replica.sender_filter.lives[self.me] = self._life
 
     # ---- the network's side ----------------------------------------------------------------------------------------
 
@@ -392,7 +392,7 @@ class ConversationCore:
             self._take_added(added, via, now_ns, via_life)
         elif kind == ASK:
             wanted, leaves = decode_ask(data, count)
-            self.image.receive_ask(wanted, leaves, via, now_ns)
+            self.replica.receive_ask(wanted, leaves, via, now_ns)
             if via in self.removal.removed:
                 self._tell(via, GONE, Restarted(self.removal.removed[via], self._life, []))
         elif kind == RESTART:
@@ -401,13 +401,13 @@ class ConversationCore:
             self._take_part(via, flags, data, now_ns, via_life)
         elif kind == ASK_PARTS:
             slicing, ranges = decode_ask_parts(data, count)
-            self.image.receive_ask_parts(slicing, ranges, via)
+            self.replica.receive_ask_parts(slicing, ranges, via)
         else:
             raise MalformedError("kind")
 
     def _take_added(self, added: Added, via: int, now_ns: int, via_life: int) -> None:
         self._blasts.forget(added.mid())
-        attached = self.image.receive(added, via, now_ns, via_life)
+        attached = self.replica.receive(added, via, now_ns, via_life)
         for node in attached:
             self._outstanding.append(node)
             self._take_note(node)
@@ -426,11 +426,11 @@ class ConversationCore:
 
     def _take_part(self, via: int, flags: int, data: bytes, now_ns: int, via_life: int) -> None:
         slicing, index, part = decode_part(data, len(self.participants))
-        if self.image.has(slicing.mid):
+        if self.replica.has(slicing.mid):
             if flags & RESENT and index == 0:
-                self.image.resend_successors(slicing.mid, via)
+                self.replica.resend_successors(slicing.mid, via)
             return
-        if not self.image.ears.trusts(via, via_life):
+        if not self.replica.sender_filter.trusts(via, via_life):
             return
         whole = self._blasts.take(slicing, index, part, via, now_ns)
         if whole is not None:
@@ -446,15 +446,15 @@ class ConversationCore:
             self.removal.notice(via, said.life)
         elif not flags & (ANSWER | HEARD):
             is_whole = recovery is None or recovery.done or recovery.has_told_all_but(via)
-            if self.image.receive_restart(via, said.life, is_whole) and via not in self.restarted:
+            if self.replica.receive_restart(via, said.life, is_whole) and via not in self.restarted:
                 self.restarted.append(via)
         elif recovery is not None and said.life == self._life:
-            self.image.learn_life(via, said.own_life)
-            self.image.ears.strangers &= ~(1 << via)
+            self.replica.learn_life(via, said.own_life)
+            self.replica.sender_filter.strangers &= ~(1 << via)
             recovery.unheard.discard(via)
             if flags & ANSWER:
                 recovery.answer(via, said.leaves)
-                self.image.learn_leaves(via, said.leaves, now_ns)
+                self.replica.learn_leaves(via, said.leaves, now_ns)
                 self._recover()
 
     # ---- who takes part --------------------------------------------------------------------------------------------
@@ -463,31 +463,31 @@ class ConversationCore:
         """Do not wait for a participant, and do not listen to it (3.2.4)."""
         if rank == self.me:
             raise UsageError("a participant cannot mask itself out; close the conversation instead")
-        self.image.mask_out(rank)
+        self.replica.mask_out(rank)
         self._recover()
 
     def mask_in(self, rank: int) -> None:
         """Wait for a participant again, and listen to it."""
-        self.image.mask_in(rank)
+        self.replica.mask_in(rank)
 
     def remove(self, rank: int) -> None:
         """Have a participant taken out of the conversation, at all (removal.py)."""
-        if self.removal.suspect(rank, self.image.ears.lives[rank]):
-            self.image.ignore(rank)
+        if self.removal.suspect(rank, self.replica.sender_filter.lives[rank]):
+            self.replica.ignore(rank)
             self.pursue_changes()
 
     def add(self, rank: int) -> None:
         """Have one that was removed, and is back, taken in again, at all."""
-        self.removal.ask_in(rank, self.image.ears.lives[rank])
+        self.removal.ask_in(rank, self.replica.sender_filter.lives[rank])
         self.pursue_changes()
 
     def _take_change(self, node: GraphNode, body: bytes) -> None:
         try:
             self.removal.take(node.sender, node.number, payload_of(body))
         except MalformedError:
-            self.image.count("contradiction")
+            self.replica.count("contradiction")
             return
-        heed_votes(self.image, self.removal, self.me)
+        heed_votes(self.replica, self.removal, self.me)
 
     def pursue_changes(self) -> None:
         """Say what is to be said about who takes part, and see what is decided."""
@@ -495,13 +495,13 @@ class ConversationCore:
         while removal.is_open():
             removed = removal.newly_removed()
             for rank in removed:
-                carry_out_removal(self.image, removal, rank)
-            if removal.is_astray(self.image.lives_of(self.me)):
+                carry_out_removal(self.replica, removal, rank)
+            if removal.is_astray(self.replica.lives_of(self.me)):
                 removal.is_out = True
             added = removal.newly_added()
             for rank in added:
                 if rank != self.me:
-                    carry_out_entry(self.image, removal, rank)
+                    carry_out_entry(self.replica, removal, rank)
             due = removal.is_due() and self._may_change()
             if due:
                 self.say(removal.vote() if removal.vote_due else removal.consent(), REMOVAL)
@@ -516,7 +516,7 @@ class ConversationCore:
 
     def deadline_ns(self) -> int:
         """When to `tick` next."""
-        due_ns = min(self.image.deadline_ns(), self._blasts.deadline_ns())
+        due_ns = min(self.replica.deadline_ns(), self._blasts.deadline_ns())
         if self.recovery is not None:
             due_ns = min(due_ns, self.recovery.deadline_ns())
         if self.filter is not None:
@@ -524,11 +524,11 @@ class ConversationCore:
         return due_ns if self._probe is None else min(due_ns, self._probe.deadline_ns())
 
     def _tell(self, rank: int, flags: int, said: Restarted) -> None:
-        self.image.out.append((rank, encode_restart(self.cid, self.tag, self.me, flags, said)))
+        self.replica.out.append((rank, encode_restart(self.cid, self.tag, self.me, flags, said)))
 
     def is_stirred(self) -> bool:
         """Whether there is something to send, or something has happened since the time was last noted."""
-        return bool(self.image.out) or (self._probe is not None and self._probe.stirred)
+        return bool(self.replica.out) or (self._probe is not None and self._probe.stirred)
 
     def note_time(self, now_ns: int) -> None:
         """The time at which something was sent, or has come: from then on it is waited for what may follow."""
@@ -537,34 +537,38 @@ class ConversationCore:
 
     def tick(self, now_ns: int) -> None:
         """Time has come to it."""
-        self.image.tick(now_ns)
+        self.replica.tick(now_ns)
         if self.removal.is_due():
             self.pursue_changes()
         for question in self._blasts.tick(now_ns):
             packet = encode_ask_parts(self.cid, self.tag, self.me, question.slicing, question.ranges)
-            self.image.out.append((question.rank, packet))
+            self.replica.out.append((question.rank, packet))
         if self.recovery is not None:
             for rank in self.recovery.tick(now_ns):
                 self._tell(rank, 0, Restarted(self._life, self._life, []))
-            if self.recovery.is_stuck(self.image.graph, now_ns):
-                self.image.ask_everybody()
+            if self.recovery.is_stuck(self.replica.graph, now_ns):
+                self.replica.ask_everybody()
         self.note_time(now_ns)
         if self._probe is not None:
-            self._probe.tick(self.image, self.is_settled(), self._strangers(), now_ns)
+            self._probe.tick(self.replica, self.is_settled(), self._strangers(), now_ns)
 
     def is_settled(self) -> bool:
         """Whether everything in the image is stable."""
-        return self.image.graph.last == self.image.graph.stable_to
+        return self.replica.graph.last == self.replica.graph.stable_to
 
     def _strangers(self) -> list[int]:
         """Those who have never said anything, if it is on us to see that they know of the conversation."""
-        if 0 not in self.image.graph.last:
+        if 0 not in self.replica.graph.last:
             return []
         ranks = range(len(self.participants))
-        if self.me != min([rank for rank in ranks if not self.image.ears.ignores(rank)]):
+        if self.me != min([rank for rank in ranks if not self.replica.sender_filter.ignores(rank)]):
             return []
-        last = self.image.graph.last
-        return [rank for rank in ranks if not last[rank] and rank != self.me and not self.image.ears.ignores(rank)]
+        last = self.replica.graph.last
+        return [
+            rank
+            for rank in ranks
+            if not last[rank] and rank != self.me and not self.replica.sender_filter.ignores(rank)
+        ]
 
 
 __all__ = ["EVERYBODY", "ConversationCore", "ReplayError", "conversation_id", "participants_tag"]

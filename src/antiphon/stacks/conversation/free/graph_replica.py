@@ -12,8 +12,8 @@ would bring back the whole graph, once for each path.
 Who asks also tells its leaves. If they are news here, what leads to them is asked for in turn; so two hosts that have
 drifted apart find each other again by one question.
 
-Whom it listens to: ears.py. Each message tells the life of its sender. Two messages of one number and two lives are a
-conflict: whoever sees it was left behind.
+Whom it listens to: sender_filter.py. Each message tells the life of its sender. Two messages of one number and two
+lives are a conflict: whoever sees it was left behind.
 
 Limits, each with what happens there (3.3): limits.py. An answer to a request has ANSWER_MAX messages at most; who lacks
 more asks again.
@@ -92,9 +92,9 @@ class GraphReplica:
         "_unstable_bytes",
         "conflict",
         "counts",
-        "ears",
         "graph",
         "out",
+        "sender_filter",
     )
 
     def __init__(
@@ -128,7 +128,7 @@ class GraphReplica:
         self._due_ns = NEVER
         self._answers_due_ns: dict[int, int] = {}
         """By whom was asked, EVERYBODY too: until when the answer is waited for."""
-        self.ears = SenderFilter(participants)
+        self.sender_filter = SenderFilter(participants)
         self._life_marks: list[list[tuple[int, int]]] = [[] for _ in range(participants)]
         """By rank: from which number on its attached messages are of which life."""
         self._sizes: list[deque[tuple[int, int]]] = [deque() for _ in range(participants)]
@@ -214,7 +214,7 @@ class GraphReplica:
         marks = self._life_marks[node.sender]
         if not marks or marks[-1][1] != life:
             marks.append((node.number, life))
-        self.ears.learn_life(node.sender, life)
+        self.sender_filter.learn_life(node.sender, life)
 
     # ---- receiving -------------------------------------------------------------------------------------------------
 
@@ -227,7 +227,7 @@ class GraphReplica:
         if self._held.has(mid):
             self.count("duplicate")
             return []
-        if not self.ears.hears(added.sender, added.number, via, via_life) and not self._is_needed(mid):
+        if not self.sender_filter.hears(added.sender, added.number, via, via_life) and not self._is_needed(mid):
             self.count("masked")
             return []
         missing = self.graph.missing(added.predecessors)
@@ -326,7 +326,7 @@ class GraphReplica:
 
     def _may_enter(self, added: Added) -> bool:
         """Whether a message of one that was let in again follows what let it in."""
-        entries = self.ears.entries[added.sender]
+        entries = self.sender_filter.entries[added.sender]
         for life, entry in entries:
             if life <= added.life and self._follows(added.predecessors, entry):
                 return True
@@ -360,7 +360,7 @@ class GraphReplica:
     def learn_leaves(self, via: int, leaves: list[Mid], now_ns: int) -> None:
         """A participant has these; whatever is missing here is asked for."""
         missing = self.graph.missing(leaves)
-        if missing and via not in self._requests and not self.ears.ignores(via):
+        if missing and via not in self._requests and not self.sender_filter.ignores(via):
             self._wish(via, missing, now_ns + self._options.gap_delay_ns)
 
     def lacks(self, via: int, now_ns: int) -> None:
@@ -382,7 +382,7 @@ class GraphReplica:
 
         Whether that is news. `is_whole`: whether this host can answer; one that is back itself may not yet.
         """
-        if life < self.ears.lives[via]:
+        if life < self.sender_filter.lives[via]:
             self.count("stale")
             return False
         news = self.learn_life(via, life)
@@ -400,7 +400,7 @@ class GraphReplica:
 
     def learn_life(self, rank: int, life: int) -> bool:
         """A participant is in this life; whether that is news."""
-        news = self.ears.learn_life(rank, life)
+        news = self.sender_filter.learn_life(rank, life)
         if news:
             self._drop_ignored()
         return news
@@ -411,7 +411,9 @@ class GraphReplica:
         Each gives an answer of many packets. If the network is merely slow, all of them are for nothing, and if all
         answered at once they would make it slower.
         """
-        others = [rank for rank in range(self.graph.participants) if rank != self._me and not self.ears.ignores(rank)]
+        others = [
+            rank for rank in range(self.graph.participants) if rank != self._me and not self.sender_filter.ignores(rank)
+        ]
         self._ask(EVERYBODY if tries > len(others) else others[(self._me + tries) % len(others)], None)
 
     def ask_everybody(self) -> None:
@@ -516,16 +518,16 @@ class GraphReplica:
     def mask_in(self, rank: int) -> None:
         """Wait for a participant again, and listen to it."""
         self.graph.mask_in(rank)
-        self.ears.listen(rank)
+        self.sender_filter.listen(rank)
 
     def ignore(self, rank: int) -> None:
         """Listen to a participant no more; stability still waits for it."""
-        self.ears.ignore(rank)
+        self.sender_filter.ignore(rank)
         self._drop_ignored()
 
     def _is_unwanted(self, held: HeldMessage) -> bool:
         """Whether a held message would not be taken if it came now, but for others' sake."""
-        return not self.ears.hears(held.added.sender, held.added.number, held.via, held.via_life)
+        return not self.sender_filter.hears(held.added.sender, held.added.number, held.via, held.via_life)
 
     def _drop_ignored(self) -> None:
         """Let go of held messages that would not be taken if they came now."""
@@ -537,7 +539,7 @@ class GraphReplica:
 
     def _is_needed(self, mid: Mid) -> bool:
         """Whether a held message of somebody who is listened to was sent in the context of this one."""
-        return len(self._held) > 0 and self.ears.may_need(mid[0], mid[1]) and mid[1] <= self._needed()[mid[0]]
+        return len(self._held) > 0 and self.sender_filter.may_need(mid[0], mid[1]) and mid[1] <= self._needed()[mid[0]]
 
     def _needed(self) -> list[int]:
         return self._held.needed(self.graph.participants, self._is_unwanted)

@@ -260,9 +260,9 @@ class ConversationHost:
         """What a conversation has to send, after anything was done with it; also notes when it is due."""
         conversation.note_time(now_ns)
         self._note_deadline(conversation.cid, conversation.deadline_ns())
-        if not conversation.image.out:
+        if not conversation.replica.out:
             return []
-        out, conversation.image.out = conversation.image.out, []
+        out, conversation.replica.out = conversation.replica.out, []
         routes = self._routes[conversation.cid]
         transmits: list[Transmit] = []
         before = conversation.me  # nobody's: nothing is for oneself

@@ -43,18 +43,18 @@ class Probe:
     def deadline_ns(self) -> int:
         return min(self._probe_at_ns, self._greet_at_ns)
 
-    def tick(self, image: GraphReplica, is_settled: bool, strangers: list[int], now_ns: int) -> None:
+    def tick(self, replica: GraphReplica, is_settled: bool, strangers: list[int], now_ns: int) -> None:
         if now_ns >= self._probe_at_ns:
             self._probe_at_ns = NEVER
             if not is_settled:
                 self._probes += 1
-                image.ask_around(self._probes)
+                replica.ask_around(self._probes)
                 self._probe_at_ns = now_ns + self._interval_ns(self._probes)
         if now_ns >= self._greet_at_ns:
             self._greet_at_ns = NEVER
             for rank in strangers:
                 self._greetings += 1
-                image.resend_first(rank)
+                replica.resend_first(rank)
                 self._greet_at_ns = now_ns + self._interval_ns(self._greetings)
 
     def _interval_ns(self, tries: int) -> int:

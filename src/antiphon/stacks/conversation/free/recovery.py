@@ -11,8 +11,8 @@ it. Let a host attach a message of the former life after it has answered: from a
 in the life in which that host is known to be, or because such a message needs it. Follow it back to the first host that
 attached it. That one did so before it answered, so its answer told of the message, and the number is not given again;
 or it has failed since, and lost it. Then it is back, in a new life, before it could answer, and it answers only when
-everybody has heard of that life: its packets from before are not taken any more (image.py). One who is back itself
-takes nothing from anybody before it knows in which life that one is.
+everybody has heard of that life: its packets from before are not taken any more (graph_replica.py). One who is back
+itself takes nothing from anybody before it knows in which life that one is.
 
 Nothing of the former life can therefore turn up under a number that was given again, but from somebody who has not
 answered. Whoever goes on without such a one must have it masked out: if it comes back with such a message, there are
@@ -63,10 +63,10 @@ class Recovery:
 
     __slots__ = (
         "_at_ns",
-        "_ears",
         "_goal",
         "_look_at_ns",
         "_options",
+        "_sender_filter",
         "_tries",
         "awaiting",
         "complete",
@@ -78,9 +78,9 @@ class Recovery:
         "unheard",
     )
 
-    def __init__(self, others: list[int], leaves: list[Mid], options: Options, ears: SenderFilter) -> None:
+    def __init__(self, others: list[int], leaves: list[Mid], options: Options, sender_filter: SenderFilter) -> None:
         self._options = options
-        self._ears = ears
+        self._sender_filter = sender_filter
         self.awaiting = set(others)
         """Ranks of those that have not answered."""
         self.unheard = set(others)
@@ -110,17 +110,19 @@ class Recovery:
 
     def waits_for(self) -> list[int]:
         """Ranks of those that have not answered and are not ignored."""
-        return [rank for rank in sorted(self.awaiting) if not self._ears.ignores(rank)]
+        return [rank for rank in sorted(self.awaiting) if not self._sender_filter.ignores(rank)]
 
     def has_told_all_but(self, via: int) -> bool:
         """Whether all others that are not ignored know in which life this participant is."""
-        return all(rank == via or self._ears.ignores(rank) for rank in self.unheard)
+        return all(rank == via or self._sender_filter.ignores(rank) for rank in self.unheard)
 
     def _missing(self, graph: MessageGraph) -> list[Mid]:
         """Leaves that others have named and that are not here, without messages that do not count."""
         self._goal = dict.fromkeys(graph.missing(list(self._goal)))
-        ears = self._ears
-        return [mid for mid in self._goal if not ears.ignores(mid[0]) or mid[1] <= ears.wanted[mid[0]]]
+        sender_filter = self._sender_filter
+        return [
+            mid for mid in self._goal if not sender_filter.ignores(mid[0]) or mid[1] <= sender_filter.wanted[mid[0]]
+        ]
 
     def is_whole(self, graph: MessageGraph) -> bool:
         """Whether everybody has answered and everything is here."""

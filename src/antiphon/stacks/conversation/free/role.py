@@ -219,7 +219,7 @@ class ParticipantRole:
         entered, conversation.entered = conversation.entered, []
         group = conversation_name(conversation.cid)
         for node, section in entered:
-            life, number = conversation.image.place_in_life(node)
+            life, number = conversation.replica.place_in_life(node)
             payload = payload_of(section) if section else b""
             sender = ProcessId(conversation.participants[node.sender].name, life)
             if sender == self._process:

@@ -12,17 +12,17 @@ from antiphon.stacks.conversation.free.wire import Added, read_section
 class SpareMessages:
     """What a participant that comes back has stored and not used. What others send may make more of it fit."""
 
-    __slots__ = ("_image", "_spare")
+    __slots__ = ("_replica", "_spare")
 
-    def __init__(self, image: GraphReplica) -> None:
-        self._image = image
+    def __init__(self, replica: GraphReplica) -> None:
+        self._replica = replica
         self._spare: list[Added] = []
 
     def add(self, sections: list[bytes]) -> None:
         """Take sections out of storage; those that make no sense are left out."""
         for said in sections:
             try:
-                self._spare.append(read_section(said, self._image.graph.participants))
+                self._spare.append(read_section(said, self._replica.graph.participants))
             except MalformedError:
                 continue
 
@@ -34,11 +34,11 @@ class SpareMessages:
             growing = False
             left: list[Added] = []
             for added in self._spare:
-                nodes = self._image.restore(added)
+                nodes = self._replica.restore(added)
                 if nodes:
                     attached += nodes
                     growing = True
-                if not self._image.has(added.mid()):
+                if not self._replica.has(added.mid()):
                     left.append(added)
             self._spare = left
         return attached

@@ -4,28 +4,28 @@ from antiphon.stacks.conversation.free.graph_replica import GraphReplica
 from antiphon.stacks.conversation.free.removal import Removal
 
 
-def heed_votes(image: GraphReplica, removal: Removal, me: int) -> None:
+def heed_votes(replica: GraphReplica, removal: Removal, me: int) -> None:
     """Ignore those whose removal is wanted, but for the messages of theirs that somebody has by that one's word."""
-    ears = image.ears
+    sender_filter = replica.sender_filter
     for (rank, life), number in removal.counted.items():
         if life >= removal.added[rank] and rank != me:
-            ears.wanted[rank] = max(ears.wanted[rank], number)
-    for rank, entries in enumerate(ears.entries):
+            sender_filter.wanted[rank] = max(sender_filter.wanted[rank], number)
+    for rank, entries in enumerate(sender_filter.entries):
         if entries:
-            ears.entries[rank] = removal.entries(rank)
+            sender_filter.entries[rank] = removal.entries(rank)
     for rank in removal.suspects:
-        if not ears.ignores(rank):
-            image.ignore(rank)
+        if not sender_filter.ignores(rank):
+            replica.ignore(rank)
 
 
-def carry_out_removal(image: GraphReplica, removal: Removal, rank: int) -> None:
+def carry_out_removal(replica: GraphReplica, removal: Removal, rank: int) -> None:
     """A participant was removed, by agreement: neither wait for it nor listen to it."""
-    image.conflict = image.conflict or removal.has_diverged(rank, image.lives_of(rank))
-    image.mask_out(rank)
-    image.ears.close(rank)
+    replica.conflict = replica.conflict or removal.has_diverged(rank, replica.lives_of(rank))
+    replica.mask_out(rank)
+    replica.sender_filter.close(rank)
 
 
-def carry_out_entry(image: GraphReplica, removal: Removal, rank: int) -> None:
+def carry_out_entry(replica: GraphReplica, removal: Removal, rank: int) -> None:
     """A participant was let in again, by agreement."""
-    image.mask_in(rank)
-    image.ears.entries[rank] = removal.entries(rank)
+    replica.mask_in(rank)
+    replica.sender_filter.entries[rank] = removal.entries(rank)

@@ -18,11 +18,11 @@ from antiphon.stacks.conversation.free.graph_replica import GraphReplica
 class Gaps:
     """The gaps of one member."""
 
-    __slots__ = ("_before", "_image", "_known", "_me", "_options", "_told_by", "_tries", "ask_at_ns")
+    __slots__ = ("_before", "_known", "_me", "_options", "_replica", "_told_by", "_tries", "ask_at_ns")
 
-    def __init__(self, image: GraphReplica, me: int, options: Options) -> None:
-        members = image.graph.participants
-        self._image = image
+    def __init__(self, replica: GraphReplica, me: int, options: Options) -> None:
+        members = replica.graph.participants
+        self._replica = replica
         self._me = me
         self._options = options
         self._known = [0] * members
@@ -35,7 +35,7 @@ class Gaps:
 
     def learn(self, mids: list[Mid], via: int, now_ns: int) -> None:
         """Somebody has these."""
-        last = self._image.graph.last
+        last = self._replica.graph.last
         for rank, number in mids:
             if number > last[rank]:
                 if number >= self._known[rank]:
@@ -47,19 +47,19 @@ class Gaps:
 
     def ask(self, now_ns: int) -> dict[int, list[tuple[int, int, int]]]:
         """By whom to ask: rank, first and last number of what is missing."""
-        last = self._image.graph.last
+        last = self._replica.graph.last
         wanted: dict[int, list[tuple[int, int, int]]] = {}
         for rank, known in enumerate(self._known):
             if known > last[rank] and rank != self._me:
                 whom = rank if self._tries % 2 == 0 else self._told_by[rank]
                 numbers = range(last[rank] + 1, known + 1)
-                ranges = runs_of(rank, [number for number in numbers if not self._image.has((rank, number))])
+                ranges = runs_of(rank, [number for number in numbers if not self._replica.has((rank, number))])
                 if ranges:
                     wanted.setdefault(whom, []).extend(ranges)
         if not wanted:
             self.ask_at_ns = NEVER
             return wanted
-        here = sum(last) + self._image.held()
+        here = sum(last) + self._replica.held()
         self._tries = self._tries + 1 if here == self._before else 1
         self._before = here
         interval_ns = self._options.resend_interval_ns << min(self._tries - 1, 10)

@@ -1,7 +1,7 @@
 """One view of a group, as a conversation that its members hold (psync-1989): packets in, graph, order, delivery.
 
     PendingQueue ──▶ node in the context of all that was taken in ──▶ network
-    network ──▶ Image (holding queue, requests) ──▶ view of the graph ──▶ Ordering (waves) ──▶ application
+    network ──▶ GraphReplica (holding queue, requests) ──▶ view of the graph ──▶ Ordering (waves) ──▶ application
 
 The participants of a conversation never change; those of a group do. So each view is a conversation of its own, and
 what becomes of its end is agreed on as in every group (parts/membership).
@@ -73,7 +73,7 @@ def _limits(members: int, options: Options) -> Limits:
 class ConversationSession(GraphSession):
     """One member in one view."""
 
-    __slots__ = ("_gaps", "_image", "_merges", "_ordering", "_outstanding", "_seen")
+    __slots__ = ("_gaps", "_merges", "_ordering", "_outstanding", "_replica", "_seen")
 
     def __init__(
         self, group: str, process: ProcessId, view: View, pending: PendingQueue, options: Options, declared: int
@@ -81,7 +81,7 @@ class ConversationSession(GraphSession):
         members = len(view.members)
         node_overhead = ADD_OVERHEAD + BATCH_OVERHEAD + MID_SIZE * members
         super().__init__(group, process, view, pending, options, declared, node_overhead)
-        self._image = GraphReplica(
+        self._replica = GraphReplica(
             self.group_id,
             self.tag,
             members,
@@ -90,8 +90,8 @@ class ConversationSession(GraphSession):
             options,
             limits=_limits(members, options),
         )
-        self._begin(self._image.graph)
-        self._gaps = Gaps(self._image, self._me, options)
+        self._begin(self._replica.graph)
+        self._gaps = Gaps(self._replica, self._me, options)
         self._seen = GraphView(self._graph)
         self._ordering = Ordering(group, view, self._graph, options.message_bytes_max)
         self._outstanding: deque[GraphNode] = deque()
@@ -134,10 +134,10 @@ class ConversationSession(GraphSession):
         batch = decode_batch(added.section, payload_start(added.section))
         if not self._is_due(added):
             return
-        duplicates = self._image.counts.get("duplicate", 0)
-        self._outstanding.extend(self._image.receive(added, via, now_ns))
+        duplicates = self._replica.counts.get("duplicate", 0)
+        self._outstanding.extend(self._replica.receive(added, via, now_ns))
         self._gaps.learn(added.predecessors, via, now_ns)
-        is_new = self._image.counts.get("duplicate", 0) == duplicates
+        is_new = self._replica.counts.get("duplicate", 0) == duplicates
         if batch is not None and is_new and self._options.record_receives:
             self._report_receive(added.sender, batch, effects)
         self._take_in(effects, now_ns)
@@ -178,8 +178,8 @@ class ConversationSession(GraphSession):
         fetched = self.cut.fetched.get(mid)
         body = node.body if node is not None else fetched.section if isinstance(fetched, Added) else None
         if body is not None:
-            self._image.count("resent")
-            self._image.out.append((to, encode_add(self.group_id, self.tag, self._me, body, 0)))
+            self._replica.count("resent")
+            self._replica.out.append((to, encode_add(self.group_id, self.tag, self._me, body, 0)))
 
     # ---- the end of a step -----------------------------------------------------------------------------------------
 
@@ -201,7 +201,7 @@ class ConversationSession(GraphSession):
             self._free()
 
     def _waits(self) -> bool:
-        return bool(self._own) or self._ordering.waits_for_stability() or self._image.held() > 0
+        return bool(self._own) or self._ordering.waits_for_stability() or self._replica.held() > 0
 
     def _may_send(self) -> bool:
         open = not self.paused and not self.cut.frozen and self.cut.barrier is None
@@ -232,7 +232,7 @@ class ConversationSession(GraphSession):
         if len(predecessors) > 1:
             self._merges += 1
         number = self._graph.last[self._me] + 1
-        node = self._image.send(predecessors, section(self._me, number, predecessors, payload))
+        node = self._replica.send(predecessors, section(self._me, number, predecessors, payload))
         self._seen.add(node)
         self._note_node_sent(now_ns)
         return node
@@ -240,7 +240,7 @@ class ConversationSession(GraphSession):
     def _send_status(self) -> None:
         if len(self.view.members) > 1:
             status = encode_status(NUMBER, self.group_id, self.tag, self._me, self._graph.last)
-            self._image.out.append((EVERYBODY, status))
+            self._replica.out.append((EVERYBODY, status))
 
     # ---- time and transmission -------------------------------------------------------------------------------------
 
@@ -259,14 +259,14 @@ class ConversationSession(GraphSession):
                 self._ask(whom, missing)
 
     def _ask(self, whom: int, missing: list[tuple[int, int, int]]) -> None:
-        self._image.count("asked")
-        self._image.out.append((whom, encode_request(NUMBER, self.group_id, self.tag, self._me, missing)))
+        self._replica.count("asked")
+        self._replica.out.append((whom, encode_request(NUMBER, self.group_id, self.tag, self._me, missing)))
 
     def collect(self, effects: Effects) -> None:
-        out = self._image.out
+        out = self._replica.out
         if not out:
             return
-        self._image.out = []
+        self._replica.out = []
         if len(self.view.members) == 1:
             return
         multicasts: list[bytes] = []
@@ -304,7 +304,7 @@ class ConversationSession(GraphSession):
         try:
             node = self._graph.attach(added.sender, added.number, added.predecessors, added.section)
         except GraphError:
-            self._image.count("contradiction")
+            self._replica.count("contradiction")
             return False
         self._outstanding.append(node)
         return True
@@ -316,14 +316,14 @@ class ConversationSession(GraphSession):
         return len(self._own) + self._ordering.waiting_of(self._me) + barrier
 
     def held(self) -> int:
-        return self._image.held() + len(self._outstanding) + self._ordering.waiting()
+        return self._replica.held() + len(self._outstanding) + self._ordering.waiting()
 
     def statistics(self) -> dict[str, int]:
-        counts = self._image.counts
+        counts = self._replica.counts
         return {
             "packets_sent": self._graph.last[self._me],
             "packets_stable": self._graph.stable_to[self._me],
-            "packets_held": self._image.held() + len(self._outstanding),
+            "packets_held": self._replica.held() + len(self._outstanding),
             "duplicates": counts.get("duplicate", 0),
             "requests": counts.get("asked", 0),
             "resends": counts.get("resent", 0),
@@ -331,4 +331,4 @@ class ConversationSession(GraphSession):
         }
 
     def situations(self) -> list[int]:
-        return [self._image.counts.get("resent", 0), self._bare_acks, self._merges]
+        return [self._replica.counts.get("resent", 0), self._bare_acks, self._merges]

@@ -31,7 +31,7 @@ class OrderedBroadcast(FilterMachine):
         """What is stable and has come out need not be in the graph any longer."""
         self._talker = FilterBase(conversation, manner)
         self._queue = PackQueue(manner.queue_max)
-        self._waves = Waves(conversation.image.graph)
+        self._waves = Waves(conversation.replica.graph)
         self._payloads: dict[Mid, list[bytes]] = {}
         """Of the application's messages that have no place in the order yet."""
 

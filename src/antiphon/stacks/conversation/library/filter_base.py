@@ -129,7 +129,7 @@ class FilterBase:
 
     def has_room(self) -> bool:
         """Whether the window lets a message of the application go."""
-        graph = self.conversation.image.graph
+        graph = self.conversation.replica.graph
         while self._own and graph.is_stable(self._own[0]):
             self._own.popleft()
         return len(self._own) < self._window and self.conversation.may_send()
@@ -187,7 +187,7 @@ class FilterBase:
 
     def _forget_stable(self) -> bool:
         """Whether the view has made progress."""
-        graph = self.conversation.image.graph
+        graph = self.conversation.replica.graph
         while self._own and graph.is_stable(self._own[0]):
             self._own.popleft()
         count = len(self._unstable)
@@ -204,14 +204,14 @@ class FilterBase:
         elif self._patience.has_passed(now_ns):
             if self._own and self._latest is not None:
                 self.conversation.resend(self._latest)
-            self.conversation.image.ask_everybody()
+            self.conversation.replica.ask_everybody()
 
     def forget(self) -> None:
         """Now and then, have the graph forget what is stable; to be asked when all that has come is in the view."""
         count = self.conversation.view.count
         if count - self._forgotten_at >= FREE_EVERY:
             self._forgotten_at = count
-            graph = self.conversation.image.graph
+            graph = self.conversation.replica.graph
             graph.free_waves(graph.stable_wave)
 
     def laggards(self) -> list[int]:
@@ -219,7 +219,7 @@ class FilterBase:
         to mask out."""
         if not self._patience.is_exhausted() or not self._unstable:
             return []
-        graph = self.conversation.image.graph
+        graph = self.conversation.replica.graph
         oldest = self._unstable[0]
         answered = {oldest.sender, *graph.followers(oldest)}
         return [rank for rank in range(graph.participants) if rank not in answered and not graph.is_masked(rank)]

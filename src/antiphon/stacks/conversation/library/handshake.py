@@ -116,10 +116,10 @@ class HandshakeSession:
     def _is_ready(self) -> bool:
         """Whether all others have answered our OPEN."""
         opened = self._last
-        return self._conversation.me == 0 and opened is not None and self._conversation.image.graph.is_stable(opened)
+        return self._conversation.me == 0 and opened is not None and self._conversation.replica.graph.is_stable(opened)
 
     def _all_have_ended(self) -> bool:
-        return not self._conversation.image.graph.working & ~self._ends
+        return not self._conversation.replica.graph.working & ~self._ends
 
     def _become_talking(self) -> None:
         self.phase = TALKING
@@ -138,7 +138,7 @@ class HandshakeSession:
         if not self._patience.is_exhausted():
             if self._last is not None:
                 self._conversation.resend(self._last)
-            self._conversation.image.ask_everybody()
+            self._conversation.replica.ask_everybody()
             return
         if self.phase == LINGERING or (self.phase == ENDING and self._all_have_ended()):
             self.phase = ENDED

@@ -39,7 +39,7 @@ class Operations(FilterMachine):
         self._forgets = forgets
         """What is stable need not be in the graph any longer."""
         self._talker = FilterBase(conversation, manner)
-        self._epochs = Epochs(conversation.image.graph)
+        self._epochs = Epochs(conversation.replica.graph)
         self._early = PackQueue(manner.queue_max)
         """Our own that were executed already, and go out before anything is received."""
         self._commuting = PackQueue(manner.queue_max)

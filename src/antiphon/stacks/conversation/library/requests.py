@@ -67,7 +67,7 @@ class RequestClient:
                 self._patience.end()
             else:
                 self._conversation.resend(self._request)
-                self._conversation.image.ask_everybody()
+                self._conversation.replica.ask_everybody()
         return self.outcome
 
     def deadline_ns(self) -> int:

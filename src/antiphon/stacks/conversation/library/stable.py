@@ -78,7 +78,7 @@ class StableSend(FilterMachine):
         if self.outcome != WAITING:
             return self.outcome
         self.received += drain(self._conversation)
-        if is_known_to(self._conversation.image.graph, self.node, self._participants):
+        if is_known_to(self._conversation.replica.graph, self.node, self._participants):
             self.outcome = SUCCESS
             self._patience.end()
         elif self._patience.has_passed(now_ns):
@@ -87,7 +87,7 @@ class StableSend(FilterMachine):
                 self._patience.end()
             else:
                 self._conversation.resend(self.node)
-                self._conversation.image.ask_everybody()
+                self._conversation.replica.ask_everybody()
         return self.outcome
 
     def run(self, group: str, effects: Effects, now_ns: int) -> None:
