@@ -25,6 +25,8 @@ STARTING_MARKS: Final = ("processes", "spark", "networks")
 STARTING_EVENTS: Final = frozenset(("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"))
 GROUPED: Final = ("alone", "networks", "spark", "chromium")
 """Marks and fixtures whose tests share a worker. Where a test has several, the first of these counts."""
+FIRST: Final = ("spark", "networks", "chromium", "alone")
+"""Those groups again, the longest first."""
 
 
 settings.register_profile("suite", max_examples=25, deadline=None)
@@ -70,6 +72,15 @@ def sampled(cases: list[pytest.Item], count: int) -> list[pytest.Item]:
     return [cases[place * len(cases) // count] for place in range(count)]
 
 
+def turn(item: pytest.Item) -> int:
+    """When to begin with a test. Groups that only one worker can run come first, the longest before the others, then
+    tests that wait for other processes; the many short ones last, so that all workers have work to the end."""
+    group = item.get_closest_marker("xdist_group")
+    if group is not None:
+        return FIRST.index(group.args[0]) if group.args and group.args[0] in FIRST else len(FIRST)
+    return len(FIRST) + (1 if item.get_closest_marker("processes") else 2)
+
+
 def pytest_collection_finish() -> None:
     """Have the collector of garbage leave alone what stays until the end: tests, modules, libraries."""
     gc.collect()
@@ -98,6 +109,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         groups = [group for group in GROUPED if group in needs]
         if groups and "xdist_group" not in needs:
             item.add_marker(pytest.mark.xdist_group(groups[0]))
+    items.sort(key=turn)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -71,7 +71,9 @@ def end_problems(world: ConversationRun) -> list[str]:
         if len(process.app.committed) != len(world.order):
             problems.append(f"{process.name} has {len(process.app.committed)} of {len(world.order)} in their places")
         if conversation.replica.held() or conversation.replica.conflict:
-            problems.append(f"{process.name} holds {conversation.replica.held()} messages; {conversation.replica.counts}")
+            problems.append(
+                f"{process.name} holds {conversation.replica.held()} messages; {conversation.replica.counts}"
+            )
         own = sum(committed.mid[0] == process.rank for committed in process.app.committed)
         if own != process.app.said:
             problems.append(f"{process.name} had {process.app.said} things to say, but has said {own}")
