@@ -103,7 +103,7 @@ class Suspicion:
         return now_ns - self._unacked_ns[rank] if self._unacked_ns[rank] >= 0 else 0
 
     def stood_still(self, for_ns: int) -> None:
-        """This process did nothing, and so did not listen, for this long."""
+        """Do not count this time as silence of the others: this process did not run, and so did not listen."""
         for rank in range(len(self._heard_ns)):
             self._heard_ns[rank] += for_ns
             if self._asked_ns[rank] >= 0:
@@ -138,8 +138,8 @@ class Suspicion:
         return bytes(row)
 
     def due(self, now_ns: int, vouched: set[int]) -> bool:
-        """Doubt the silent, and give up those doubted for long enough whom nobody has vouched for; whether somebody
-        is newly doubted."""
+        """Doubt silent members, and give up those that nobody has vouched for in time; return whether one is newly
+        doubted."""
         doubts = False
         self._deadline_ns = -1
         for rank in range(len(self._heard_ns)):

@@ -25,7 +25,7 @@ PACKETS: Final[dict[str, tuple[int, int]]] = {
 
 @final
 class CrashTrigger:
-    """One of them."""
+    """A crash of whichever process sends the n-th membership packet of one kind in one group."""
 
     __slots__ = ("both", "countdown", "from_ns", "group_id", "kind", "message")
 

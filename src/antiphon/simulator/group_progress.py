@@ -80,12 +80,12 @@ class GroupProgress:
         return all(NO_VIEW not in running.views.values() for running in self._running if running is not None)
 
     def note_excluded(self, group: str, now_ns: int) -> None:
-        """A process that runs learns that the others have given it up."""
+        """Note that a running process has learned of its exclusion from this group."""
         if now_ns > self._late_ns:
             self._wrongful.add(group)
 
     def is_wrongful(self, group: str) -> bool:
-        """Whether a process that runs was given up on a network that had healed long before."""
+        """Return whether a running process was excluded although the network had healed long before."""
         return group in self._wrongful
 
     def is_quiet(self, group: str) -> bool:

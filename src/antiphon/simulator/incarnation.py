@@ -15,7 +15,8 @@ NO_VIEW: Final = View(0, ())
 
 @final
 class Incarnation:
-    """From start to crash, exclusion, leaving the last group, or the end of the run."""
+    """One incarnation of a simulated process, from its start to its crash, exclusion or last leave, or to the end of
+    the run."""
 
     __slots__ = (
         "application_pauses",

@@ -98,7 +98,7 @@ class Agreement:
         self._recovering = False
 
     def _begin(self, view: View, end: ViewEnd, now_ns: int) -> None:
-        """A view is installed: nothing is agreed on yet about the one after it."""
+        """Start afresh with this view: nothing is agreed on yet about the next one."""
         if self._view.id:
             self._before_id = self._view.id
         self._view = view
@@ -125,7 +125,7 @@ class Agreement:
         self.become_normal()
 
     def _decide(self, proposal: Proposal, effects: Effects, now_ns: int) -> None:
-        """This proposal is what comes after the view."""
+        """Note that this proposal is the next view."""
         raise NotImplementedError
 
     def is_stalled(self) -> bool:
@@ -140,7 +140,7 @@ class Agreement:
     # ---- phases ----------------------------------------------------------------------------------------------------
 
     def become_normal(self) -> None:
-        """A view is installed."""
+        """Go on in a view that was just installed."""
         self.phase = step(self.phase, NORMAL)
 
     def become_flushing(self) -> None:
@@ -150,18 +150,18 @@ class Agreement:
         self._end_of_view.freeze()
 
     def become_closing(self, proposal: Proposal) -> None:
-        """This is what comes after the view; nothing more is to be agreed on."""
+        """Complete and deliver the cut of the decided proposal."""
         self.phase = step(self.phase, CLOSING)
         self.decided = proposal
         self._drop_round()
 
     def become_parting(self, proposal: Proposal) -> None:
-        """I have left by this proposal."""
+        """Stay only until the members of the next view know that this process has left."""
         self.phase = step(self.phase, PARTING)
         self.parted_by = proposal
 
     def become_out(self) -> None:
-        """I am no longer a member."""
+        """End this process's membership."""
         self.phase = step(self.phase, OUT)
 
     # ---- as a member -----------------------------------------------------------------------------------------------
@@ -193,7 +193,7 @@ class Agreement:
         self.become_flushing()
 
     def _drop_round(self) -> None:
-        """Coordinate no more: nobody owes me an answer."""
+        """Stop coordinating a round; no answers are expected any more."""
         self._round = None
         for rank in range(len(self._view.members)):
             self._suspicion.answered(rank)
@@ -269,7 +269,7 @@ class Agreement:
         return self._end_of_view is not None and self._end_of_view.is_complete()
 
     def progress(self, effects: Effects, now_ns: int) -> None:
-        """At the end of a step: the cut may have become complete."""
+        """At the end of a step, accept a proposal whose cut has become complete."""
         if self.phase != FLUSHING or self._proposed is None or self._accepted_round == self._proposed_round:
             return
         if self._proposed_round != self._promised or not self._done():
@@ -292,7 +292,7 @@ class Agreement:
     # ---- as the coordinator ----------------------------------------------------------------------------------------
 
     def _acting(self) -> int:
-        """The oldest member that I do not suspect, of those that stay if there are any."""
+        """Return the oldest member that is not suspected, among those that stay if there are any."""
         for rank, member in enumerate(self._view.members):
             if rank not in self._suspects and member not in self._requests.leavers:
                 return rank
@@ -326,7 +326,7 @@ class Agreement:
         return self._recovering or self._policy.may_go_on(ranks, len(self._view.members))
 
     def _ask_round(self, effects: Effects, now_ns: int) -> None:
-        """Ask whoever has not answered. The lost are asked too: they may be back."""
+        """Ask all members that have not answered in this round, also those taken to be lost: they may be back."""
         current = self._round
         assert current is not None
         current.retry_at_ns = now_ns + self._options.retry_ns

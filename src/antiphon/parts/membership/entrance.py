@@ -30,7 +30,7 @@ class Entrance(Agreement):
         """While I ask to join: the members that answered me directly, and when they last did."""
 
     def _receive_founder(self, founding: Founding, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
-        """A founder answers me, the first of them."""
+        """Take the answer of another founder; only the first founder gets such answers."""
         if message.kind == messages.OUTSIDE and message.about == self._process:
             founding.meet(message.sender, message.address, message.round)
             self._try_found(founding, effects, now_ns)
@@ -53,7 +53,7 @@ class Entrance(Agreement):
             self.decided = founding.proposal
 
     def answer_founder(self, message: MembershipMessage, effects: Effects) -> None:
-        """I am in the first view, which never changes; the first of the founders asks whether I am."""
+        """Confirm to the first founder that this process is in the first view, which never changes under `static`."""
         proposal = message.accepted if message.kind == messages.INSTALL else None
         if proposal is not None and proposal.view.id == self._view.id and self._view.rank(message.sender) >= 0:
             self._post.tell(message.sender, self._post.message(messages.INSTALLED), effects, message.address)

@@ -79,18 +79,20 @@ class Founding:
         return process.name == self._names[0]
 
     def answer(self, first: ProcessId) -> bool:
-        """Whether to tell this life of the first that this process is outside; then no earlier life is followed."""
+        """Return whether to tell this incarnation of the first founder that this process is in no view; earlier
+        incarnations are ignored from then on."""
         if self.is_first or not self.leads(first) or first.incarnation < self.first_life:
             return False
         self.first_life = first.incarnation
         return True
 
     def is_outdated(self, sender: ProcessId) -> bool:
-        """Whether this is a life of the first that is not followed any more."""
+        """Return whether this is an earlier incarnation of the first founder than the one that this process follows."""
         return self.leads(sender) and sender.incarnation < self.first_life
 
     def meet(self, process: ProcessId, address: str, last_view: int = 0) -> None:
-        """A founder says that it is outside, after its last view. Of two lives of one name the later counts."""
+        """Note that a founder is in no view, and the last view it was in. Of two incarnations of one name the later
+        counts."""
         if process.name not in self._names or process.name == self._process.name:
             return
         known = self._met.get(process.name)

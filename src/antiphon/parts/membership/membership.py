@@ -107,12 +107,12 @@ class Membership(Entrance):
             self._want_change(now_ns)
 
     def recover(self, effects: Effects, now_ns: int) -> None:
-        """Go on with those that answer, though they are no majority: somebody who can tell has said so."""
+        """Go on with the members that answer, though they are no majority, because an operator said so."""
         self._recovering = True
         self._start_round(effects, now_ns)
 
     def may_request(self) -> bool:
-        """Whether a wish for a flush would be news."""
+        """Return whether a request for a flush would be new."""
         return not self._wishing and self.phase == NORMAL
 
     def begin(self, view: View, end: ViewEnd, effects: Effects, now_ns: int) -> None:
@@ -308,7 +308,7 @@ class Membership(Entrance):
         return True
 
     def _forward(self, message: MembershipMessage, effects: Effects) -> None:
-        """Pass a wish on to the coordinator, unless it came from it or I am it."""
+        """Pass a request on to the coordinator, unless it came from the coordinator or this member coordinates."""
         acting = self._acting()
         if acting != self._me and self._view.members[acting] != message.sender:
             message.about = self._process
@@ -397,15 +397,15 @@ class Membership(Entrance):
         )
 
     def _answer_straggler(self, message: MembershipMessage, effects: Effects) -> None:
-        """Somebody speaks of a view that is over: it learns what came after it, or that it is out."""
+        """Answer a process that is still in an earlier view: tell it the next view, or that it is excluded."""
         if message.view_id == self._before_id and self._last_install:
             self._post.transmit(message.sender, message.address, self._last_install, effects)
         else:
             self._tell_outdated(message, effects)
 
     def answer_after_leaving(self, message: MembershipMessage, effects: Effects) -> None:
-        """I have left; somebody is still in the view that I left from, or in one that was over before, and may hear of
-        what came after it from nobody else."""
+        """After leaving, answer members of the view that this process left, or of an earlier one: nobody else may be
+        able to tell them what followed it."""
         member = self._view.rank(message.sender) >= 0
         if member and message.view_id == self._view.id and self._last_install:
             self._post.transmit(message.sender, message.address, self._last_install, effects)
@@ -413,12 +413,12 @@ class Membership(Entrance):
             self._tell_outdated(message, effects)
 
     def _tell_outdated(self, message: MembershipMessage, effects: Effects) -> None:
-        """Whoever is in this view, or in an earlier one, is out."""
+        """Tell a process that this view, and all earlier ones, are over and that it is excluded."""
         outdated = self._post.message(messages.OUTDATED, round=message.view_id, about=message.sender)
         self._post.tell(message.sender, outdated, effects, message.address)
 
     def _pass_on_exclusion(self, message: MembershipMessage, effects: Effects) -> None:
-        """The others that are still in my view are out as well, and may hear of it from nobody else."""
+        """Tell the other members of this process's view that they are excluded as well."""
         for member in self._view.members:
             if member not in (self._process, message.sender):
                 message.about = member
@@ -488,8 +488,8 @@ class Membership(Entrance):
                 self._post.tell(self._view.members[acting], self._post.message(kind), effects)
 
     def _look_around(self, effects: Effects, now_ns: int) -> None:
-        """Doubt the silent, tell the others whom I hear, suspect the lost and the left out; whoever is now the oldest
-        acts on it."""
+        """Suspect silent members, tell the others which links work, and start a round if this member is now the
+        oldest."""
         end = self._end_of_view
         assert end is not None
         if self._is_founder and end.contradictions() >= _CONTRADICTIONS_MAX:
@@ -527,7 +527,7 @@ class Membership(Entrance):
                 self._want_change(now_ns)
 
     def _watch_acks(self, end: ViewEnd, now_ns: int) -> None:
-        """Note who has acknowledged nothing of what was sent when this was last looked at."""
+        """Note which members have acknowledged nothing new since the last check."""
         sent = end.sent()
         for rank in range(len(self._view.members)):
             self._suspicion.acknowledged(rank, end.received_by(rank), sent, now_ns)
@@ -543,7 +543,7 @@ class Membership(Entrance):
             self._hears_at_ns = now_ns + self._options.heartbeat_interval_ns
 
     def _shun_in_round(self) -> None:
-        """Who is left out has no part in my round, and if that is me, I have none to coordinate."""
+        """Take members that are left out of the running round, and give the round up if this member is one of them."""
         assert self._round is not None
         if self._is_shunned(self._me):
             self._drop_round()

@@ -20,7 +20,7 @@ _UNHEARD_MAX: Final = 100
 
 @final
 class MembershipRequests:
-    """The wishes that one member knows of."""
+    """The requests to join, leave and flush that one member knows of, and the processes that are no longer members."""
 
     __slots__ = ("_barred", "_left", "_unheard", "gone", "joiners", "leavers")
 
@@ -38,11 +38,11 @@ class MembershipRequests:
         return bool(self.joiners or self.leavers)
 
     def is_gone(self, process: ProcessId) -> bool:
-        """Whether this life of a process has been a member and is none any more."""
+        """Return whether this incarnation was a member and no longer is."""
         return self.gone.get(process.name, 0) >= process.incarnation
 
     def bar(self, name: str) -> None:
-        """A process of this name was left out because of its links: it has to show that they are sound."""
+        """Let a process of this name join again only if its links work: it was left out because of them."""
         self._barred[name] = None
         while len(self._barred) > _BARRED_MAX:
             del self._barred[next(iter(self._barred))]
@@ -51,13 +51,13 @@ class MembershipRequests:
         return name in self._barred
 
     def returns(self, process: ProcessId, last_view: int) -> bool:
-        """Whether a process that is gone left in good order and asks anew, knowing the view from which it left. A late
-        copy of what it asked before that knows an earlier view, or none."""
+        """Return whether a process that has left asks to join again, and not a late copy of an earlier request: it
+        names the view from which it left."""
         return self._left.get(process, last_view + 1) <= last_view
 
     def let_in(self, process: ProcessId, address: str, room: int) -> bool:
-        """Note that a process wants in; false if there is no room, and it must ask again. An earlier life of it that
-        asked is over."""
+        """Note a request to join; false if there is no room, and the process must ask again. A request of an earlier
+        incarnation is dropped."""
         for other in [other for other in self.joiners if other.name == process.name]:
             if other.incarnation > process.incarnation:
                 return False
@@ -68,14 +68,14 @@ class MembershipRequests:
         return True
 
     def installed(self, view: View) -> None:
-        """What the view fulfils is no wish any more."""
+        """Drop the requests that this view has fulfilled."""
         for member in view.members:
             self._barred.pop(member.name, None)
         self.joiners = {process: at for process, at in self.joiners.items() if view.rank(process) < 0}
         self.leavers = {process for process in self.leavers if view.rank(process) >= 0}
 
     def decided(self, view: View, proposal: Proposal) -> None:
-        """After `view` comes the proposal: remember who is gone by it."""
+        """Note which members of `view` the proposal for the next view removes."""
         for rank in (*proposal.left, *proposal.failed):
             member = view.members[rank]
             self._give_up(member.name, member.incarnation)
@@ -87,14 +87,14 @@ class MembershipRequests:
         self.remember(proposal)
 
     def unheard_with(self, processes: list[ProcessId]) -> list[Life]:
-        """Those that the next members have to remember, with these."""
+        """Return the removed processes that members of the next view must remember, together with these."""
         lives = dict.fromkeys(self._unheard)
         for process in processes:
             lives[process.name, process.incarnation] = None
         return list(lives)[-_UNHEARD_MAX:]
 
     def remember(self, proposal: Proposal) -> None:
-        """What the view that comes hands on."""
+        """Take over which processes were removed, from the proposal that made this view."""
         self._unheard = proposal.unheard[-_UNHEARD_MAX:]
         for name, incarnation in self._unheard:
             self._give_up(name, incarnation)

@@ -14,7 +14,7 @@ _PADDING_OVERHEAD: Final = 12
 
 @final
 class MembershipSender:
-    """The outgoing side of one process's membership of one group."""
+    """Sends one process's messages about its membership of one group."""
 
     __slots__ = (
         "_address",
@@ -78,7 +78,7 @@ class MembershipSender:
         return message.encode(self._stack, self._group_id, self._declared, self._options.packet_bytes_max)
 
     def encode_long(self, message: MembershipMessage) -> list[bytes]:
-        """The same in a packet as long as packets may be: its coming shows that such packets pass."""
+        """Encode a message in a packet of the greatest length, so that its arrival shows that such packets pass."""
         packets = self.encode(message)
         room = self._options.packet_bytes_max - len(packets[0]) - _PADDING_OVERHEAD
         if len(packets) == 1 and room > 0:
@@ -103,7 +103,7 @@ class MembershipSender:
         effects.transmits.append(Transmit(self._others, self.encode(message)))
 
     def begin(self, view: View) -> None:
-        """Speak for this view from here on. Members of the view before may still have to be answered."""
+        """Send as a member of this view from here on; members of the previous view may still need answers."""
         self.view_id = view.id
         self._others = route_to_others(view, view.rank(self._process))
         before = self._addresses

@@ -162,7 +162,7 @@ class InterGroupOrder:
         self._with_pending[group] = None
 
     def end_step(self) -> None:
-        """What is touched from here on was touched in another step."""
+        """Begin the next step: a group touched from here on is touched in that one."""
         self._step_began = self._touches + 1
 
     def _changed_for(self, group: int) -> list[int]:
@@ -180,7 +180,7 @@ class InterGroupOrder:
         return changed
 
     def enter(self, group: int, time: GroupTime | None, queue: PendingQueue, newcomers: bool = True) -> None:
-        """This process is in a new view of the group; or (None) has asked to be let in."""
+        """Note that this process is in a new view of the group, or (without a time) has asked to join it."""
         self._queues[group] = queue
         self._stalled.discard(group)
         if time is None:
@@ -262,7 +262,7 @@ class InterGroupOrder:
         return len(self._queues) <= 1 and not self._abroad
 
     def _note_company(self) -> None:
-        """Groups have come or gone, or were heard of."""
+        """Find out anew which groups share members, after one was joined, left or heard of."""
         self.free = self.domain.rule != EPOCHS and self.is_alone()
         if self._stack is not None and not self.free:
             self._stack.groups_apart = False
@@ -276,7 +276,7 @@ class InterGroupOrder:
         return all(heard.group in self._abroad or heard.group in self._times for heard in foreign)
 
     def blocks(self, foreign: list[ForeignTime]) -> bool:
-        """Whether something that these name has yet to be delivered here."""
+        """Return whether a message that these times name is still to be delivered here."""
         for heard in foreign:
             time = self._times.get(heard.group)
             if time is None:
@@ -289,8 +289,8 @@ class InterGroupOrder:
         return False
 
     def _wait_at_door(self, heard: ForeignTime) -> bool:
-        """A packet names the time of a group that may have let this process in already, and then owes it what was sent
-        there. That shows soon. If it does not, the packet goes on, and this process will not enter that view."""
+        """Return whether to hold a packet that names a group which may already have let this process in: then the group
+        owes it earlier messages. After a while the packet goes on, and this process will not enter that view."""
         since_ns = self._joining[heard.group]
         if not since_ns:
             self._joining[heard.group] = since_ns = self.now_ns
@@ -511,7 +511,7 @@ class InterGroupOrder:
         return deadline_ns
 
     def tick(self, now_ns: int) -> None:
-        """Hold and rest by turns."""
+        """Alternate between holding deliveries back and letting them through."""
         if now_ns >= self._hold_until_ns:
             self._hold_until_ns = NEVER
             self._rest_until_ns = now_ns + int(self._random.random() * self._hold_ns)
@@ -538,6 +538,7 @@ class InterGroupOrder:
         return True
 
     def raised(self) -> None:
-        """A group was flushed into a higher epoch: what came before, in whatever group, is of a lower one."""
+        """Note that a group was flushed into a higher epoch: all earlier messages, in all groups, are of a lower
+        one."""
         self._left = False
         self.heard_in.clear()

@@ -146,7 +146,7 @@ class PrivateLane:
             self.resend_at_ns = now_ns + self._interval_ns
 
     def take_ack(self, data: bytes, sender: int, now_ns: int) -> None:
-        """What is acknowledged is done with."""
+        """Let go of the private messages that are acknowledged."""
         if len(data) != HEADER_SIZE + _ACK_SIZE:
             raise MalformedError("length")
         receiver, serial = _ACK.unpack_from(data, HEADER_SIZE)
@@ -208,7 +208,7 @@ class PrivateLane:
         self.acknowledge(letter.sender, letter.serial if waiting else self._received[letter.sender])
 
     def acknowledge(self, sender: int, serial: int) -> None:
-        """This packet of `sender`, and all before it, are done with here."""
+        """Acknowledge this packet of `sender`, and all before it."""
         self._done[sender] = serial
         ack = seal(NUMBER, PRIVATE_ACK, self._group, self._tag, self.me, 0, 0, [_ACK.pack(sender, serial)])
         self.unicasts.append((sender, ack))

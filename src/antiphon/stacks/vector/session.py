@@ -277,7 +277,7 @@ class ViewSession(PacketSession):
         return bool(self._delivery.count) or self._delivery.has_letters()
 
     def retry_blocked(self, effects: Effects, now_ns: int) -> bool:
-        """Something changed in another group of the domain; whether that changes anything here."""
+        """Deliver and send what a change in another group of the domain has unblocked; return whether anything was."""
         events = len(effects.events)
         if self._delivery.count or self._delivery.has_letters():
             self._delivery.drain(effects, now_ns)

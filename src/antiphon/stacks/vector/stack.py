@@ -149,7 +149,7 @@ class VectorStack(Stack):
             domain.waiting.pop(member.group_id, None)
 
     def _move_on(self, domain: DomainMembers, effects: Effects, now_ns: int) -> None:
-        """Let the groups of one domain follow each other until nothing moves."""
+        """Let the groups of one domain deliver and send in turn until none makes progress."""
         if any(member.over and member.excluded for member in self.touched):
             self._touch_expelled(domain, now_ns)
         progress = not domain.order.is_alone()

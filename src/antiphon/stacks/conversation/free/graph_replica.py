@@ -208,7 +208,7 @@ class GraphReplica:
         return unstable < shares * self._limits.unstable_max and self.unstable_bytes(rank) < shares * self._share_bytes
 
     def _note(self, node: GraphNode, life: int, size: int) -> None:
-        """A message was attached."""
+        """Update the counts for a message that was attached."""
         self._sizes[node.sender].append((node.number, size))
         self._unstable_bytes[node.sender] += size
         marks = self._life_marks[node.sender]
@@ -271,7 +271,8 @@ class GraphReplica:
         return self._life_marks[rank]
 
     def place_in_life(self, node: GraphNode) -> tuple[int, int]:
-        """In which life its sender sent an attached message, and as the how-manieth of that life."""
+        """Return in which incarnation its sender sent an attached message, and its position among the messages of that
+        incarnation."""
         for first, life in reversed(self._life_marks[node.sender]):
             if first <= node.number:
                 return life, node.number - first + 1
@@ -358,7 +359,7 @@ class GraphReplica:
         self.learn_leaves(via, leaves, now_ns)
 
     def learn_leaves(self, via: int, leaves: list[Mid], now_ns: int) -> None:
-        """A participant has these; whatever is missing here is asked for."""
+        """Note that a participant has these messages, and ask for those that are missing here."""
         missing = self.graph.missing(leaves)
         if missing and via not in self._requests and not self.sender_filter.ignores(via):
             self._wish(via, missing, now_ns + self._options.gap_delay_ns)
@@ -452,7 +453,7 @@ class GraphReplica:
             self._due_ns = max(self._due_ns, now_ns + self._options.gap_delay_ns // 2)
 
     def _pursue(self, held: HeldMessage, now_ns: int) -> None:
-        """It is time to ask for what a held message lacks."""
+        """Ask for what a held message lacks, now that it is time."""
         if all(self.has(mid) for mid in held.added.predecessors):
             held.at_ns = now_ns + self._options.resend_interval_ns
             return
@@ -492,7 +493,7 @@ class GraphReplica:
         return min(self._options.resend_interval_ns << min(tries, 10), self._options.resend_interval_ns_max)
 
     def _hurry(self, now_ns: int) -> None:
-        """An answer was taken in whole: there may be more where it came from."""
+        """Ask for more at once: an answer was taken in whole, and there may be more."""
         self._answers_due_ns.clear()
         self._answered = 0
         self._due_ns = now_ns

@@ -40,7 +40,7 @@ class HeldMessage:
 
 @final
 class HoldingQueue:
-    """The messages that one image holds."""
+    """The messages that one replica holds until their predecessors have come."""
 
     __slots__ = ("_bytes", "_held", "_limits", "_waiting")
 
@@ -65,7 +65,7 @@ class HoldingQueue:
         return list(self._held.values())
 
     def hold(self, held: HeldMessage, missing: set[Mid]) -> bool:
-        """Whether there is room."""
+        """Hold a message; false if there is no room."""
         size = len(held.added.section)
         if len(self._held) >= self._limits.held_max or self._bytes + size > self._limits.held_bytes_max:
             return False

@@ -102,7 +102,7 @@ class Recovery:
         """Leaves of the checkpoint, and of others, that were not there then."""
 
     def answer(self, rank: int, leaves: list[Mid]) -> None:
-        """A host has told its leaves."""
+        """Note the leaves that another host has answered with."""
         self.awaiting.discard(rank)
         self.unheard.discard(rank)
         for leaf in leaves:
@@ -125,13 +125,13 @@ class Recovery:
         ]
 
     def is_whole(self, graph: MessageGraph) -> bool:
-        """Whether everybody has answered and everything is here."""
+        """Return whether all others have answered and all messages that they named are here."""
         if self.loading or self.waits_for():
             return False
         return not self._missing(graph) and not graph.missing(self.leaves)
 
     def end(self, graph: MessageGraph) -> None:
-        """Go on with what is here."""
+        """Stop recovering, and go on with what is here."""
         self.done = True
         self.silent = self.waits_for()
         self.lacking = graph.missing(list(dict.fromkeys([*self.leaves, *self._missing(graph)])))

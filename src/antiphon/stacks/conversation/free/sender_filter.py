@@ -16,7 +16,7 @@ from antiphon.stacks.conversation.free.wire import LIFE_MASK
 
 @final
 class SenderFilter:
-    """What one image knows of the others' lives, and whom it ignores."""
+    """What one replica knows of the incarnations of the other participants, and whose messages it ignores."""
 
     __slots__ = ("_closed", "_ignored", "entries", "lives", "strangers", "wanted")
 
@@ -39,7 +39,7 @@ class SenderFilter:
         self._ignored |= 1 << rank
 
     def close(self, rank: int) -> None:
-        """It is agreed which messages of a participant count: those that are wanted."""
+        """Take only the messages of a removed participant that the agreement counts."""
         self._ignored |= 1 << rank
         self._closed |= 1 << rank
 
@@ -55,22 +55,24 @@ class SenderFilter:
         return bool(self._closed >> rank & 1)
 
     def hears(self, sender: int, number: int, via: int, life: int) -> bool:
-        """Whether a message is taken for its own sake."""
+        """Return whether to take a message by itself."""
         return (not self.ignores(sender) or number <= self.wanted[sender]) and self.trusts(via, life)
 
     def may_need(self, sender: int, number: int) -> bool:
-        """Whether a message is taken for another's sake."""
+        """Return whether to take a message only because another message depends on it."""
         return not self.is_closed(sender) or number <= self.wanted[sender]
 
     def learn_life(self, rank: int, life: int) -> bool:
-        """A participant is in this life; whether that is news. What it sent in a former one is not taken any more."""
+        """Note the incarnation that a participant is in, and ignore what it sent in earlier ones; return whether that
+        is new."""
         if life <= self.lives[rank]:
             return False
         self.lives[rank] = life
         return True
 
     def trusts(self, rank: int, life: int) -> bool:
-        """Whether a packet that tells so much of its sender's life is from the life that this one is known to be in."""
+        """Return whether a packet comes from the incarnation that its sender is known to be in, by the bits that it
+        carries."""
         if self.strangers >> rank & 1:
             return False
         return not self.lives[rank] or life == self.lives[rank] & LIFE_MASK

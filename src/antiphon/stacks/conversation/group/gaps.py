@@ -16,7 +16,7 @@ from antiphon.stacks.conversation.free.graph_replica import GraphReplica
 
 @final
 class Gaps:
-    """The gaps of one member."""
+    """The nodes that exist and that one member lacks."""
 
     __slots__ = ("_before", "_known", "_me", "_options", "_replica", "_told_by", "_tries", "ask_at_ns")
 
@@ -34,7 +34,7 @@ class Gaps:
         self.ask_at_ns = NEVER
 
     def learn(self, mids: list[Mid], via: int, now_ns: int) -> None:
-        """Somebody has these."""
+        """Note that the member `via` has these nodes; ask for those that are missing here, after a moment."""
         last = self._replica.graph.last
         for rank, number in mids:
             if number > last[rank]:
@@ -46,7 +46,7 @@ class Gaps:
                     self.ask_at_ns = now_ns + self._options.gap_delay_ns
 
     def ask(self, now_ns: int) -> dict[int, list[tuple[int, int, int]]]:
-        """By whom to ask: rank, first and last number of what is missing."""
+        """Return whom to ask for what: rank, first and last number of each missing run, by the member to ask."""
         last = self._replica.graph.last
         wanted: dict[int, list[tuple[int, int, int]]] = {}
         for rank, known in enumerate(self._known):
