@@ -8,7 +8,6 @@ Status. No later node tells that the very last one was lost. So whoever waits fo
 again, ever more slowly; and whoever is idle does so now and then.
 """
 
-from collections import deque
 from typing import Final
 
 from antiphon.kernel.effects import NEVER, Effects, Received, Sent
@@ -38,7 +37,6 @@ class GraphSession(Session):
         "_data_last",
         "_free_at",
         "_graph",
-        "_own",
         "_room",
         "_stable_before",
         "_stated_ns",
@@ -62,8 +60,6 @@ class GraphSession(Session):
         super().__init__(group, process, view, pending, options, declared, node_overhead)
         self._room = options.packet_bytes_max - node_overhead
         """What a node has for messages. The same for all: a message is cut into fragments of one length."""
-        self._own: deque[tuple[int, int]] = deque()
-        """Own nodes with messages that are not stable, each with the last message that is out with it."""
         self._data_last = [0] * len(view.members)
         """By sender, the last node with messages that was taken in."""
         self._unacked = 0
@@ -238,13 +234,8 @@ class GraphSession(Session):
         return True
 
     def are_own_stable(self, message: int, copies: int) -> bool:
-        if self.cut.barrier is not None and self.cut.barrier[0] <= message:
+        if self._has_barrier(message):
             return False
-        last = 0
-        for number, last_message in self._own:
-            if last_message > message:
-                break
-            last = number
         known = [0] * len(self.view.members)
-        known[self._me] = last
+        known[self._me] = self._last_own(message)
         return self.is_stable(known, copies)

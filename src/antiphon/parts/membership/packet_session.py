@@ -2,7 +2,6 @@
 packets that are not stable, transmission, questions of stability. A stack adds the order.
 """
 
-from collections import deque
 from random import Random
 
 from antiphon.kernel.effects import Effects, Sent, Transmit
@@ -20,7 +19,7 @@ from antiphon.parts.pending import PacketLoad, PendingQueue
 class PacketSession(Session):
     """One member in one view."""
 
-    __slots__ = ("_own", "cut", "exchange")
+    __slots__ = ("cut", "exchange")
 
     def __init__(
         self,
@@ -41,8 +40,6 @@ class PacketSession(Session):
         self.exchange = Exchange(
             stack, self.group_id, self.tag, len(view.members), self._me, order_bytes_max, pending, random, options
         )  # fmt: skip
-        self._own: deque[tuple[int, int]] = deque()
-        """Own packets that not all have consumed, each with the last message that is out with it."""
         self._end_by(PacketViewEnd(self.exchange, len(view.members)))
 
     def _end_by(self, cut: PacketViewEnd) -> None:
@@ -148,13 +145,9 @@ class PacketSession(Session):
 
     def are_own_stable(self, message: int, copies: int) -> bool:
         """Whether own messages of this view up to this number are k-stable; without a k, consumed by all members."""
-        if self.end.barrier is not None and self.end.barrier[0] <= message:
+        if self._has_barrier(message):
             return False
-        packet = 0
-        for number, last_message in self._own:
-            if last_message > message:
-                break
-            packet = number
+        packet = self._last_own(message)
         if not copies:
             return self.exchange.consumed_by_all(self._me) >= packet
         return self.exchange.is_stable(self._me, packet, copies)

@@ -6,6 +6,8 @@ cut is proposed, and what is missing of it here is fetched and set aside. `is_co
 place of the first; so nothing that was fetched may be delivered before the last.
 """
 
+from collections import deque
+
 from antiphon.kernel.codec import view_tag
 from antiphon.kernel.effects import BarrierReached, Effects, Route, Sent
 from antiphon.kernel.errors import UsageError
@@ -89,6 +91,7 @@ class Session:
     __slots__ = (
         "_me",
         "_options",
+        "_own",
         "_pending",
         "_routes",
         "end",
@@ -130,6 +133,8 @@ class Session:
         self._options = options
         self._pending = pending
         """What was accepted and has not left."""
+        self._own: deque[tuple[int, int]] = deque()
+        """Own packets with messages that are not stable, each with the last message that is complete with it."""
         self.everyone = route_to_others(view, me)
         """The way to all other members."""
         self._routes: dict[int, Route] = {}
@@ -146,6 +151,19 @@ class Session:
             route = Route((self.view.members[rank],), (addresses[rank],) if addresses else ())
             self._routes[rank] = route
         return route
+
+    def _has_barrier(self, message: int) -> bool:
+        """Return whether an own barrier with this number, or a lower one, waits for the view to end."""
+        return self.end.barrier is not None and self.end.barrier[0] <= message
+
+    def _last_own(self, message: int) -> int:
+        """Return the last own packet that is not stable and whose messages all have this number or a lower one."""
+        last = 0
+        for number, last_message in self._own:
+            if last_message > message:
+                break
+            last = number
+        return last
 
     def _take_barrier(self, effects: Effects) -> None:
         """The next of what waits to leave is a barrier: nothing leaves before the view has ended with it."""
