@@ -78,6 +78,7 @@ class GroupMember(Member):
         "_policy",
         "_previous",
         "_process",
+        "_retires_by_ns",
         "_session",
         "_situations",
         "_stack",
@@ -114,6 +115,8 @@ class GroupMember(Member):
         """By rank, from when on a founder whose packets are of another view is told this process's declaration."""
         self._chunks = Chunks()
         self._paused = False
+        self._retires_by_ns = NEVER
+        """When a member that retires is out even if the others do not agree."""
         self._session: Session | None = None
         self._previous: Session | None = None
         self._situations: list[int] = []
@@ -255,11 +258,14 @@ class GroupMember(Member):
     ) -> None:
         """One packet for this group. Raises MalformedError, before anything has changed."""
         membership = self._membership
+        retiring, before = self.retiring, len(effects.events)
         if self.over:
             self._receive_after_the_end(kind, tag, sender, flags, data, effects, now_ns)
             return
         if membership is not None:
             membership.notice_time(effects, now_ns)
+            if retiring:  # here as well, since what follows may raise
+                self._mute(effects, before)
         if kind == MEMBERSHIP and flags == RECOVERY:
             self._answer_operator(data, effects)
         elif kind == MEMBERSHIP and (tag != self._declaration.id or flags == DECLARED):
@@ -287,6 +293,8 @@ class GroupMember(Member):
         else:
             self._tell_founder(sender, effects, now_ns)
             raise MalformedError("view")
+        if retiring:
+            self._mute(effects, before)
 
     def _receive_after_the_end(
         self, kind: int, tag: int, sender: int, flags: int, data: bytes, effects: Effects, now_ns: int
@@ -435,6 +443,7 @@ class GroupMember(Member):
         self.unfinished = False
         if self.over:
             return
+        retiring, before = self.retiring, len(effects.events)
         membership = self._membership
         if self._session is not None:
             self._session.finish(effects, now_ns)
@@ -447,6 +456,14 @@ class GroupMember(Member):
             self._session.collect(effects)
         if self._pending.was_full and self._pending.take_writable():
             effects.events.append(Writable(self.group))
+        if retiring:
+            self._mute(effects, before)
+
+    def _mute(self, effects: Effects, before: int) -> None:
+        """Tell the application nothing of what a step did to a member that retires: its life is over."""
+        told = [event for event in effects.events[before:] if event.group != self.group]
+        del effects.events[before:]
+        effects.events.extend(told)
 
     def _change(self, membership: Membership, effects: Effects, now_ns: int) -> None:
         """Go over into the next view, or out, if it is time."""
@@ -527,7 +544,7 @@ class GroupMember(Member):
         deadline_ns = NEVER if self._session is None else self._session.deadline_ns()
         if self._membership is not None:
             deadline_ns = min(deadline_ns, self._membership.deadline_ns())
-        return deadline_ns
+        return min(deadline_ns, self._retires_by_ns)
 
     def outstanding(self) -> int:
         """Own messages not yet in packets, and own packets not yet stable or not yet delivered here."""

@@ -19,7 +19,7 @@ from random import Random
 from typing import final
 
 from antiphon.kernel.causality_domain import EPOCHS
-from antiphon.kernel.effects import NEVER, Effects, Ended
+from antiphon.kernel.effects import Effects, Ended
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join
@@ -44,7 +44,6 @@ class VectorMember(GroupMember):
         "_domain_members",
         "_letters_seen",
         "_random",
-        "_retires_by_ns",
         "_time_life_ns",
         "_view_session",
         "order",
@@ -69,7 +68,6 @@ class VectorMember(GroupMember):
         self._random = random
         self._time_life_ns = time_life_ns
         self._letters_seen: dict[ProcessId, int] = {}
-        self._retires_by_ns = NEVER
         self._view_session: ViewSession | None = None
         """The session, by its own name."""
         self._found(join, members_max(options))
@@ -172,43 +170,12 @@ class VectorMember(GroupMember):
         self.retiring = False
         self.over = self.excluded = True
 
-    def _mute(self, effects: Effects, before: int) -> None:
-        """Tell the application nothing of what a step did here: its life is over."""
-        if self.retiring or self.over:
-            told = [event for event in effects.events[before:] if event.group != self.group]
-            del effects.events[before:]
-            effects.events.extend(told)
-
-    def receive(
-        self, kind: int, tag: int, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int
-    ) -> None:
-        if not self.retiring:
-            super().receive(kind, tag, sender, flags, level, data, effects, now_ns)
-            return
-        before = len(effects.events)
-        try:
-            super().receive(kind, tag, sender, flags, level, data, effects, now_ns)
-        finally:
-            self._mute(effects, before)
-
     def resume(self, effects: Effects, now_ns: int) -> None:
         if not self.retiring:
             super().resume(effects, now_ns)
 
-    def finish(self, effects: Effects, now_ns: int) -> None:
-        if not self.retiring:
-            super().finish(effects, now_ns)
-            return
-        before = len(effects.events)
-        super().finish(effects, now_ns)
-        self._mute(effects, before)
-
     def _finish_view(self, membership: Membership, effects: Effects, now_ns: int) -> bool:
         return self.retiring or super()._finish_view(membership, effects, now_ns)
-
-    def deadline_ns(self) -> int:
-        deadline_ns = super().deadline_ns()
-        return min(deadline_ns, self._retires_by_ns) if self.retiring else deadline_ns
 
     def tick(self, effects: Effects, now_ns: int) -> None:
         if self.retiring:
