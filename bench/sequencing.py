@@ -25,7 +25,8 @@ from antiphon.simulator.incarnation import NO_VIEW
 from antiphon.simulator.run import add_services
 from antiphon.simulator.script import Script, ScriptedGroup
 from antiphon.simulator.script_run import LogMaker, play
-from antiphon.simulator.world import Workload, World
+from antiphon.simulator.workload import Workload
+from antiphon.simulator.world import World
 from antiphon.stacks.sequencer.mesh import MeshPeer
 from antiphon.stacks.sequencer.plan import PlaceGroups
 from antiphon.stacks.sequencer.stack import SequencerStack

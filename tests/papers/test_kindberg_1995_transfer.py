@@ -6,7 +6,8 @@ from antiphon.engine import Engine
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.simulator.script_run import LogMaker, play
-from antiphon.simulator.world import Workload, World
+from antiphon.simulator.workload import Workload
+from antiphon.simulator.world import World
 from antiphon.stacks.sequencer.plan import PlaceGroups
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 from antiphon.stacks.sequencer.transfer import read_group, write_group

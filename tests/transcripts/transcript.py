@@ -121,6 +121,8 @@ def _event(row: Row) -> str:
     """What a row of the history tells; nothing for what is no news."""
     if row.kind == "view":
         return f"view {_view_name(row.view or 0)}: {' '.join(row.members or ())}"
+    if row.kind == "transitional":
+        return f"goes on with {' '.join(row.members or ())}"
     if row.kind == "suspect":
         return f"suspects {row.label or row.sender or ''}"
     if row.kind == "deliver":

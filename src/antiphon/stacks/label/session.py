@@ -68,7 +68,7 @@ class LabelSession(Session):
 
     __slots__ = (
         "_ahead", "_answers", "_assembler", "_closing", "_due", "_everybody", "_handing", "_labelled", "_lazy",
-        "_lazy_at_ns", "_lazy_ns", "_members", "_order", "_own", "_passed_on", "_sent", "_strays", "_twice", "_window",
+        "_lazy_at_ns", "_lazy_ns", "_members", "_order", "_passed_on", "_sent", "_strays", "_twice", "_window",
         "cut", "links", "pool", "traffic",
     )  # fmt: skip
 
@@ -100,8 +100,6 @@ class LabelSession(Session):
         self.traffic = LabelTraffic(self.group_id, self.tag, me, self.links, self.pool, self.cut, random, options)
         self._sent = 0
         """The number of the last own broadcast."""
-        self._own: deque[tuple[int, int]] = deque()
-        """Own broadcasts that are not collected, with the last message that is out with each."""
         self._handing: deque[Item] = deque()
         """What has its place, and waits for the application."""
         self._due: dict[int, Item] = {}
@@ -468,15 +466,10 @@ class LabelSession(Session):
         return True
 
     def are_own_stable(self, message: int, copies: int) -> bool:
-        if self.cut.barrier is not None and self.cut.barrier[0] <= message:
+        if self._has_barrier(message):
             return False
-        last = 0
-        for number, last_message in self._own:
-            if last_message > message:
-                break
-            last = number
         known = [0] * self._members
-        known[self._me] = last
+        known[self._me] = self._last_own(message)
         return self.is_stable(known, copies)
 
     def statistics(self) -> dict[str, int]:
