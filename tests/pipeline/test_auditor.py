@@ -19,7 +19,9 @@ from antiphon.pipeline.promises import UnknownGuaranteeError
 from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit
 from tests.pipeline.histories import PROMISES, make_history, rows_of
 from tests.pipeline.inprocess import table_of
+from tests.pipeline.parted_histories import PARTED_PROMISES
 from tests.pipeline.script import make_rows
+from tests.pipeline.test_reference_components import make_parted_rows
 from tests.pipeline.test_reference_equality import make_rows as make_spoiled_rows
 
 pytestmark = pytest.mark.spark
@@ -176,3 +178,18 @@ def test_a_foreign_table(spark: SparkSession, tmp_path: Path) -> None:
     pq.write_table(pa.table({"price": [1.5]}), tmp_path / "sales.parquet")
     with pytest.raises(UnusableHistoryError, match="it is no history of Antiphon"):
         audit(tmp_path, spark)
+
+
+def test_groups_that_part_and_merge(spark: SparkSession, tmp_path: Path) -> None:
+    """Right and spoiled ones together: judged per component, as by the reference auditor."""
+    rows: list[Row] = []
+    for seed in range(24):
+        own = make_parted_rows(Random(seed), corruptions=2 * (seed % 3))
+        try:
+            reference.audit(own, PARTED_PROMISES)
+        except UnusableHistoryError:
+            continue
+        rows += [replace(row, run=f"run {seed}") for row in own]
+    found = check_equal(spark, write_history(tmp_path, rows, row_group_size=20))
+    broken = {finding.guarantee for finding in found.findings if finding.verdict == BROKEN}
+    assert {"transitional", "merged", "safe", "fifo", "settled"} <= broken

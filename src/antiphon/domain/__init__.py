@@ -9,8 +9,8 @@ async with antiphon.Node("alice", address=…) as node:
 """
 
 from antiphon import _build
-from antiphon.domain.communication import CommunicationDomain, DomainMessage
+from antiphon.domain.communication import CommunicationDomain, DomainMessage, LateStateError
 
-__all__ = ["CommunicationDomain", "DomainMessage"]
+__all__ = ["CommunicationDomain", "DomainMessage", "LateStateError"]
 
 _build.restore_docstrings(globals()[name] for name in __all__)

@@ -4,8 +4,11 @@ Every member feeds the same records, in the agreed order of the group, to its ow
 given `listen` or `links` are relays. There may be several in a domain: all of them know everything, and the first one
 in the order of the view does the work until it is gone.
 
-A process that comes into the group later gets the state from the oldest member, as of the beginning of its first view,
-and until then holds back what it reads.
+A process that comes into the group later gets the state from the oldest member that has it, as of the beginning of a
+view, and until then holds back what it reads. If that member fails first, the next one tells it in the next view.
+
+Limits: EVENTS_MAX events that the application has not read, then the group is not read either, and its senders wait;
+EARLY_MAX messages that a newcomer holds back, then its reader ends with LateStateError.
 """
 
 import asyncio
@@ -41,10 +44,23 @@ from antiphon.runtime.group import Group
 from antiphon.stacks.domain.export import AGREED_EXPORT, CAUSAL_EXPORT, SAFE_EXPORT, DomainExports
 
 FIRST_VIEW: Final = 1
+EVENTS_MAX: Final = 20_000
+EARLY_MAX: Final = 100_000
 BATCH_MAX: Final = 64
 ACKED_EVERY: Final = 32
 LEVELS: Final = {"causal": CAUSAL_EXPORT, "agreed": AGREED_EXPORT, "safe": SAFE_EXPORT}
 NAMES: Final = {level: name for name, level in LEVELS.items()}
+
+
+class LateStateError(AntiphonError):
+    """A newcomer had to hold back too much before it was told the state of its domain."""
+
+    def __init__(self, group: str) -> None:
+        super().__init__(
+            f"{EARLY_MAX} messages came in group {group!r} before the state of the domain; see that its oldest member "
+            "is not overloaded, and join again"
+        )
+        self.group = group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +108,9 @@ class CommunicationDomain:
         if listen is not None or links:
             self._relay = Relay(self.exports, listen, links or {}, routes or {}, tls, self._receive, self._acknowledged)
         self._has_state = False
-        self._first_view = 0
+        self._view_id = 0
+        self._lacking: set[ProcessId] = set()
+        """Members that came later and have not been told the state."""
         self._early: list[tuple[Message, Record]] = []
         """What came before the state."""
         self._held: list[HeldRecord] = []
@@ -105,6 +123,8 @@ class CommunicationDomain:
         self._members: tuple[ProcessId, ...] = ()
         self._relays: set[ProcessId] = set()
         self._events: asyncio.Queue[DomainEvent | None] = asyncio.Queue()
+        self._room = asyncio.Event()
+        self._error: Exception | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
@@ -156,7 +176,11 @@ class CommunicationDomain:
 
     async def __anext__(self) -> DomainEvent:
         event = await self._events.get()
+        self._room.set()
         if event is None:
+            self._events.put_nowait(None)
+            if self._error is not None:
+                raise self._error
             raise StopAsyncIteration
         return event
 
@@ -171,17 +195,26 @@ class CommunicationDomain:
                     record = decode_record(event.payload)
                     if record is not None:
                         self._take(event, record)
+                while self._events.qsize() >= EVENTS_MAX:
+                    self._room.clear()
+                    await self._room.wait()
+        except AntiphonError as error:
+            self._error = error
         finally:
             self._events.put_nowait(None)
 
     def _install(self, change: ViewChange) -> None:
         view = change.view
-        if not self._first_view:
-            self._first_view = view.id
+        if not self._members:
             self._has_state = view.id == FIRST_VIEW or len(view.members) == 1
-        elif self._has_state and change.joined:
-            old = [member for member in view.members if member not in change.joined]
-            if old and old[0] == self.group.process:
+        else:
+            self._lacking.update(change.joined)
+        self._view_id = view.id
+        self._early.clear()  # the state of this view has it
+        self._lacking.intersection_update(view.members)
+        if self._has_state and self._lacking:
+            old = [member for member in view.members if member not in self._lacking]
+            if old[0] == self.group.process:
                 self._start(self._tell(state_of(self.exports, view.id, list(self._held))))
         self._members = view.members
         self._relays.intersection_update(view.members)
@@ -205,7 +238,9 @@ class CommunicationDomain:
             self._rank()
             return
         if isinstance(record, DomainState):
-            if not self._has_state and record.view_id == self._first_view:
+            if record.view_id == self._view_id:
+                self._lacking.clear()
+            if not self._has_state and record.view_id == self._view_id:
                 restore(self.exports, record)
                 self._held = list(record.held)
                 self._has_state = True
@@ -214,6 +249,8 @@ class CommunicationDomain:
                     self._take(earlier, what)
             return
         if not self._has_state:
+            if len(self._early) >= EARLY_MAX:
+                raise LateStateError(self.group.name)
             self._early.append((event, record))
             return
         if isinstance(record, LocalRecord | GlobalRecord):
