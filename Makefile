@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
-.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs fuzz networks overlap streams cluster planted seeds
+.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs fuzz networks overlap streams cluster planted seeds relays
 .PHONY: seats service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth stall recording scaling commuting audit-scale needle
 
 VENV := .venv
@@ -35,6 +35,7 @@ help:
 	@echo '  make graphs        10,000 random conversations, their graphs beside a slow twin made by the definition'
 	@echo '  make votes         the agreed order of the stack domain on all graphs of 4 members and 5 messages, by its definition'
 	@echo '  make sequencers    20,000 runs of several sequencers: groups move, overlap shifts, sequencers crash (SEEDS=a:b)'
+	@echo '  make relays        200 runs of three linked domains whose relays are killed and replaced'
 	@echo '  make islands       2,000 groups of the stack domain whose network parts and merges, also while it merges'
 	@echo '  make seats         1,000 runs of replicated sequencers that crash, come back and are cut off'
 	@echo '  make service-failure  a sequencer killed under the load of 50 clients and 200 groups, recorded and audited'
@@ -140,6 +141,9 @@ votes: setup
 
 sequencers: setup
 	$(BIN)/python -m tests.simulation.sequencers --seeds $(or $(SEEDS),0:20000) --jobs 2
+
+relays: setup
+	$(BIN)/python -m tests.domain.relays --seeds 0:200
 
 islands: setup
 	$(BIN)/python -m tests.stacks.domain.islands --seeds 0:$(or $(SEEDS),2000) --jobs 2
