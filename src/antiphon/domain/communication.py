@@ -107,6 +107,8 @@ class CommunicationDomain:
         self._relay: Relay | None = None
         if listen is not None or links:
             self._relay = Relay(self.exports, listen, links or {}, routes or {}, tls, self._receive, self._acknowledged)
+        self.strays = 0
+        """Records and frames that were dropped because no member and no relay that goes by the rules sends such."""
         self._has_state = False
         self._view_id = 0
         self._lacking: set[ProcessId] = set()
@@ -253,6 +255,9 @@ class CommunicationDomain:
                 raise LateStateError(self.group.name)
             self._early.append((event, record))
             return
+        if isinstance(record, GlobalRecord) and not self._is_sound(record):
+            self.strays += 1
+            return
         if isinstance(record, LocalRecord | GlobalRecord):
             level = record.level if isinstance(record, GlobalRecord) else None
             domains = record.domains if isinstance(record, GlobalRecord) else (self.domain,)
@@ -266,6 +271,10 @@ class CommunicationDomain:
         if self._relay is not None:
             self._relay.flush()
             self._import_more()
+
+    def _is_sound(self, record: GlobalRecord) -> bool:
+        domains = set(record.domains)
+        return record.level in NAMES and self.domain in domains and domains <= set(self.exports.domains)
 
     def _release(self) -> None:
         """Do what waits for nothing any more: in the order in which it came, sender by sender (rule 6)."""
@@ -315,7 +324,10 @@ class CommunicationDomain:
     def _receive(self, frame: FrameBody) -> None:
         """A frame for this domain has come over a link."""
         number = frame_of(frame).number()
-        if not self._has_state or frame.origin not in self.exports.outbox:
+        if not self.exports.is_sound(frame_of(frame)):
+            self.strays += 1
+            return
+        if not self._has_state:
             return
         if number <= self.exports.counters.get((frame.origin, self.domain), 0):
             assert self._relay is not None
@@ -345,7 +357,8 @@ class CommunicationDomain:
     def _import(self, frames: list[FrameBody]) -> None:
         origins: dict[str, None] = {}
         for body in frames:
-            self.exports.import_frame(frame_of(body))
+            if self.exports.is_sound(frame_of(body)):
+                self.exports.import_frame(frame_of(body))
             self._release()
             origins[body.origin] = None
         for origin in origins:

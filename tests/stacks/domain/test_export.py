@@ -7,6 +7,8 @@ import pytest
 from antiphon.stacks.domain.export import (
     AGREED_EXPORT,
     CAUSAL_EXPORT,
+    MESSAGE,
+    PLACE,
     SAFE_EXPORT,
     DomainExports,
     ExportFrame,
@@ -151,3 +153,21 @@ def test_what_is_acknowledged_leaves_the_outbox() -> None:
     assert [frame.number() for frame in machine.outbox["B"]] == [3]
     machine.acknowledge("Z", 9)
     assert not machine.is_full()
+
+
+def test_frames_that_nobody_can_have_sent_are_not_sound() -> None:
+    machine = DomainExports("B", ("A", "B", "C"))
+    message = GlobalMessage(("A", 1), "a", CAUSAL_EXPORT, ("A", "B"), b"")
+    good = ExportFrame("A", "B", {("A", "B"): 1}, MESSAGE, ("A", 1), message)
+    assert machine.is_sound(good)
+    for bad in (
+        ExportFrame("Z", "B", {}, MESSAGE, ("Z", 1), message),
+        ExportFrame("A", "C", {}, MESSAGE, ("A", 1), message),
+        ExportFrame("A", "B", {("A", "Z"): 1}, MESSAGE, ("A", 1), message),
+        ExportFrame("A", "B", {}, MESSAGE, ("A", 2), message),
+        ExportFrame("A", "B", {}, MESSAGE, ("A", 1), None),
+        ExportFrame("C", "B", {}, PLACE, ("A", 1), None),
+        ExportFrame("A", "B", {}, 7, ("A", 1), None),
+        ExportFrame("A", "B", {}, MESSAGE, ("A", 1), GlobalMessage(("A", 1), "a", 9, ("A", "B"), b"")),
+    ):
+        assert not machine.is_sound(bad)

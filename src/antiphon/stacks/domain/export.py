@@ -183,6 +183,21 @@ class DomainExports:
         self._order.append(message.id)
         self._deliver()
 
+    def is_sound(self, frame: ExportFrame) -> bool:
+        """Whether a frame can have been sent by a domain that goes by the rules; what else comes is dropped."""
+        known = set(self.domains)
+        if frame.origin not in known or frame.origin == self.domain or frame.destination != self.domain:
+            return False
+        for pair, count in frame.counters.items():
+            if pair[0] not in known or pair[1] not in known or count < 0:
+                return False
+        message = frame.message
+        if frame.kind != MESSAGE:
+            return message is None and (frame.kind == HELD or (frame.kind == PLACE and frame.origin == self.decider))
+        if message is None or message.id != frame.id or message.id[0] != frame.origin:
+            return False
+        return CAUSAL_EXPORT <= message.level <= SAFE_EXPORT and set(message.domains) <= known
+
     def may_import(self, frame: ExportFrame) -> bool:
         """Whether rule 2 lets a frame in now."""
         me = self.domain
