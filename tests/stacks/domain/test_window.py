@@ -43,20 +43,19 @@ def test_a_loss_halves_the_limit_once_in_a_while_and_acknowledgements_give_it_ba
     assert window.limit == 64
 
 
-def test_the_limit_begins_low_and_grows_slowly_where_something_was_lost() -> None:
+def test_the_limit_grows_slowly_from_half_of_where_something_was_lost_on() -> None:
     options = Options(window_packets=1_000)
     window = NetworkWindow(2, options)
-    assert window.limit == 64
-    window.acknowledged(64)
-    assert window.limit == 80
-    for _ in range(4):
-        window.acknowledged(window.limit)
-    assert window.limit > 180
-    reached = window.limit
     window.lost(0)
-    assert window.limit == reached // 2
-    window.acknowledged(window.limit)
-    assert reached // 2 < window.limit <= reached // 2 + 2
+    assert window.limit == 500
+    window.acknowledged(500)
+    assert 500 < window.limit <= 502
+    window.lost(options.resend_interval_ns)
+    window.lost(2 * options.resend_interval_ns)
+    assert window.limit == 125
+    for _ in range(10):
+        window.acknowledged(window.limit)
+    assert 125 < window.limit <= 150
 
 
 def test_after_a_node_in_a_long_window_the_next_one_waits() -> None:

@@ -4,10 +4,10 @@
 The window is the set of nodes with messages, of whatever sender, that are in this member's graph and that not all
 members are known to follow. Each member computes it from its own graph. Below half of the limit a member sends at once.
 From there on it waits longer and longer after each node, without end at the limit: then it is blocked. A loss, whoever
-had it, halves the limit, at most once in `resend_interval_ns`. The limit begins low; nodes that all have acknowledged
-raise it, by a quarter of their number until something was lost, and by two for each window full of them from half of
-where that was on. So senders slow down together before buffers overflow, and further when they have, and feel their way
-up again; overload does not lead to ever more losses (tests/stacks/domain/overload.py).
+had it, halves the limit, at most once in `resend_interval_ns`. Nodes that all have acknowledged raise it again: by a
+quarter of their number up to half of where something was last lost, and by two for each window full of them from there
+on. So senders slow down together before buffers overflow, and further when they have, and feel their way up again;
+overload does not lead to ever more losses (tests/stacks/domain/overload.py).
 
 A member may always have its share, limit / members, of nodes of its own in the window: else those that keep the window
 full would lock the others out. So a window has fewer than twice the limit.
@@ -21,8 +21,6 @@ from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 
 _LIMIT_MIN: Final = 8
-_LIMIT_FIRST: Final = 64
-"""Nodes that may be under way before anything is known of the others."""
 
 
 def pause_ns(size: int, limit: int, unit_ns: int) -> int:
@@ -52,7 +50,7 @@ class NetworkWindow:
         self._grown = 0
         self._lost_at = 2 * self._limit_max + 2
         """What the limit was when something was lost; more than it can be, if nothing was."""
-        self.limit = min(_LIMIT_FIRST, self._limit_max)
+        self.limit = self._limit_max
         self.next_ns = 0
         """No node with messages is sent before this."""
 
