@@ -25,6 +25,7 @@ from antiphon.stacks.domain.voting import VoteRounds
 from tests.mutants.mutants import Mutant
 from tests.papers.test_transis_1992_domain import (
     test_3_2_safe_waits_until_all_hold_the_votes_that_decided_its_place,
+    test_3_3_a_loss_is_recognised_from_the_chain_and_asked_for_by_a_negative_ack,
 )
 from tests.stacks.domain import graphs
 from tests.stacks.domain.graphs import by_rule, order_by_definition, order_of, random_graph, settled
@@ -59,6 +60,7 @@ ONCE = "once"
 SUSPECTS = "suspects"
 LOAD = "load"
 LAST = "last"
+LOSS = "loss"
 SEEDS_MAX = 120
 
 
@@ -98,6 +100,7 @@ SCENES: dict[str, Callable[[], None]] = {
     ONCE: test_a_process_closes_its_configuration_once_for_a_suggestion,
     SUSPECTS: test_messages_of_a_suspect_are_dropped_unless_somebody_else_has_them,
     LOAD: test_members_that_send_all_the_time_are_not_suspected,
+    LOSS: test_3_3_a_loss_is_recognised_from_the_chain_and_asked_for_by_a_negative_ack,
     LAST: test_what_one_survivor_alone_holds_is_fetched_when_the_configuration_is_closed,
 }
 
@@ -106,7 +109,7 @@ def scene_problem(scene: str) -> str | None:
     """A scene that does not come out as it must."""
     try:
         SCENES[scene]()
-    except AssertionError:
+    except (AssertionError, LookupError):
         return f"scene: {scene}"
     return None
 
@@ -350,7 +353,7 @@ DOMAIN_MUTANTS = (
     Mutant("ids do not tell where views come from", (ISLANDS,), ((PartitionablePolicy, "merged_id", _same_id),)),
     Mutant("cut links are not named", (ISLANDS,), ((Components, "_cut", _no_cuts),)),
     Mutant("suggestions of others are ignored", (ISLANDS,), ((Components, "_consider", _ignore_commits),)),
-    Mutant("no negative acks", (ISLANDS,), ((Broadcast, "_ask", _never_ask),)),
+    Mutant("no negative acks", (LOSS,), ((Broadcast, "_ask", _never_ask),)),
     Mutant("what waits for a node is forgotten", (ISLANDS,), ((Broadcast, "receive", _forget_what_waits),)),
     Mutant("no status", (ISLANDS,), ((DomainSession, "_send_status", _no_status),)),
 )
