@@ -181,7 +181,7 @@ def _distributions(summary: Summary) -> ET.Element:
         ("time to audit it", histogram(tally.audit_ns, lambda value: duration(int(value)))),
         (
             "deliveries by level",
-            stacked_bars([(level, [("deliveries", tally.sums[f"delivered_{level}"])]) for level in LEVELS]),
+            stacked_bars([(level, [("deliveries", tally.sums[_column(level)])]) for level in LEVELS]),
         ),
     ]
     figures = [tag("div", None, tag("h3", None, name), plot) for name, plot in plots]
@@ -214,3 +214,8 @@ def _coverage(summary: Summary) -> ET.Element:
         tag("p", {"class": "quiet"}, f"What packets were sent, and from which phase to which members went. {told}"),
         _table(("situation", "share of seeds", "seeds", "times"), rows, 1),
     )
+
+
+def _column(level: str) -> str:
+    """The sum of deliveries at a level."""
+    return f"delivered_{level.replace('-', '_')}"

@@ -5,13 +5,14 @@ from random import Random
 from typing import Final
 
 from antiphon.faults import Fault, Partition
-from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.kernel.levels import LEVEL_NAMES, SAFE
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.simulator.actions import SEND, Action
 
 ISLANDS_NS: Final = 12_000 * MILLISECOND_NS
 """How long there are partitions."""
 _ISLANDS_MAX: Final = 4
+_LEVELS: Final = LEVEL_NAMES[: SAFE + 1]
 _SENDS: Final = 60
 
 
@@ -33,7 +34,7 @@ def island_sends(names: list[str], group: str, random: Random) -> list[Action]:
     """Messages at all levels, from all, all the while."""
     result: list[Action] = []
     for _ in range(_SENDS):
-        level = LEVEL_NAMES[int(random.random() * len(LEVEL_NAMES))]
+        level = _LEVELS[int(random.random() * len(_LEVELS))]
         sizes = [int(random.random() * 2000) for _ in range(1 + int(random.random() * 3))]
         name = names[int(random.random() * len(names))]
         result.append(Action(SEND, int(random.random() * ISLANDS_NS), name, group, level, sizes))

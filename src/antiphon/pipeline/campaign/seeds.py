@@ -56,6 +56,7 @@ def _outcome(
         delivered_causal=judgement.delivered["causal"],
         delivered_agreed=judgement.delivered["agreed"],
         delivered_safe=judgement.delivered["safe"],
+        delivered_causal_total=judgement.delivered["causal-total"],
         virtual_ns=run.time_ns,
         simulation_ns=simulation_ns,
         audit_ns=audit_ns,

@@ -58,7 +58,7 @@ def summary_document(summary: Summary) -> dict[str, Any]:
         "events": tally.sums["events"],
         "views": tally.sums["views"],
         "failures": tally.sums["failures"],
-        "delivered": {level: tally.sums[f"delivered_{level}"] for level in LEVELS},
+        "delivered": {level: tally.sums[f"delivered_{level.replace('-', '_')}"] for level in LEVELS},
         "simulation_s": round(tally.sums["simulation_ns"] / 1e9, 1),
         "audit_s": round(tally.sums["audit_ns"] / 1e9, 1),
         "virtual_s": round(tally.sums["virtual_ns"] / 1e9, 1),
