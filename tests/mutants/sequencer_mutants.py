@@ -119,7 +119,7 @@ SEQUENCER_MUTANTS = (
     _mutant("T2 is not looked at", ("causal",), client, "is_deliverable", _deliverable_by_t1_alone),
     _mutant("sent again group by group", ("causal",), client_links, "_ticket_of", _again_group_by_group),
     _mutant("contexts of one group", ("causal",), SequencerPeer, "_context_of_messages", _context_of_one_group),
-    _mutant("no last numbers", ("duplication",), SequencedGroup, "accept", _accept_without_noting_the_number),
+    _mutant("no last numbers", ("duplication", REST), SequencedGroup, "accept", _accept_without_noting_the_number),
     _mutant("pruned too early", (REST, "settled", "fifo"), SequencedGroup, "prune", _prune_what_anybody_has),
     _mutant("requests overtake others", ("causal", "fifo"), SequencerPeer, "_place_requests", _place_what_finds_room),
     _mutant("one member is left out", (REST, "settled"), SequencerPeer, "_send_all", _send_to_all_but_the_last),

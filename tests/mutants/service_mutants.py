@@ -10,7 +10,6 @@ from antiphon.stacks.sequencer.client import ServiceClient
 from antiphon.stacks.sequencer.client_links import ClientLinks
 from antiphon.stacks.sequencer.context import BOTTOM, Context
 from antiphon.stacks.sequencer.directory import DirectoryPeer
-from antiphon.stacks.sequencer.member import OwnMessages
 from antiphon.stacks.sequencer.offers import OFFERS as SEQUENCER
 from antiphon.stacks.sequencer.peer import SequencerPeer
 from antiphon.stacks.sequencer.place import Place
@@ -46,37 +45,8 @@ def _heads_come_later(self: ServiceClient, place: Place) -> bool:
     return True
 
 
-def _lowest_by_any_clock(self: ServiceClient, place: Place) -> bool:
-    """Takes a clock for one of all groups that are said to be there, complete or not."""
-    if self._asked or not _heads_come_later(self, place):
-        return False
-    links = [self._links.get(self._where.get(group, "")) for group in self.delivered if group != place.group]
-    return all(link is not None and link.clock >= place.stamp for link in links)
-
-
-def _lowest_without_joins(self: ServiceClient, place: Place) -> bool:
-    """Does not wait for joins that were asked for."""
-    asked, self._asked = self._asked, {}
-    delivered = dict(self.delivered)
-    for group in asked:
-        self.delivered.pop(group, None)
-    is_lowest = _is_lowest(self, place)
-    self.delivered.clear()
-    self.delivered.update(delivered)
-    self._asked = asked
-    return is_lowest
-
-
-_is_lowest = ServiceClient._is_lowest
-
-
-def _moved_without_a_word(self: ClientLinks, group: int, address: str) -> None:
-    """Takes the clock of the peer that a group leaves for that of the group."""
-    if address:
-        _moved(self, group, address)
-
-
-_moved = ClientLinks._moved
+def _same_stamp(self: SequencerPeer) -> int:
+    return self._clock
 
 
 def _context_without_the_sender(self: SequencerPeer, group: SequencedGroup, level: int, cause: Context) -> Context:
@@ -84,22 +54,6 @@ def _context_without_the_sender(self: SequencerPeer, group: SequencedGroup, leve
 
 
 _context_of_messages = SequencerPeer._context_of_messages
-
-
-def _nothing_for_joiners(self: SequencerPeer, group: SequencedGroup) -> Context:
-    self._context[group.id] = group.number + 1
-    return {group.id: group.number + 1}
-
-
-def _take_as_settled(
-    self: OwnMessages, payloads: list[bytes], level: int, tickets: Any, names: dict[int, int]
-) -> tuple[int, list[bytes]]:
-    """Says of everything that it needs no place any more."""
-    self._settled = self.last_number
-    return _take(self, payloads, level, tickets, names)
-
-
-_take = OwnMessages.take
 
 
 def _without_last_numbers(group: SequencedGroup) -> bytes:
@@ -135,21 +89,15 @@ _ORDER = ("total_global", "total_pairwise")
 SERVICE_MUTANTS = (
     _mutant("stamps are not looked at", _ORDER, ServiceClient, "_is_lowest", _always),
     _mutant("clocks are not asked for", _ORDER, ServiceClient, "_is_lowest", _lowest_among_what_has_arrived),
-    _mutant("clocks count before all has come", _ORDER, ServiceClient, "_is_lowest", _lowest_by_any_clock),
-    _mutant("joins under way are not waited for", _ORDER, ServiceClient, "_is_lowest", _lowest_without_joins),
-    _mutant("clocks of clients are not taken", (*_ORDER, "causal"), SequencerPeer, "_raise_clock", _nothing),
+    _mutant("clocks stand still", (*_ORDER, "causal", REST), SequencerPeer, "_next_stamp", _same_stamp),
     _mutant("nobody probes", (REST, "settled"), ServiceClient, "_probe", _nothing),
-    _mutant("groups leave unannounced", (*_ORDER, "fifo"), ClientLinks, "_moved", _moved_without_a_word),
     _mutant("no sender's context", ("causal",), SequencerPeer, "_context_of_messages", _context_without_the_sender),
-    _mutant("nothing for joiners", ("causal",), SequencerPeer, "_context_of_change", _nothing_for_joiners),
     _mutant("everything is stable", ("causal", "total"), DirectoryPeer, "_is_stable", _always),
     _mutant("names are not waited for", ("causal",), AcceptanceQueue, "is_named", _never),
     _mutant("numbers are not told", (REST, "settled"), ClientLinks, "_tell_numbered", _nothing),
     _mutant("requests wait for those behind", (REST, "settled"), AcceptanceQueue, "drop_waiting", _nothing),
-    _mutant("gaps are accepted", ("fifo", "causal", REST), OwnMessages, "take", _take_as_settled),
     _mutant("last numbers stay behind", ("duplication", "fifo", REST), mesh, "write_group", _without_last_numbers),
     _mutant("the history stays behind", (REST, "settled", "fifo"), mesh, "write_group", _without_history),
     _mutant("accepts while a group moves", ("fifo", "settled", REST), DirectoryPeer, "_is_here", _here_though_moving),
     _mutant("nobody is told where a group is", (REST,), mesh.MeshPeer, "_tell_moved", _end_without_telling),
-    _mutant("lost groups are not forgotten", (REST,), DirectoryPeer, "_miss", DirectoryPeer._wait),
 )

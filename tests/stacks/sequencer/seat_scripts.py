@@ -16,7 +16,6 @@ from antiphon.pipeline.campaign.judge import judge
 from antiphon.simulator.actions import CRASH, START, Action
 from antiphon.simulator.script import Script
 from antiphon.simulator.script_run import ScriptRun, run_script
-from tests.simulation.test_services import first_of_a_cycle
 from tests.stacks.sequencer.test_mesh import HEAL_NS, sparse_script
 
 RECOVERY_NS = 1200 * MILLISECOND_NS
@@ -50,9 +49,7 @@ def seat_script(seed: int, replicas: int = 0, services: int = 0, faults: str = "
 def problems_of(run: ScriptRun) -> list[str]:
     """What is wrong with a run."""
     found = [run.mistake] if run.mistake else []
-    found += [f"{problem.guarantee} {problem.verdict}: {problem.text}" for problem in judge(run).problems]
-    cycle = first_of_a_cycle(run.logs)
-    return found if cycle is None else [*found, f"{cycle} is on a cycle of delivery orders"]
+    return [*found, *[f"{problem.guarantee} {problem.verdict}: {problem.text}" for problem in judge(run).problems]]
 
 
 def main() -> int:
