@@ -378,7 +378,7 @@ class Components:
     def _build(self, others: list[Suggestion], now_ns: int) -> Suggestion:
         """The configuration to be suggested: all of this one, of these suggestions and, if this process is committed to
         nothing, of others that were heard of; without cut links. One of the suggestions, if it says just that."""
-        draft = SuggestionDraft(self._process, self.view, self._around, self._cuts)
+        draft = SuggestionDraft(self._process, self.view, self._around, self._cuts, now_ns)
         for view in self._around.fresh(now_ns):  # whoever is committed follows those that have moved, and no others
             if self.current is None or any(other.has(member) for other in others for member in view.members):
                 draft.add_view(view)

@@ -2,8 +2,10 @@
 each other (transis-1992, 5.2: suggestions are combined by taking all live processes of all of them).
 
 A process that is said to be in two configurations has moved from one to the other: it counts where it is now, which is
-the one with the higher id, since ids rise; its own word about that counts more than what others say, who may take it to
-be in a configuration that it never installed. Of several incarnations of a process the last one counts.
+the one with the higher id, since ids rise. While it is heard its own word about that counts more than what others say,
+who may take it to be in a configuration that it never installed. When it is not, all must say the same of it, or their
+suggestions would never be alike: so the highest id that anybody says counts. Of several incarnations of a process the
+last one counts.
 """
 
 from typing import final
@@ -21,9 +23,10 @@ Cuts = set[tuple[ProcessId, ProcessId]]
 class SuggestionDraft:
     """A suggestion in the making."""
 
-    __slots__ = ("_around", "_process", "_view", "addresses", "cuts", "origins")
+    __slots__ = ("_around", "_now_ns", "_process", "_view", "addresses", "cuts", "origins")
 
-    def __init__(self, process: ProcessId, view: View, around: Surroundings, cuts: Cuts) -> None:
+    def __init__(self, process: ProcessId, view: View, around: Surroundings, cuts: Cuts, now_ns: int) -> None:
+        self._now_ns = now_ns
         self._process = process
         self._view = view
         self._around = around
@@ -49,7 +52,7 @@ class SuggestionDraft:
             origin = self._view.id
         elif self._view.rank(process) >= 0:
             origin = max(self._view.id, stated)
-        elif stated:
+        elif stated and self._around.hears(process, self._now_ns):
             origin = stated
         if origin >= self.origins.get(process, 0):
             self.addresses.setdefault(process, address)
