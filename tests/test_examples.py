@@ -1,5 +1,9 @@
 """The programs in docs/examples, as real processes: one is killed, the others go on, it comes back, and all agree."""
 
+import asyncio
+import importlib.util
+import itertools
+import json
 import os
 import queue
 import signal
@@ -7,14 +11,19 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import pytest
 
+import antiphon
+from antiphon import Node, Options
 from bench.peers.driver import free_ports
+from tests.runtime.cluster import run, until
+from tests.stacks.sequencer.test_stack_runtime import free_address
 
 pytestmark = pytest.mark.processes
 
@@ -199,3 +208,98 @@ def test_all_copies_of_the_bank_have_the_same_balances() -> None:
 def test_the_examples_are_short() -> None:
     for example in EXAMPLES.glob("*.py"):
         assert len(example.read_text().splitlines()) <= LINES_MAX
+
+
+# ---- clients of the sequencing service, in one event loop ------------------------------------------------------------
+
+
+def example(name: str) -> Any:
+    """A program of docs/examples as a module."""
+    found = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+@asynccontextmanager
+async def service(**of_stack: int) -> AsyncIterator[str]:
+    """The address of a peer of the service."""
+    options = replace(Options.local(), of_stacks={f"sequencer.{name}": value for name, value in of_stack.items()})
+    async with Node("peer", address=free_address(), options=options) as node:
+        node.serve("sequencer")
+        yield node.address
+
+
+def test_users_of_a_shared_room_see_one_order_while_they_walk() -> None:
+    room = example("virtual_room")
+
+    async def test() -> None:
+        async with service() as address:
+            users = [room.User(await antiphon.connect(address, name=name)) for name in ("ann", "bob", "cat")]
+            looking = [asyncio.create_task(user.look()) for user in users]
+            for user in users:
+                await user.walk(0)
+            for step in range(6):
+                for at, user in enumerate(users):
+                    await user.say(f"step {step}")
+                    await user.walk((step * 7 + at * 5) % 30)
+            for user in users:
+                await user.walk(1)
+            for user in users:
+                await user.say("the end")
+            await until(lambda: all(sum("the end" in text for _, text in user.seen) == 3 for user in users))
+            said = [[event for event in user.seen if " is at " not in event[1]] for user in users]  # each but once
+            for one, other in itertools.combinations(said, 2):
+                shared = [event for event in one if event in other]
+                assert shared == [event for event in other if event in one]
+                assert len(shared) > 6
+            for task in looking:
+                task.cancel()
+            for user in users:
+                await user.client.close()
+
+    run(test)
+
+
+def test_watchers_see_the_events_that_others_tell_in_one_order() -> None:
+    notification = example("event_notification")
+
+    async def test() -> None:
+        async with service() as address, await antiphon.connect(address) as client:
+            await client.subscribe("fire", "doors")  # so that the groups are there
+            watching = [asyncio.create_task(notification.watch(address, "fire", "doors", count=8)) for _ in range(2)]
+            while len(client._node._groups["doors"].view.members) < 3:
+                await asyncio.sleep(0.01)
+            kinds = [("fire", ("smoke", "flames")), ("doors", ("open", "shut"))] * 2
+            await asyncio.gather(*(notification.tell(address, kind, *events) for kind, events in kinds))
+            seen = await asyncio.gather(*watching)
+            assert seen[0] == seen[1]
+            assert sorted(seen[0])[:2] == [("doors", "open"), ("doors", "open")]
+
+    run(test)
+
+
+def test_a_reader_of_three_groups_comes_back_at_its_position(tmp_path: Path) -> None:
+    reader = example("resuming_reader")
+    ledger = tmp_path / "ledger.jsonl"
+
+    async def test() -> None:
+        async with service(retained_kib=1024) as address, await antiphon.connect(address) as client:
+            await client.subscribe(*reader.GROUPS)
+            sent = []
+            for number in range(30):
+                group = reader.GROUPS[number % 3]
+                await client.publish(group, b"%d" % number)
+                sent.append((group, str(number)))
+            await client.flush()
+            for count in (11, 8):
+                await reader.main(address, str(ledger), count)
+                with ledger.open("a") as lines:
+                    lines.write('{"group": "orders", "te')  # it crashed while it wrote
+            await reader.main(address, str(ledger), 11)
+            entries = [json.loads(line) for line in ledger.read_text().splitlines()]
+            assert [(entry["group"], entry["text"]) for entry in entries] == sent
+
+    run(test)

@@ -21,8 +21,7 @@ LOOK_S: Final = 0.2
 class ServingPeer:
     """A node that serves until it is stopped."""
 
-    def __init__(self, name: str, address: str, peers: list[str], replicas: int, storage: str | None) -> None:
-        options = _options(address, replicas, storage is not None)
+    def __init__(self, name: str, address: str, peers: list[str], options: Options, storage: str | None) -> None:
         self._node = Node(name, address=address, incarnation=None, options=options, storage=storage)
         self._peers = peers
         self._stopped = asyncio.Event()
@@ -40,11 +39,12 @@ class ServingPeer:
         self._stopped.set()
 
 
-def _options(address: str, replicas: int, is_durable: bool) -> Options:
+def _options(address: str, replicas: int, is_durable: bool, retain: int) -> Options:
     where = numeric(address, socket.AF_UNSPEC)
     base = Options.local() if where is not None and is_loopback(where) else Options()
     stack = service_stack()
-    return replace(base, of_stacks={f"{stack}.replicas": replicas, f"{stack}.durable": int(is_durable)})
+    settings = {"replicas": replicas, "durable": int(is_durable), "retained_kib": retain}
+    return replace(base, of_stacks={f"{stack}.{name}": value for name, value in settings.items()})
 
 
 def sequencer(
@@ -57,6 +57,9 @@ def sequencer(
     storage: Annotated[
         str | None, typer.Option(metavar="DIR", help="Keep its log there, and go on with it when started again.")
     ] = None,
+    retain: Annotated[
+        int, typer.Option(metavar="KIB", min=0, help="So much of each group is kept for those that come later.")
+    ] = 0,
 ) -> None:
     """Hold groups for others, as a peer of the sequencing service, until Ctrl-C.
 
@@ -74,6 +77,6 @@ def sequencer(
     others = [text.strip() for text in peers.split(",") if text.strip()]
 
     def make() -> ServingPeer:
-        return ServingPeer(name, address, others, replicas, storage)
+        return ServingPeer(name, address, others, _options(address, replicas, storage is not None, retain), storage)
 
     run_until_stopped(make, f"sequencing at {address}", lambda: "serving")

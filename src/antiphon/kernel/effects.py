@@ -258,6 +258,38 @@ class Flushed:
 
 
 @final
+class Replayed:
+    """Consecutive messages of one sender that were multicast in the past, as `TellAgain` asked for them. `group` names
+    the role; `name` is the group, and `place` the place of these in its order."""
+
+    __slots__ = ("group", "level", "name", "number", "payloads", "place", "sender")
+
+    def __init__(
+        self, group: str, name: str, place: int, sender: ProcessId, number: int, level: int, payloads: list[bytes]
+    ) -> None:
+        self.group = group
+        self.name = name
+        self.place = place
+        self.sender = sender
+        self.number = number
+        self.level = level
+        self.payloads = payloads
+
+
+@final
+class ReplayEnded:
+    """All that `TellAgain` asked for was told; or nothing of it, where `lost` names a group of which the service does
+    not have all any more, and `first` the first place that it has."""
+
+    __slots__ = ("first", "group", "lost")
+
+    def __init__(self, group: str, lost: str = "", first: int = 0) -> None:
+        self.group = group
+        self.lost = lost
+        self.first = first
+
+
+@final
 class AskApplication:
     """A question to the application, in its place among the events of the group. The answer is the input
     `ApplicationAnswer` with the same token. No step waits for it; what comes after `deadline_ns` is ignored."""
@@ -331,6 +363,8 @@ Event = (
     | Writable
     | RequestRefused
     | Flushed
+    | Replayed
+    | ReplayEnded
     | AskApplication
     | RoleOpened
     | RoleClosed

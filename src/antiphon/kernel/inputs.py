@@ -154,6 +154,19 @@ class StackRequest:
 
 
 @final
+class TellAgain(StackRequest):
+    """Tell again what was multicast in groups before this process joined them: in each from a place in its order on, up
+    to its join. `Replayed` events follow, and one `ReplayEnded`. For stacks whose service keeps what was multicast."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, *, stack: str, places: dict[str, int]) -> None:
+        super().__init__(stack)
+        self.places = places
+        """By group, the first place that is wanted; 0 for all that the service has."""
+
+
+@final
 class Forget:
     """Take no more part in `group`, and keep nothing of it. The others are not told: to them this process has crashed
     there. Without effect for a group that this process is not in."""

@@ -11,28 +11,29 @@ A client is a node (runtime/node.py) that is in no group but those it has subscr
 
 import asyncio
 import socket
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self, TypedDict, final
 
-from antiphon.kernel.effects import Event
-from antiphon.kernel.errors import UsageError
+from antiphon.kernel.effects import Event, Replayed, ReplayEnded
+from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.inputs import MAIN, Open
+from antiphon.kernel.inputs import MAIN, Open, TellAgain
 from antiphon.kernel.levels import LEVELS, Order
 from antiphon.kernel.options import Options
 from antiphon.runtime.address import is_loopback, join_address, resolve
 from antiphon.runtime.arguments import check_contacts, check_label, check_order, check_payloads, check_seconds
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.environment import current_environment
-from antiphon.runtime.errors import ConnectError
+from antiphon.runtime.errors import ConnectError, PositionLostError
 from antiphon.runtime.group import Group
 from antiphon.runtime.naming import check_name
 from antiphon.runtime.node import JOIN_S, MIB, Node
 from antiphon.runtime.outbox import SendMode, measure
 from antiphon.runtime.outside import OutsideGroup
-from antiphon.runtime.readers import BatchReader, MessageReader
+from antiphon.runtime.positions import PositionReader, ReadPositions, parse_position
+from antiphon.runtime.readers import BatchReader
 from antiphon.stacks.registry import StackName, check_level, offer, service_stack
 
 CONNECT_S: Final = 10.0
@@ -45,14 +46,26 @@ class ServiceContact:
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
+        self.replayed: list[Replayed] = []
+        """What was told again and is not in a reader's queue yet…"""
+        self.replaying: asyncio.Future[ReplayEnded] | None = None
+        """…and who waits for the end of it."""
         self.error: Exception | None = None
 
     def take(self, event: Event) -> None:
-        self.reached.set()
+        if isinstance(event, Replayed):
+            self.replayed.append(event)
+        elif isinstance(event, ReplayEnded):
+            if self.replaying is not None and not self.replaying.done():
+                self.replaying.set_result(event)
+        else:
+            self.reached.set()
 
     def end(self, error: Exception | None) -> None:
         self.error = error
         self.reached.set()
+        if self.replaying is not None and not self.replaying.done():
+            self.replaying.set_exception(error or ClosedError("the client was closed"))
 
 
 class Connection:
@@ -65,6 +78,9 @@ class Connection:
         self._offered = offer(stack)
         self._outside: dict[str, OutsideGroup] = {}
         self._refused: dict[str, Exception] = {}
+        self._contact = ServiceContact()
+        self._reader: PositionReader | None = None
+        self._positions = ReadPositions()
 
     def __repr__(self) -> str:
         return (
@@ -81,9 +97,14 @@ class Connection:
         """The groups that it has subscribed to."""
         return list(self._node._groups)
 
-    async def subscribe(self, *groups: str, timeout_s: float = JOIN_S) -> None:
+    async def subscribe(self, *groups: str, after: Mapping[str, str] | None = None, timeout_s: float = JOIN_S) -> None:
         """Become a member of groups; those that do not exist are created. Returns when this client is in all of them:
         everything that is placed in them from there on comes to it, in one order over all its groups.
+
+        `after` names positions (`position`), for some of the groups: what was published there since comes first, with
+        no gap; the position "" stands for all that the service has. Its messages come in their order within each group,
+        and over groups as far as one sequencer had them; they are no part of a history. Call it before anything is
+        read. Raises PositionLostError if the service does not have all of it (`antiphon sequencer --retain`).
 
         Raises JoinError, which is a TimeoutError, if the service does not let it in within `timeout_s`; it may be in
         some of the groups then (`groups` tells).
@@ -99,6 +120,31 @@ class Connection:
                 await former.drain(timeout_s)
                 former.end(None)
             await self._node.join(group, stack=self._stack, contacts=self._addresses, timeout_s=timeout_s)
+        wanted = {group: after[group] for group in groups if group in after} if after else {}
+        if wanted:
+            await self._replay(wanted, timeout_s)
+
+    async def _replay(self, after: Mapping[str, str], timeout_s: float) -> None:
+        """Have what was published since these positions told again, before anything else is read."""
+        if self._reader is not None:
+            raise UsageError("what was published before comes first: subscribe with `after` before anything is read")
+        starts = {group: parse_position(position) for group, position in after.items()}
+        contact = self._contact
+        contact.replayed = []
+        contact.replaying = asyncio.get_running_loop().create_future()
+        places = {group: start[0] for group, start in starts.items()}
+        self._node._running().ask(TellAgain(stack=self._stack, places=places))
+        async with asyncio.timeout(timeout_s):
+            ended = await contact.replaying
+        if ended.lost:
+            raise PositionLostError(ended.lost, after[ended.lost], str(ended.first))
+        self._positions.replay(contact.replayed, starts)
+        contact.replayed = []
+
+    def position(self, group: str) -> str:
+        """Up to where this client has read a group: to be kept, and given to `subscribe` by whoever goes on from there,
+        a later life of this program perhaps. "" before anything was read. Only of what is read one by one."""
+        return self._positions.of(group)
 
     async def unsubscribe(self, *groups: str, timeout_s: float | None = None) -> bool:
         """Leave groups, in good order; whether all went well (`antiphon.Group.leave`)."""
@@ -143,9 +189,11 @@ class Connection:
         for group in list(self._refused):
             raise self._refused.pop(group)
 
-    def __aiter__(self) -> MessageReader:
+    def __aiter__(self) -> PositionReader:
         """Messages and changes of members of all groups, in the one order of the service."""
-        return aiter(self._node)
+        if self._reader is None:
+            self._reader = PositionReader(self._node.batches(), self._positions)
+        return self._reader
 
     def batches(self) -> BatchReader:
         """The same stream in batches, for those in a hurry."""
@@ -206,7 +254,7 @@ class Connection:
     async def _open(self, timeout_s: float) -> None:
         """Begin, and wait until the service is reached."""
         await self._node.start()
-        contact = ServiceContact()
+        contact = self._contact
         driver = self._node._running()
         driver.roles[self._stack] = contact
         self._meet(driver)

@@ -99,6 +99,18 @@ class PublishError(AntiphonError):
         self.reason = reason
 
 
+class PositionLostError(AntiphonError):
+    """The service does not have all that was published in a group since a position."""
+
+    def __init__(self, group: str, position: str, first: str) -> None:
+        super().__init__(
+            f"the service does not have all that was published in group {group!r} since {position!r}, but only from "
+            f'{first} on; have its peers keep more (`antiphon sequencer --retain`), or begin anew with ""'
+        )
+        self.group = group
+        self.position = position
+
+
 class FoundingError(JoinError):
     """The founders of a group have not met in time."""
 

@@ -31,6 +31,8 @@ from antiphon.runtime.errors import AddressError
 
 _LENGTH: Final = Struct("<I")
 _HELLO: Final = Struct("<BQ")
+READ_BYTES: Final = 1024 * 1024
+"""What is read at once, at most: the frames in it are reported together."""
 HELLO_S: Final = 5.0
 """How long the other end may take to say who it is."""
 LinkCall = Listen | Dial | Frames | Hang
@@ -85,7 +87,7 @@ class Links:
     async def _listen(self) -> None:
         host, port = split_address(self.address)
         try:
-            self._server = await asyncio.start_server(self._accept, host, port)
+            self._server = await asyncio.start_server(self._accept, host, port, limit=READ_BYTES)
         except OSError as error:
             if self._fail is None:
                 raise
@@ -106,7 +108,7 @@ class Links:
     async def _dial(self, link: int, address: str) -> None:
         try:
             host, port = split_address(address)
-            reader, writer = await asyncio.open_connection(host, port)
+            reader, writer = await asyncio.open_connection(host, port, limit=READ_BYTES)
         except (OSError, ValueError) as error:
             self._report(LinkDown(link, str(error)))
             return
@@ -130,8 +132,14 @@ class Links:
                 writer.write(_LENGTH.pack(len(hello)) + hello)
             self._writers[link] = writer
             self._report(LinkUp(link, identity, listen))
+            buffer = FrameBuffer()
             while link in self._writers:
-                self._report_frames(link, await _read_frame(reader))
+                data = await reader.read(READ_BYTES)
+                if not data:
+                    break
+                frames = buffer.take(data)
+                if frames and link in self._writers:
+                    self._report(LinkFrames(link, frames))
         except (asyncio.IncompleteReadError, KeyError):
             pass
         except (OSError, ValueError, TimeoutError) as error:
@@ -141,16 +149,11 @@ class Links:
         if self._writers.pop(link, None) is not None or (link and reason != "the other end hung up"):
             self._report(LinkDown(link, reason))
 
-    def _report_frames(self, link: int, frame: bytes) -> None:
-        if link in self._writers:
-            self._report(LinkFrames(link, [frame]))
-
     def _send(self, link: int, frames: list[bytes]) -> None:
         writer = self._writers.get(link)
         if writer is None:
             return  # it broke; that is being reported
-        for frame in frames:
-            writer.write(_LENGTH.pack(len(frame)) + frame)
+        writer.write(b"".join([part for frame in frames for part in (_LENGTH.pack(len(frame)), frame)]))
         if writer.transport.get_write_buffer_size() >= LINK_BYTES_MAX and link not in self._full:
             self._full.add(link)
             self._start(self._drain(link, writer))
@@ -189,6 +192,39 @@ class Links:
 
 def _ignore(outcome: CallOutcome) -> None:
     """Whoever was to be told is gone."""
+
+
+class FrameBuffer:
+    """Cuts what comes by a connection into frames."""
+
+    def __init__(self) -> None:
+        self._begun = bytearray()
+        """A frame that has not come to its end."""
+
+    def take(self, data: bytes) -> list[bytes]:
+        """The frames that are whole with this. Raises ValueError for one that is too long."""
+        if self._begun:
+            self._begun += data
+            if len(self._begun) < _LENGTH.size or len(self._begun) < _LENGTH.size + self._size_at(self._begun, 0):
+                return []
+            data = bytes(self._begun)
+            self._begun.clear()
+        frames: list[bytes] = []
+        start, end = 0, len(data)
+        while end - start >= _LENGTH.size:
+            stop = start + _LENGTH.size + self._size_at(data, start)
+            if stop > end:
+                break
+            frames.append(data[start + _LENGTH.size : stop])
+            start = stop
+        self._begun += data[start:]
+        return frames
+
+    def _size_at(self, data: bytes | bytearray, start: int) -> int:
+        size = int(_LENGTH.unpack_from(data, start)[0])
+        if size > FRAME_BYTES_MAX:
+            raise ValueError(f"a frame of {size} bytes; at most {FRAME_BYTES_MAX} are taken")
+        return size
 
 
 async def _read_frame(reader: asyncio.StreamReader) -> bytes:

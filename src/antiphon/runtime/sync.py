@@ -9,7 +9,7 @@ calls of `close` return when that is done.
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from threading import Event, Lock, Thread, current_thread
 from types import TracebackType
@@ -44,7 +44,7 @@ class Startable(Protocol):
         """End; whether all went well."""
         raise NotImplementedError
 
-    def __aiter__(self) -> MessageReader:
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
         """Read its events."""
         raise NotImplementedError
 
@@ -55,7 +55,7 @@ class ThreadedNode:
     def __init__(self, name: str, started: Startable) -> None:
         self._name = name
         self._started = started
-        self._reader: MessageReader | None = None
+        self._reader: AsyncIterator[StreamEvent] | None = None
         self._loop = asyncio.new_event_loop()
         self._thread = Thread(target=self._run, name=name, daemon=True)
         self._lock = Lock()
@@ -314,7 +314,7 @@ class ConnectingClient:
     async def close(self, *, quiet: bool = False) -> bool:
         return await self.client.close(quiet=quiet)
 
-    def __aiter__(self) -> MessageReader:
+    def __aiter__(self) -> AsyncIterator[StreamEvent]:
         return aiter(self.client)
 
 
@@ -338,9 +338,15 @@ class Connection(ThreadedNode):
         """The groups that it has subscribed to."""
         return self._connecting.client.groups
 
-    def subscribe(self, *groups: str, timeout_s: float = asynchronous_node.JOIN_S) -> None:
+    def subscribe(
+        self, *groups: str, after: Mapping[str, str] | None = None, timeout_s: float = asynchronous_node.JOIN_S
+    ) -> None:
         """See `antiphon.Connection.subscribe`."""
-        self.call(self._connecting.client.subscribe(*groups, timeout_s=timeout_s))
+        self.call(self._connecting.client.subscribe(*groups, after=after, timeout_s=timeout_s))
+
+    def position(self, group: str) -> str:
+        """See `antiphon.Connection.position`."""
+        return self._connecting.client.position(group)
 
     def unsubscribe(self, *groups: str, timeout_s: float | None = None) -> bool:
         """See `antiphon.Connection.unsubscribe`."""

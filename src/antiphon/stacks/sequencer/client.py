@@ -32,16 +32,17 @@ Limits. The hold-back queue holds at most what the histories of the sequencers h
 from typing import Final, final
 
 from antiphon.kernel.calls import Hang
-from antiphon.kernel.effects import NEVER, Effects, RequestRefused, Writable
+from antiphon.kernel.effects import NEVER, Effects, Replayed, ReplayEnded, RequestRefused, Writable
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import NUMBER_MAX, ProcessId, wire_id
 from antiphon.kernel.inputs import Send
 from antiphon.kernel.options import Options
-from antiphon.stacks.sequencer.client_links import OUTSIDE_GROUPS_MAX, ClientLinks, OutsideSender
+from antiphon.stacks.sequencer.client_links import OUTSIDE_GROUPS_MAX, SERVICE_REACHED, ClientLinks, OutsideSender
 from antiphon.stacks.sequencer.context import BOTTOM, Context
 from antiphon.stacks.sequencer.delivery_rule import is_deliverable, missing
 from antiphon.stacks.sequencer.member import OwnMessages, SequencerMember
-from antiphon.stacks.sequencer.place import Place, is_ordered, read_accept, read_change
+from antiphon.stacks.sequencer.place import Place, is_ordered, read_accept, read_change, read_place
+from antiphon.stacks.sequencer.replay import ReplayJob
 from antiphon.stacks.sequencer.service_link import ServiceLink
 from antiphon.stacks.sequencer.stamps import comes_before
 from antiphon.stacks.sequencer.wire import (
@@ -58,6 +59,8 @@ from antiphon.stacks.sequencer.wire import (
     PROBE,
     QUIT,
     RECEIVED,
+    REPLAY,
+    REPLAYED,
     STABLE,
     TICK,
     WELCOME,
@@ -76,7 +79,7 @@ _PEERS_MAX: Final = 1000
 class ServiceClient(ClientLinks):
     """All that one process has with the service."""
 
-    __slots__ = ("_fetch_at_ns", "_fetches", "_report_at_ns", "_reports", "_unreported", "ended")
+    __slots__ = ("_fetch_at_ns", "_fetches", "_job", "_report_at_ns", "_reports", "_unreported", "ended")
 
     def __init__(self, process: ProcessId, options: Options) -> None:
         super().__init__(process, options)
@@ -87,6 +90,8 @@ class ServiceClient(ClientLinks):
         """What was delivered and not reported."""
         self._unreported = 0
         self._report_at_ns = NEVER
+        self._job: ReplayJob | None = None
+        """What is being told again (replay.py)."""
         self.ended: list[SequencerMember] = []
         """Members that this step has ended."""
 
@@ -159,6 +164,8 @@ class ServiceClient(ClientLinks):
         elif kind == WELCOME:
             link.dials = 0
             link.is_alone = bool(reader.u8())
+        elif kind == REPLAYED:
+            self._replayed(reader, effects)
         elif kind == PEERS:
             self._knows_peers = True
             self.meet(tuple([reader.text() for _ in range(min(reader.number(), _PEERS_MAX))]), now_ns)
@@ -169,6 +176,54 @@ class ServiceClient(ClientLinks):
             self.deliver_held(effects, now_ns)
         else:
             raise MalformedError("kind")
+
+    # ---- the past --------------------------------------------------------------------------------------------------
+
+    def replay(self, places: dict[str, int]) -> None:
+        """Ask for what was placed before this process joined these groups. Raises UsageError."""
+        spans: dict[int, tuple[int, int]] = {}
+        for name, first in places.items():
+            member = self._members.get(wire_id(name))
+            if member is None or not member.first_place:
+                raise UsageError(f"to be told what was multicast in group {name!r} before, join it first")
+            spans[member.group_id] = (first, member.first_place - 1)
+        if self._job is not None:
+            raise UsageError("what was multicast before is being told already; wait for the end of that")
+        self._job = ReplayJob(spans)
+        self._ask_replays(self._job, list(spans))
+
+    def _ask_replays(self, job: ReplayJob, groups: list[int]) -> None:
+        for group in groups:
+            if group in job.missing:
+                first, last = job.spans[group]
+                job.places[group] = {}
+                self._link_of(group).send(pieces(frame(REPLAY, u64(group), u64(first), u64(last))))
+
+    def _resume(self, link: ServiceLink, groups: list[int]) -> None:
+        super()._resume(link, groups)
+        if self._job is not None:
+            self._ask_replays(self._job, groups)
+
+    def _replayed(self, reader: FrameReader, effects: Effects) -> None:
+        group, is_last, kept = reader.group(), reader.u8(), reader.number()
+        places = [read_place(FrameReader(reader.blob())) for _ in range(reader.number())]
+        job = self._job
+        member = self._members.get(group)
+        if job is None or member is None:
+            return
+        if job.take(group, kept, places, bool(is_last)):
+            self._job = None
+            effects.events.append(ReplayEnded(SERVICE_REACHED, member.group, kept))
+        elif not job.missing:
+            self._job = None
+            for place in job.in_order():
+                told = self._members.get(place.group)
+                if told is not None and place.sender is not None:
+                    effects.events.append(
+                        Replayed(SERVICE_REACHED, told.group, place.number, place.sender, place.first, place.level,
+                                 place.payloads)
+                    )  # fmt: skip
+            effects.events.append(ReplayEnded(SERVICE_REACHED))
 
     def _acknowledged(self, group: int, last: int, place: int, stamp: int, effects: Effects) -> None:
         sender = self._outside.get(group)
@@ -241,6 +296,7 @@ class ServiceClient(ClientLinks):
         if number == BOTTOM and self._process in place.joined and place.number > member.last_view:
             number = self.delivered[place.group] = place.number - 1
             self._asked.pop(place.group, None)
+            member.first_place = place.number
             self._drop_held(place.group, number)
         if number != BOTTOM and place.number <= number:
             return

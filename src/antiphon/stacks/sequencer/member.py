@@ -174,6 +174,7 @@ class SequencerMember(Member):
         "_options",
         "_phase",
         "_process",
+        "first_place",
         "is_paused",
         "last_view",
         "own",
@@ -193,6 +194,8 @@ class SequencerMember(Member):
         self.last_view = join.last_view
         self.view = View(0, ())
         self.is_paused = False
+        self.first_place = 0
+        """That of its join, once that is known."""
         self.stable = 0
         """Up to which number of the group everything is at all members, as far as this one was told."""
         self.own = OwnMessages(self.group_id, last_number)

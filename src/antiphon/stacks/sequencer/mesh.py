@@ -35,6 +35,7 @@ from antiphon.stacks.sequencer.mesh_state import (
     OutgoingTransfer,
     PeerLink,
 )
+from antiphon.stacks.sequencer.offers import retained_bytes
 from antiphon.stacks.sequencer.plan import PlaceGroups
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 from antiphon.stacks.sequencer.served_client import ServedClient
@@ -215,7 +216,7 @@ class MeshPeer(DirectoryPeer):
                 returned.append(id)
             for transfer in self._transfers.values():
                 transfer.groups = [moving for moving in transfer.groups if moving.id != id]
-            group = self._groups[id] = read_group(body, id, self._options.window_packets)
+            group = self._groups[id] = read_group(body, id, self._options.window_packets, retained_bytes(self._options))
             group.intersecting = [id]
             group.moves += 1
             self._given.pop(id, None)

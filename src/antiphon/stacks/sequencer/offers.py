@@ -7,10 +7,12 @@ service.
 
 The option `replicas` says how many other peers hold what a peer has told its clients: with k, k peers may fail at once
 and others go on in their place (seat_log.py). It takes 2k + 1 peers at least. With the option `durable` a peer keeps
-its log on disk, and goes on with it when it is started again (seat_disk.py)."""
+its log on disk, and goes on with it when it is started again (seat_disk.py). With `retained_kib` it keeps so much of
+each group after all members have it, so that whoever comes later, or comes back, can read it (replay.py)."""
 
 from typing import Final
 
+from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PRIMARY
 from antiphon.stacks.stack import ALL_GROUPS, GROUP, Capabilities, Promise
 
@@ -58,5 +60,10 @@ OFFERS: Final = Capabilities(
         "group moved to its sender",
         "group moved for balance",
     ),
-    options={"balance_ms": 0, "durable": 0, "replicas": 0},
+    options={"balance_ms": 0, "durable": 0, "replicas": 0, "retained_kib": 0},
 )
+
+
+def retained_bytes(options: Options) -> int:
+    """Up to how many bytes of each group a peer keeps, of what all members have."""
+    return options.of_stacks.get(f"{OFFERS.name}.retained_kib", OFFERS.options["retained_kib"]) * 1024

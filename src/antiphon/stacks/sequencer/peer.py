@@ -35,6 +35,8 @@ from antiphon.stacks.sequencer.acceptance import NamedRequest
 from antiphon.stacks.sequencer.context import Context
 from antiphon.stacks.sequencer.context_rules import ContextRules
 from antiphon.stacks.sequencer.load import cost
+from antiphon.stacks.sequencer.offers import retained_bytes
+from antiphon.stacks.sequencer.replay import replayed_frames
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 from antiphon.stacks.sequencer.served_client import ServedClient
 from antiphon.stacks.sequencer.wire import (
@@ -52,6 +54,7 @@ from antiphon.stacks.sequencer.wire import (
     PROBE,
     QUIT,
     RECEIVED,
+    REPLAY,
     RESUME,
     STABLE,
     TICK,
@@ -220,6 +223,8 @@ class SequencerPeer(ContextRules):
         elif kind == QUIT:
             self._leaving.append(session)
             session.is_leaving = True
+        elif kind == REPLAY:
+            self._replay(session, reader.group(), reader.number(), reader.number())
         else:
             raise MalformedError("kind")
 
@@ -249,7 +254,7 @@ class SequencerPeer(ContextRules):
     def _add_group(self, name: str) -> None:
         group = wire_id(name)
         first = min(self._now_ns // MILLISECOND_NS, _MILLISECONDS_MAX) << _PLACE_BITS
-        created = SequencedGroup(name, group, first, self._options.window_packets)
+        created = SequencedGroup(name, group, first, self._options.window_packets, retained_bytes(self._options))
         created.intersecting = [group]
         self._groups[group] = created
         self._context[group] = created.number
@@ -303,7 +308,7 @@ class SequencerPeer(ContextRules):
         request.body = reader.rest()
         request.first = reader.number()
         request.level = reader.u8()
-        request.count = len(reader.payloads())
+        request.count = reader.count_payloads()
         if not request.count:
             raise MalformedError("messages")
         session.requests.offer(request)
@@ -380,6 +385,13 @@ class SequencerPeer(ContextRules):
         for number in range(max(first, group.reported[session.process] + 1), last + 1):
             self._tell(session, group.history[number])
         self._acknowledge(session, group)
+
+    def _replay(self, session: ServedClient, id: int, first: int, last: int) -> None:
+        """Send places of the past to a member."""
+        group = self._groups.get(id)
+        if group is not None and id in session.groups:
+            for sent in replayed_frames(group, first, last):
+                self._tell(session, pieces(sent))
 
     def _resume(self, session: ServedClient, groups: Context) -> None:
         """The groups here that the client is in, as far as it knows, and what it has delivered of each. It has seen the

@@ -6,7 +6,7 @@ from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.levels import AGREED, LEVEL_NAMES
 from antiphon.stacks.sequencer.context import Context
-from antiphon.stacks.sequencer.wire import FrameReader
+from antiphon.stacks.sequencer.wire import ACCEPT, CHANGE, FrameReader
 
 
 @final
@@ -82,3 +82,13 @@ def read_change(reader: FrameReader) -> Place:
     place.left = reader.processes()
     place.failed = reader.processes()
     return place
+
+
+def read_place(reader: FrameReader) -> Place:
+    """A whole frame with a place. Raises MalformedError."""
+    kind = reader.u8()
+    if kind == ACCEPT:
+        return read_accept(reader)
+    if kind == CHANGE:
+        return read_change(reader)
+    raise MalformedError("kind")

@@ -19,6 +19,7 @@ from typing import Final, final
 from antiphon.kernel.calls import Store, Trim
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.options import Options
 from antiphon.stacks.sequencer.seat_log import SeatLog
 from antiphon.stacks.sequencer.seat_state import SeatState, pack_records, unpack_records
 from antiphon.stacks.sequencer.wire import FrameReader, u64
@@ -72,16 +73,16 @@ class SeatDisk:
         index = self.storing.pop(token, 0)
         self.log.commit = max(self.log.commit, index)
 
-    def loaded(self, entries: list[bytes], places_max: int, now_ns: int) -> None:
+    def loaded(self, entries: list[bytes], options: Options, now_ns: int) -> None:
         """Go on with what was stored. What makes no sense ends the log there."""
-        state, index, term = SeatState(places_max), 0, 0
+        state, index, term = SeatState(options), 0, 0
         self._count = len(entries)
         for entry in entries:
             try:
                 reader = FrameReader(entry)
                 last_term, kind = reader.number(), reader.u8()
                 if kind == _WHOLE[0]:
-                    state = SeatState(places_max)
+                    state = SeatState(options)
                 for record in unpack_records(reader.rest()):
                     state.apply(record)
             except MalformedError:

@@ -496,7 +496,7 @@ class SeatHost(ServicePeer):
             if outcome.token in disk.storing:
                 if isinstance(outcome, Loaded):
                     del disk.storing[outcome.token]
-                    disk.loaded(outcome.records, self._options.window_packets, now_ns)
+                    disk.loaded(outcome.records, self._options, now_ns)
                 elif isinstance(outcome, Stored):
                     disk.stored(outcome.token)
 

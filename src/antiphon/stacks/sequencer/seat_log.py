@@ -155,7 +155,7 @@ class SeatLog:
         self.index = 0
         self.last_term = 0
         self.commit = 0
-        self.state = SeatState(options.window_packets)
+        self.state = SeatState(options)
         self.progress: dict[str, VoterProgress] = {}
         self._entries: deque[bytes] = deque()
         """The last entries of this term, up to `index`."""
@@ -389,7 +389,7 @@ class SeatLog:
         self._trial = {}
         self._wait_for_leader(now_ns)
         if kind == WHOLE:
-            state = SeatState(self._options.window_packets)
+            state = SeatState(self._options)
             for record in records:
                 state.apply(record)
             self.state, self.index, self.last_term = state, index, index_term

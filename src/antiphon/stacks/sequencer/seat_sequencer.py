@@ -123,7 +123,7 @@ class SeatSequencer(MeshPeer):
 
     def state(self) -> SeatState:
         """What this seat holds, as a copy would."""
-        state = SeatState(self._options.window_packets)
+        state = SeatState(self._options)
         state.groups = self._groups
         state.clock = self._clock
         state.dead, state.given, state.taken = self._dead, self._given, self._taken

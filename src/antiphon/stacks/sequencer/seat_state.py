@@ -12,7 +12,9 @@ from typing import Final, final
 
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.options import Options
 from antiphon.stacks.sequencer.context import Context
+from antiphon.stacks.sequencer.offers import retained_bytes
 from antiphon.stacks.sequencer.place import read_accept, read_change
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 from antiphon.stacks.sequencer.transfer import read_group, write_group
@@ -106,10 +108,11 @@ class GivenAway:
 class SeatState:
     """A copy of what one sequencer holds."""
 
-    __slots__ = ("_places_max", "clock", "dead", "given", "groups", "taken", "transfers")
+    __slots__ = ("_places_max", "_retained_max", "clock", "dead", "given", "groups", "taken", "transfers")
 
-    def __init__(self, places_max: int) -> None:
-        self._places_max = places_max
+    def __init__(self, options: Options) -> None:
+        self._places_max = options.window_packets
+        self._retained_max = retained_bytes(options)
         self.groups: dict[int, SequencedGroup] = {}
         self.clock = 0
         """The highest stamp that was given, or told (stamps.py)."""
@@ -145,7 +148,7 @@ class SeatState:
                 group.prune()
         elif kind == GROUP:
             id = reader.group()
-            self.groups[id] = read_group(reader, id, self._places_max)
+            self.groups[id] = read_group(reader, id, self._places_max, self._retained_max)
             self.given.pop(id, None)
         elif kind == DROP:
             id = reader.group()

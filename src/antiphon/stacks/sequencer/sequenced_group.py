@@ -48,6 +48,8 @@ class SequencedGroup:
 
     __slots__ = (
         "_places_max",
+        "_retained_bytes",
+        "_retained_max",
         "blocked",
         "carried",
         "history",
@@ -65,14 +67,19 @@ class SequencedGroup:
         "number",
         "reported",
         "rests",
+        "retained",
         "sent",
         "spent",
         "stable",
         "told_stable",
     )
 
-    def __init__(self, name: str, id: int, number: int, places_max: int) -> None:
+    def __init__(self, name: str, id: int, number: int, places_max: int, retained_max: int = 0) -> None:
         self.name = name
+        self._retained_max = retained_max
+        self.retained: dict[int, list[bytes]] = {}
+        """The last stable places, in order, up to `retained_max` bytes: for those that come later (replay.py)."""
+        self._retained_bytes = 0
         self._places_max = places_max
         self.id = id
         self.number = number
@@ -165,6 +172,7 @@ class SequencedGroup:
             self.history_bytes += sum([len(piece) - 1 for piece in placed])
         else:
             self.stable = self.number
+            self.retain(self.number, placed)
 
     def report(self, client: ProcessId, number: int) -> bool:
         """A client has delivered everything up to a number; whether that is all that it is owed for good."""
@@ -185,5 +193,25 @@ class SequencedGroup:
         stable = min(self.reported.values(), default=self.number)
         while self.stable < stable:
             self.stable += 1
-            for piece in self.history.pop(self.stable, []):
+            placed = self.history.pop(self.stable, [])
+            for piece in placed:
                 self.history_bytes -= len(piece) - 1
+            self.retain(self.stable, placed)
+
+    def retain(self, number: int, placed: list[bytes]) -> None:
+        """Keep a stable place, and drop the oldest ones beyond the limit."""
+        if not self._retained_max or not placed:
+            return
+        self.retained[number] = placed
+        self._retained_bytes += sum([len(piece) for piece in placed])
+        while self._retained_bytes > self._retained_max:
+            oldest = next(iter(self.retained))
+            self._retained_bytes -= sum([len(piece) for piece in self.retained.pop(oldest)])
+
+    def first_kept(self) -> int:
+        """The first place from which on all are still here."""
+        return next(iter(self.retained), self.stable + 1)
+
+    def kept(self, number: int) -> list[bytes]:
+        """A place that is still here."""
+        return self.retained[number] if number in self.retained else self.history[number]

@@ -7,7 +7,7 @@ from antiphon.kernel.calls import Dial, Hang, Listen
 from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.inputs import MAIN, Close, Join, Open, Send, StackRequest
+from antiphon.kernel.inputs import MAIN, Close, Join, Open, Send, StackRequest, TellAgain
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkUp, Loaded, Stored
 from antiphon.parts.member import Member, add_counts
@@ -107,6 +107,9 @@ class SequencerStack(Stack):
             )
 
     def request(self, input: StackRequest, effects: Effects, now_ns: int) -> None:
+        if isinstance(input, TellAgain):
+            self._client.replay(input.places)
+            return
         if not isinstance(input, PlaceGroups) or not isinstance(self._peer, MeshPeer):
             raise UsageError("only a peer that is one of several can be asked to place groups")
         self._peer.place_groups(input)

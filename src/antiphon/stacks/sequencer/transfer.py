@@ -20,7 +20,7 @@ def _read_numbers(reader: FrameReader) -> dict[ProcessId, int]:
 
 def write_group(group: SequencedGroup) -> bytes:
     """Everything that a sequencer holds for a group."""
-    places = sorted(group.history)
+    places = [*group.retained, *sorted(group.history)]
     return b"".join(
         [
             text(group.name),
@@ -35,15 +35,15 @@ def write_group(group: SequencedGroup) -> bytes:
             _numbers(group.last_numbers),
             _numbers(group.last_places),
             groups_bytes(places),
-            *[groups_bytes([len(piece) for piece in group.history[place]]) for place in places],
-            *[blob(b"".join(group.history[place])) for place in places],
+            *[groups_bytes([len(piece) for piece in group.kept(place)]) for place in places],
+            *[blob(b"".join(group.kept(place))) for place in places],
         ]
     )
 
 
-def read_group(reader: FrameReader, id: int, places_max: int) -> SequencedGroup:
+def read_group(reader: FrameReader, id: int, places_max: int, retained_max: int = 0) -> SequencedGroup:
     """The group that `write_group` has written. Raises MalformedError."""
-    group = SequencedGroup(reader.text(), id, reader.number(), places_max)
+    group = SequencedGroup(reader.text(), id, reader.number(), places_max, retained_max)
     group.stable = group.told_stable = reader.number()
     group.moves = reader.number()
     group.load = float(reader.number())
@@ -61,6 +61,9 @@ def read_group(reader: FrameReader, id: int, places_max: int) -> SequencedGroup:
         for length in lengths:
             carried.append(data[start : start + length])
             start += length
+        if place <= group.stable:
+            group.retain(place, carried)
+            continue
         group.history[place] = carried
         group.history_bytes += start - len(carried)
     return group

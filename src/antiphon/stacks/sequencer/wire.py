@@ -15,6 +15,7 @@ MULTICAST     client    a group, up to which number own messages to it need no p
 NUMBERED      client    a group, the number of an own message to it, the last place of those up to it, and a stamp
 PROBE         client    a tag and a stamp, to which the peer raises its clock
 FETCH         client    a group, and the first and last number of what is missing
+REPLAY        client    a group that it is in, and the first and last number of what was placed before (replay.py)
 RECEIVED      client    for each of some groups, up to which number it has delivered everything
 QUIT          client    that it is excluded elsewhere and does nothing more
 WELCOME       peer      whether it is alone; the answer to RESUME
@@ -27,6 +28,7 @@ ACCEPT        peer      a place with consecutive messages of one sender: group, 
 ACKNOWLEDGE   peer      that a sender's messages to a group have a place, up to a number; the last place, and the clock
 STABLE        peer      for each of some groups, up to which number everything is group-stable
 EXCLUDED      peer      a group of which the client is no member any more, or never was
+REPLAYED      peer      of a group: whether this is the last of it, the first number that is kept, and places
 MOVED         peer      a group, and the address of the peer at which it is, and after "#" the seat, if it has seats;
                         none while the group is on its way there
 
@@ -55,7 +57,7 @@ A link carries frames of limited length. A longer one is sent in pieces, each wi
 more follow; so is a short one, in a single piece.
 """
 
-from struct import Struct
+from struct import Struct, unpack_from
 from typing import Final, final
 
 from antiphon.kernel.calls import FRAME_BYTES_MAX
@@ -85,6 +87,8 @@ TICK: Final = 19
 WELCOME: Final = 20
 QUIT: Final = 21
 PEERS: Final = 22
+REPLAY: Final = 23
+REPLAYED: Final = 24
 PEER_HELLO: Final = 32
 LOCATE: Final = 33
 LOCATED: Final = 34
@@ -269,6 +273,13 @@ class FrameReader:
             start = self._take(size)
             found.append(self._data[start : start + size])
         return found
+
+    def count_payloads(self) -> int:
+        """How many payloads stand here; they are passed over."""
+        count = self.count(4)
+        start = self._take(4 * count)
+        self._take(sum(unpack_from(f"<{count}I", self._data, start)))
+        return count
 
     def blob(self) -> bytes:
         size = self.u32()
