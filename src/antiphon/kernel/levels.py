@@ -19,6 +19,8 @@ AGREED: Final = 3
 SAFE: Final = 4
 CAUSAL_TOTAL: Final = 5
 
+COMMON_LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe")
+"""Those that most stacks offer, weakest first."""
 LEVEL_NAMES: Final = ("reliable", "fifo", "causal", "agreed", "safe", "causal-total")
 LEVELS: Final = {
     "reliable": RELIABLE,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.kernel.levels import COMMON_LEVELS
 from antiphon.kernel.packet_kinds import ADD, ASK, ASK_PARTS, MEMBERSHIP, PART, REQUEST, RESTART, START, STATUS
 from antiphon.kernel.policies import POLICIES
 from antiphon.stacks.stack import GROUP, Capabilities, Promise, group_promises
@@ -12,7 +12,7 @@ NUMBER: Final = 2
 OFFERS: Final = Capabilities(
     name="conversation",
     number=NUMBER,
-    levels=LEVEL_NAMES,
+    levels=COMMON_LEVELS,
     policies=POLICIES,
     packet_kinds=(ADD, STATUS, REQUEST, MEMBERSHIP, START, ASK, RESTART, PART, ASK_PARTS),
     promised=group_promises(Promise("causal", GROUP, POLICIES)),

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.kernel.levels import COMMON_LEVELS
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP, REQUEST, STATUS
 from antiphon.kernel.policies import PARTITIONABLE, POLICIES
 from antiphon.stacks.stack import GROUP, Capabilities, Promise, group_promises
@@ -31,7 +31,7 @@ def _promises() -> tuple[Promise, ...]:
 OFFERS: Final = Capabilities(
     name="domain",
     number=NUMBER,
-    levels=LEVEL_NAMES,
+    levels=COMMON_LEVELS,
     policies=(*POLICIES, PARTITIONABLE),
     packet_kinds=(DATA, STATUS, REQUEST, MEMBERSHIP),
     promised=_promises(),

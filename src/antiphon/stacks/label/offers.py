@@ -6,7 +6,7 @@ Option `lazy_us`: how many microseconds a broadcast below `agreed` may wait at i
 
 from typing import Final
 
-from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.kernel.levels import COMMON_LEVELS
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP, REQUEST, STATUS
 from antiphon.kernel.policies import POLICIES
 from antiphon.stacks.stack import GROUP, Capabilities, Promise, group_promises
@@ -16,7 +16,7 @@ NUMBER: Final = 5
 OFFERS: Final = Capabilities(
     name="label",
     number=NUMBER,
-    levels=LEVEL_NAMES,
+    levels=COMMON_LEVELS,
     policies=POLICIES,
     packet_kinds=(DATA, STATUS, REQUEST, MEMBERSHIP),
     private=True,

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.kernel.levels import COMMON_LEVELS
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP, PRIVATE, PRIVATE_ACK, REQUEST, STATUS
 from antiphon.kernel.policies import POLICIES
@@ -20,7 +20,7 @@ elsewhere need not keep its old times."""
 OFFERS: Final = Capabilities(
     name="vector",
     number=NUMBER,
-    levels=LEVEL_NAMES,
+    levels=COMMON_LEVELS,
     policies=POLICIES,
     packet_kinds=(DATA, STATUS, REQUEST, MEMBERSHIP, PRIVATE, PRIVATE_ACK),
     promised=group_promises(Promise("causal", CAUSALITY_DOMAIN, POLICIES)),
