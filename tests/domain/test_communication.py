@@ -5,7 +5,7 @@ import pytest
 from tests.domain.relays import DOMAINS, kills, run
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, 3])  # 3: a local message overtook a causal one that stood in line
 def test_relays_are_killed_and_replaced_under_load(seed: int) -> None:
     program = run(seed, 8, kills(seed))
     assert {told.domain for told in program.told if told.complete and told.ended} == set(DOMAINS)

@@ -171,3 +171,11 @@ def test_frames_that_nobody_can_have_sent_are_not_sound() -> None:
         ExportFrame("A", "B", {}, MESSAGE, ("A", 1), GlobalMessage(("A", 1), "a", 9, ("A", "B"), b"")),
     ):
         assert not machine.is_sound(bad)
+
+
+def test_in_its_own_domain_a_causal_message_waits_for_no_place() -> None:
+    """Else local messages of its sender, which do not stand in line, would overtake it."""
+    machine = DomainExports("A", ("A", "B", "C"))
+    machine.submit("a", SAFE_EXPORT, ("A", "B"), b"safe")
+    machine.submit("b", CAUSAL_EXPORT, ("A", "C"), b"causal")
+    assert [message.payload for message in machine.delivered] == [b"causal"]
