@@ -7,7 +7,6 @@ from antiphon.kernel.functions import register_function
 from antiphon.kernel.inputs import Flush, Leave
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, RELIABLE, SAFE
 from antiphon.stacks.label.comparison import check_order_label, precedes
-from antiphon.stacks.registry import offer
 from tests.papers.isis_1987_scene import calm, items_on, members, names_on
 from tests.stacks.label.scene import LabelTable, Stories, problems, rest
 from tests.table import GROUP
@@ -316,7 +315,7 @@ def test_3_3_updates_of_different_variables_are_not_ordered() -> None:
     """p updates x, lazily, then y at once: the update of y does not wait for that of x."""
     table = members(2, lazy_us=5000)
     table.tell(0, CAUSAL)
-    table.tell(0, RELIABLE, label="y=1".replace("y", "clock"))
+    table.tell(0, RELIABLE, label="clock=1")
     assert names_on(table, 0, 1) == ["p1.2"]
     calm(table)
     assert sorted(table.log[1]) == ["p1#1", "p1#2"]
@@ -330,6 +329,17 @@ def test_3_3_a_lesser_label_goes_first_even_if_it_was_to_wait() -> None:
     calm(table)
     log = table.log[1]
     assert log.index("p1#2") < log.index("p1#3")
+
+
+def test_3_3_a_lesser_label_travels_by_way_of_others_too() -> None:
+    """p1 to p2, slowly; p1 to p3; p3 to p2: the labels rise, so what p1 sent to p2 comes first, by way of p3."""
+    table = members(3)
+    table.tell(0, RELIABLE, [1], label="clock=1")
+    table.tell(0, RELIABLE, [2], label="clock=2")
+    table.pass_on(0, 2)
+    table.tell(2, RELIABLE, [1], label="clock=3")
+    table.pass_on(2, 1)
+    assert table.log[1] == ["private p1#1", "private p3#1"]
 
 
 def test_3_3_a_label_that_violates_potential_causality_orders_nothing() -> None:
@@ -582,9 +592,3 @@ def test_3_8_replies_may_come_from_one_or_from_all() -> None:
         table.tell(member, CAUSAL, [0])
     calm(table)
     assert sorted(table.log[0]) == ["private p2#1", "private p3#1"]
-
-
-def test_3_4_the_levels_of_the_stack_are_the_primitives() -> None:
-    assert offer("label").levels == ("reliable", "fifo", "causal", "agreed", "safe")
-    assert offer("label").subsets
-    assert offer("label").labels

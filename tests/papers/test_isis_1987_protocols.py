@@ -14,6 +14,7 @@ from antiphon.stacks.label.item import COMMIT, MESSAGES, NOWHERE, PRIORITY, Item
 from antiphon.stacks.label.link import LabelLink
 from antiphon.stacks.label.ordering import TotalOrder
 from antiphon.stacks.label.pool import MessagePool
+from antiphon.stacks.registry import offer
 from tests.papers.isis_1987_scene import calm, items_on, members, names_on
 from tests.stacks.label.scene import LabelTable, problems, rest
 from tests.table import GROUP
@@ -525,3 +526,9 @@ def test_5_4_the_response_does_not_depend_on_the_number_of_sites() -> None:
         assert table.log[0] == ["p1#1"]
         table.tell(0, RELIABLE)
         assert table.log[0] == ["p1#1", "p1#2"]
+
+
+def test_3_4_the_levels_of_the_stack_are_the_primitives() -> None:
+    assert offer("label").levels == ("reliable", "fifo", "causal", "agreed", "safe")
+    assert offer("label").subsets
+    assert offer("label").labels
