@@ -90,6 +90,8 @@ def draw(seed: int) -> Drawn:
         members = [process for process in processes if group in homes[process][:2]]
         plans.append(ScriptedGroup(group, members, tuple(member for member in members if member not in late)))
     plans = [plan for plan in plans if plan.members]
+    planned = [plan.name for plan in plans]  # the world waits for no others to come to rest
+    homes = {process: [group for group in own if group in planned] for process, own in homes.items()}
     script = Script(
         run=f"sequencers-{seed}",
         seed=seed,

@@ -46,6 +46,7 @@ from antiphon.stacks.sequencer.wire import (
     MOVED,
     PULL,
     RELOCATED,
+    REPORTED,
     TRANSFER,
     TRANSFERRED,
     FrameReader,
@@ -62,12 +63,16 @@ from antiphon.stacks.sequencer.wire import (
 class MeshPeer(DirectoryPeer):
     """One of several sequencers."""
 
-    __slots__ = ("_balance_at_ns", "_balance_ns", "_loads")
+    __slots__ = ("_balance_at_ns", "_balance_ns", "_given_to", "_late_reports", "_loads")
 
     def __init__(self, process: ProcessId, options: Options, address: str, peers: list[str], now_ns: int) -> None:
         super().__init__(process, options, address, peers, now_ns)
         self._balance_ns = options.of_stacks.get("sequencer.balance_ms", 0) * MILLISECOND_NS
         self._balance_at_ns = now_ns + self._balance_ns if self._balance_ns else NEVER
+        self._given_to: dict[int, str] = {}
+        """Where groups went that were here: forwarding pointers."""
+        self._late_reports: dict[int, dict[ProcessId, int]] = {}
+        """What clients reported of groups that are on their way. A client that has left says so only once."""
         self._loads: dict[str, float] = {}
         """What the groups of other peers cost, as they have told."""
 
@@ -84,11 +89,23 @@ class MeshPeer(DirectoryPeer):
             return self._take_over(reader)
         elif kind == TRANSFERRED:
             self._transferred(reader.number())
+        elif kind == REPORTED:
+            group, process = reader.group(), reader.process()
+            self._reported(process, group, reader.number())
         elif kind == LOAD:
             self._loads[address] = float(reader.number())
         else:
             return self._take_of_directory(kind, address, reader)
         return []
+
+    def _reported(self, process: ProcessId, id: int, number: int) -> None:
+        group = self._groups.get(id)
+        if group is not None and group.is_moving:
+            self._late_reports.setdefault(id, {})[process] = number
+        elif group is None and id in self._given_to:
+            self._ask(self._given_to[id], frame(REPORTED, u64(id), process_bytes(process), u64(number)))
+        else:
+            super()._reported(process, id, number)
 
     # ---- load ------------------------------------------------------------------------------------------------------
 
@@ -220,6 +237,7 @@ class MeshPeer(DirectoryPeer):
             group.intersecting = [id]
             group.moves += 1
             self._given.pop(id, None)
+            self._given_to.pop(id, None)
             self._context[id] = group.number
             if self._home(id) == self._address:
                 self._note_location(id, group.moves, self._address)
@@ -231,6 +249,9 @@ class MeshPeer(DirectoryPeer):
                 if id in session.groups:
                     self._tell_moved(session, id, self._address)
         self._find_overlaps(list(overlapping))
+        for id in ids:  # what the source had not yet told of it
+            self._groups[id].told_stable = -1
+            self._note_stable(self._groups[id])
         for session in sessions:  # what named messages to these groups may go on
             self._place_requests(session)
         for address in self._links:
@@ -269,6 +290,11 @@ class MeshPeer(DirectoryPeer):
                 elif client.link:
                     self._tell_moved(client, group.id, address)
             self._drop_group(group)
+            late = self._late_reports.pop(group.id, {})
+            if address:
+                self._given_to[group.id] = address
+                for process, number in late.items():
+                    self._reported(process, group.id, number)
         self._find_overlaps([id for id in overlapping if id in self._groups])
 
     def _tell_moved(self, client: ServedClient, id: int, address: str) -> None:

@@ -419,13 +419,17 @@ class SequencerPeer(ContextRules):
 
     def _received(self, session: ServedClient, reader: FrameReader) -> None:
         for id, number in reader.pairs().items():
-            group = self._groups.get(id)
-            if group is None or group.is_moving:
-                continue
-            if group.report(session.process, number):
-                self._part(session, group)
-            self._retry_blocked(group)
-            self._note_stable(group)
+            self._reported(session.process, id, number)
+
+    def _reported(self, process: ProcessId, id: int, number: int) -> None:
+        """A client has delivered everything of a group up to a number."""
+        group, session = self._groups.get(id), self._clients.get(process)
+        if group is None or group.is_moving or session is None:
+            return
+        if group.report(process, number):
+            self._part(session, group)
+        self._retry_blocked(group)
+        self._note_stable(group)
 
     def _note_stable(self, group: SequencedGroup) -> None:
         """Members are told soon if more of a group has become stable."""

@@ -40,6 +40,7 @@ PULL          a group that is to be moved to the peer that says so, with those t
 TRANSFER      groups; TRANSFERRED says that they were taken over
 SEARCH        a client and a group; SEARCHED says whether the group owes the client anything
 FORGET        a group that no peer holds
+REPORTED      a group that has moved, a client, and up to which number it has delivered everything
 LOAD          what all groups of the peer that says so cost a second
 STABLE        as to clients, for groups that the other peer's clients may name
 
@@ -100,6 +101,7 @@ SEARCH: Final = 39
 SEARCHED: Final = 40
 FORGET: Final = 41
 LOAD: Final = 42
+REPORTED: Final = 43
 HOST_HELLO: Final = 48
 SEAT_LOG: Final = 49
 SEAT_FRAMES: Final = 50
