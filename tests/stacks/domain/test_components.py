@@ -25,7 +25,7 @@ from tests.stacks.domain.islands import judge_seed
 A, B, C = ProcessId("a"), ProcessId("b", 7), ProcessId("c")
 
 
-@pytest.mark.parametrize("seed", [133, *range(1000, 1016)])
+@pytest.mark.parametrize("seed", [133, 303, *range(1000, 1016)])
 def test_islands_part_and_merge(seed: int) -> None:
     problems, _ = judge_seed(seed)
     assert problems == []

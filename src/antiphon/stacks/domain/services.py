@@ -169,7 +169,7 @@ class Services:
             self._note_overtaking(held, node.past)
         if self._blocked and not self.paused:
             self._release(effects)  # own ones that this node follows
-        if self.paused or self._is_blocked(held):
+        if self.paused or self._is_blocked(held) or self._follows_blocked(held):
             self._blocked.append(held)
         else:
             self._assemble(held, effects)
@@ -209,6 +209,12 @@ class Services:
         if held.after > self.delivered or self._precedes(held.sender, held.number):
             return True
         return bool(held.behind) and any(self._precedes(rank, number) for rank, number in held.behind)
+
+    def _follows_blocked(self, held: HeldBatch) -> bool:
+        """Whether something of its sender that came before it, and that it may not overtake, is blocked."""
+        if held.batch.level == RELIABLE:
+            return False
+        return any(one.sender == held.sender and one.batch.level != RELIABLE for one in self._blocked)
 
     def _has_copies(self, held: HeldBatch) -> bool:
         """Whether enough members hold an own message."""
@@ -303,7 +309,7 @@ class Services:
         blocked = self._blocked
         self._blocked = []
         for held in blocked:
-            if self._is_blocked(held):
+            if self._is_blocked(held) or self._follows_blocked(held):
                 self._blocked.append(held)
             else:
                 self._assemble(held, effects)
