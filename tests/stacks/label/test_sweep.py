@@ -5,7 +5,7 @@ import pytest
 from tests.stacks.label.sweep import SECOND_WITHIN, random_scene, run_scene
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", [*range(30), 1314])
 def test_promises_hold_in_random_scenes_with_crashes(seed: int) -> None:
     members, crashes, lazy_us = random_scene(seed)
     assert run_scene(seed, members, crashes, lazy_us)[0] == []

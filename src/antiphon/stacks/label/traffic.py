@@ -212,7 +212,7 @@ class LabelTraffic:
     def deadline_ns(self) -> int:
         deadline_ns = self._cut.ask_at_ns
         for rank, link in enumerate(self.links):
-            if rank != self._me:
+            if rank != self._me or self._members == 1:  # alone, too, a member has steps: a barrier may wait for one
                 deadline_ns = min(deadline_ns, link.deadline_ns())
         return deadline_ns
 
@@ -221,6 +221,8 @@ class LabelTraffic:
         for rank, link in enumerate(self.links):
             if rank != self._me and link.is_due(now_ns):
                 self.tell_status(rank, now_ns)
+            elif link.is_due(now_ns):
+                link.told_status(0, now_ns)
         if self._cut.ask_at_ns <= now_ns:
             self.ask_for_cut(now_ns)
 
