@@ -28,7 +28,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from antiphon.history.schema import BARRIER, LEAVES, LEFT, LEVELS, QUIET, SCHEMA_VERSION
+from antiphon.history.schema import BARRIER, LEAVES, LEFT, QUIET, SCHEMA_VERSION
 from antiphon.pipeline.guarantees import CHECKED, OF_PARTING
 from bench.history_rows import (
     AT_AGREED,
@@ -37,6 +37,7 @@ from bench.history_rows import (
     AT_SAFE,
     CRASH,
     DELIVER,
+    MADE_LEVELS,
     NONE,
     NOTE,
     PRIVATE,
@@ -139,7 +140,7 @@ class Generator:
                     "schema": SCHEMA_VERSION,
                     "stack": "generated",
                     "policy": "primary",
-                    "levels": list(LEVELS),
+                    "levels": list(MADE_LEVELS),
                     "promises": [guarantee for guarantee in CHECKED if guarantee not in OF_PARTING],
                 }
             )
@@ -282,7 +283,7 @@ class Generator:
         group = choices[place, (random.random(len(place)) * widths[place]).astype(int)]
         long = random.random(len(place)) >= shape.single
         count = np.where(long, random.integers(2, shape.burst_max + 1, len(place)), 1)
-        level = random.choice(len(LEVELS), len(place), p=shape.levels)
+        level = random.choice(len(MADE_LEVELS), len(place), p=shape.levels)
         return self._bursts(rounds[line], sender, group, count, level, private=shape.private)
 
     def _draw_last(self, group: int, last: int, levels: Sequence[int]) -> Rows:

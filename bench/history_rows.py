@@ -26,7 +26,9 @@ MESSAGE_BYTES: Final = 64
 START, SEND, DELIVER, VIEW, CRASH, STOP, NOTE = (
     KINDS.index(kind) for kind in ("start", "send", "deliver", "view", "crash", "stop", "note")
 )
-AT_RELIABLE, AT_FIFO, AT_CAUSAL, AT_AGREED, AT_SAFE = range(len(LEVELS))
+MADE_LEVELS: Final = LEVELS[:5]
+"""The levels of generated histories: those that most stacks offer."""
+AT_RELIABLE, AT_FIFO, AT_CAUSAL, AT_AGREED, AT_SAFE = range(len(MADE_LEVELS))
 PRIVATE: Final = 3
 """The `part` of a delivery that is one member's alone."""
 

@@ -3,9 +3,7 @@
     antiphon sequencer --address 127.0.0.1:7400
     python virtual_room.py 127.0.0.1:7400 alice          # one for each user
 
-Each area is a group. A user is in the groups of the areas within sight, so groups overlap and change all the time; what
-users see, in whatever areas they share, comes in one order to all of them. Type a number to walk there, words to say
-something. End of input or Ctrl-C leaves.
+Each area is a group; a user is in those within sight. Type a number to walk there, or words to say something.
 """
 
 import asyncio
@@ -15,8 +13,7 @@ import sys
 import antiphon
 from antiphon.toolkit import input_lines
 
-WIDTH = 10  # of an area; users see as far as SIGHT beyond where they stand
-SIGHT = 4
+WIDTH, SIGHT = 10, 4  # of an area; how far users see beyond where they stand
 
 
 def area_at(x: int) -> str:
@@ -32,13 +29,11 @@ class User:
         self.client, self.x, self.seen = client, 0, []  # seen: all that happened in sight, in order
 
     async def walk(self, x: int) -> None:
-        """Go there: tell it where one leaves and where one arrives, and see what can be seen from there."""
-        here, there = set(self.client.groups), in_sight(x)
+        here, there, before, self.x = set(self.client.groups), in_sight(x), self.x, x
         await self.client.subscribe(*sorted(there - here))
-        for area in sorted({area_at(self.x), area_at(x)} & set(self.client.groups)):
+        for area in sorted({area_at(before), area_at(x)} & set(self.client.groups)):
             await self.client.publish(area, f"{self.client.process.name} is at {x}".encode())
         await self.client.unsubscribe(*sorted(here - there))
-        self.x = x
 
     async def say(self, words: str) -> None:
         await self.client.publish(area_at(self.x), f"{self.client.process.name}: {words}".encode())
@@ -54,7 +49,7 @@ async def main(address: str, name: str) -> None:
     async with await antiphon.connect(address, name=name) as client:
         user = User(client)
         looking = asyncio.create_task(user.look())
-        await user.walk(0)
+        await user.walk(user.x)
         async for line in input_lines():
             await (user.walk(int(line)) if line.lstrip("-").isdecimal() else user.say(line))
         looking.cancel()

@@ -6,7 +6,7 @@ import pytest
 
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.kernel.levels import COMMON_LEVELS
 from antiphon.runtime import Barrier
 from antiphon.stacks.registry import founding_stacks, offer
 from tests.runtime.cluster import bad_network, run
@@ -15,13 +15,13 @@ from tests.runtime.places import Place, everyone, founded, talk
 
 async def say_in_all_orders(places: Sequence[Place]) -> list[list[bytes]]:
     """Each says something at each level; what each hears, in its order."""
-    for order in LEVEL_NAMES:
+    for order in COMMON_LEVELS:
         for place in places:
             await place.group.send(f"{place.process} {order}".encode(), order=order)
-    return [[await place.message() for _ in range(len(places) * len(LEVEL_NAMES))] for place in places]
+    return [[await place.message() for _ in range(len(places) * len(COMMON_LEVELS))] for place in places]
 
 
-@pytest.mark.levels(*LEVEL_NAMES)
+@pytest.mark.levels(*COMMON_LEVELS)
 def test_everybody_hears_everything_at_all_levels_through_a_bad_network(stack: str) -> None:
     async def test() -> None:
         async with founded(stack=stack, faults=bad_network()) as places:

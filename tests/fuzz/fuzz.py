@@ -15,7 +15,7 @@ from random import Random
 from zlib import crc32
 
 from antiphon.kernel.inputs import Receive
-from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES
+from antiphon.kernel.levels import CAUSAL, COMMON_LEVELS
 from antiphon.kernel.options import Options
 from tests.table import Table
 
@@ -48,7 +48,7 @@ class Fuzzer:
             table.send(member, *payloads, level=CAUSAL, group=group, to=to)
             self.due[to] += len(payloads)
         else:
-            table.send(member, *payloads, level=self.random.randrange(len(LEVEL_NAMES)), group=group)
+            table.send(member, *payloads, level=self.random.randrange(len(COMMON_LEVELS)), group=group)
             self.due = [due + len(payloads) for due in self.due]
         table.wait(3_000_000)
         for link, packets in list(table.links.items()):

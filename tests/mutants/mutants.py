@@ -154,9 +154,9 @@ def _receive_fifo_like_reliable(
 _receive_data = ViewSession._receive_data
 
 
-def _accept_and_forget(self: PendingQueue, payloads: list[bytes], *rest: Any) -> int:
+def _accept_and_forget(self: PendingQueue, payloads: list[bytes], *rest: Any, **named: Any) -> int:
     """Says yes to everything, and keeps what there is room for."""
-    count = _accept(self, payloads, *rest)
+    count = _accept(self, payloads, *rest, **named)
     self.accepted += len(payloads) - count
     return len(payloads)
 

@@ -30,7 +30,7 @@ from antiphon.simulator.incarnation import NO_VIEW
 from antiphon.simulator.run import add_services
 from antiphon.simulator.script import Script, ScriptedGroup
 from antiphon.simulator.script_run import QUIET_NS_MAX, LogMaker, ScriptRun, run_until_quiet
-from antiphon.simulator.workload import Workload
+from antiphon.simulator.workloads.role_hooks import RoleHooks
 from antiphon.simulator.world import World
 from antiphon.stacks.registry import offer
 from antiphon.stacks.sequencer.mesh import MeshPeer
@@ -133,7 +133,7 @@ def draw(seed: int) -> Drawn:
     return Drawn(script, homes, random, random.choice((0, 5, 20, 60)), actions, duration_ns)
 
 
-class Shifting(Workload):
+class Shifting:
     """Processes join and leave groups, sequencers are asked to move groups, and what happens is counted."""
 
     def __init__(self, drawn: Drawn) -> None:
@@ -145,7 +145,18 @@ class Shifting(Workload):
         self._moving: set[str] = set()
         self._joined: set[tuple[ProcessId, str]] = set()
 
+    def hooks(self) -> RoleHooks:
+        """This as a workload, beside a compiled simulator too."""
+        return RoleHooks(
+            begin=self.begin,
+            act=lambda host: self.act(self.world, host),
+            started=lambda host: None,
+            react=lambda host, told: None,
+            may_lose=lambda host: True,
+        )
+
     def begin(self, world: World) -> None:
+        self.world = world
         start_ns, duration_ns = world.now_ns, self.drawn.duration_ns
         for action in self.drawn.actions:
             action.at_ns += start_ns
@@ -278,7 +289,7 @@ def run_drawn(drawn: Drawn, workload: Shifting) -> ScriptRun:
     run = ScriptRun()
     maker = LogMaker(script.run)
     run.logs, run.groups = maker.logs, [group.name for group in script.groups]
-    world = World(script, maker.make, workload)
+    world = World(script, maker.make, workload.hooks())
     try:
         world.begin()
         end_ns = world.now_ns + drawn.duration_ns

@@ -44,7 +44,7 @@ POSITION: Final = "position.json"
 STAGED: Final = "staged"
 BATCHES: Final = "batches"
 SUFFIX: Final = ".json"
-SENDABLE: Final = LEVELS[1:]
+SENDABLE: Final = LEVELS[1:5]
 """A row that came in no order could not be told from a repeated one, so `reliable` is not for feeds."""
 
 SCHEMA: Final = pa.schema([pa.field("payload", pa.binary()), pa.field("level", pa.string())])

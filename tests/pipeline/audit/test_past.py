@@ -46,7 +46,7 @@ def in_blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.random
 def test_the_past_is_what_the_definition_says() -> None:
     compared = 0
-    for seed in seeds(10, 250):
+    for seed in seeds(20, 250):
         rows = one_run(seed)
         order = order_of(rows, piece_rows=6)
         by_process: dict[str, list[Row]] = {}

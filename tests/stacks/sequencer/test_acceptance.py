@@ -7,7 +7,6 @@ import pytest
 
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId
-from antiphon.stacks.sequencer import acceptance
 from antiphon.stacks.sequencer.acceptance import AcceptanceQueue, NamedRequest
 from antiphon.stacks.sequencer.context import Context, merge
 from antiphon.stacks.sequencer.delivery_rule import is_deliverable
@@ -182,9 +181,8 @@ def test_what_is_dropped_with_its_group_leaves_its_context() -> None:
     assert queue.is_named(head, {H: here}, P), "what was dropped is accepted elsewhere, first"
 
 
-def test_a_client_has_so_many_requests_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(acceptance, "REQUESTS_MAX", 3)
-    queue = AcceptanceQueue()
+def test_a_client_has_so_many_requests_at_most() -> None:
+    queue = AcceptanceQueue(requests_max=3)
     group = SequencedGroup("h", H, 0, 64)
     for _ in range(3):
         queue.offer(NamedRequest(group, {}, is_leave=False))

@@ -20,11 +20,17 @@ class RoleHooks(Workload):
         react: Callable[[int, list[Event]], None],
         act: Callable[[int], None],
         may_lose: Callable[[int], bool],
+        begin: Callable[[World], None] | None = None,
     ) -> None:
         self._started = started
         self._react = react
         self._act = act
         self._may_lose = may_lose
+        self._begin = begin
+
+    def begin(self, world: World) -> None:
+        if self._begin is not None:
+            self._begin(world)
 
     def started(self, world: World, host: int) -> None:
         self._started(host)

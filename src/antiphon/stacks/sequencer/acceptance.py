@@ -68,9 +68,10 @@ class AcceptanceQueue:
     """The requests of one client that a sequencer has received and not accepted, and the context of the last one that
     it has."""
 
-    __slots__ = ("_numbers", "_told", "_waiting", "context")
+    __slots__ = ("_numbers", "_requests_max", "_told", "_waiting", "context")
 
-    def __init__(self) -> None:
+    def __init__(self, requests_max: int = REQUESTS_MAX) -> None:
+        self._requests_max = requests_max
         self._waiting: deque[NamedRequest] = deque()
         self._told: Context = {}
         """Of the next request to come."""
@@ -95,7 +96,7 @@ class AcceptanceQueue:
 
     def offer(self, request: NamedRequest) -> None:
         """Take a request. Raises MalformedError if there are too many."""
-        if len(self._waiting) >= REQUESTS_MAX:
+        if len(self._waiting) >= self._requests_max:
             raise MalformedError("requests")
         request.context, self._told = self._told, {}
         self._waiting.append(request)
