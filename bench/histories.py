@@ -29,7 +29,6 @@ import numpy as np
 import numpy.typing as npt
 
 from antiphon.history.schema import BARRIER, LEAVES, LEFT, QUIET, SCHEMA_VERSION
-from antiphon.pipeline.guarantees import CHECKED, OF_PARTING
 from bench.history_rows import (
     AT_AGREED,
     AT_CAUSAL,
@@ -55,7 +54,7 @@ from bench.history_rows import (
     make_rows,
     write_to,
 )
-from bench.planting import FORGOTTEN_MAX, Epoch, Planter, Replay
+from bench.planting import FORGOTTEN_MAX, PLANTED, Epoch, Planter, Replay
 
 ROUND_NS: Final = 100_000
 CHUNK_ROUNDS: Final = 4096
@@ -141,7 +140,7 @@ class Generator:
                     "stack": "generated",
                     "policy": "primary",
                     "levels": list(MADE_LEVELS),
-                    "promises": [guarantee for guarantee in CHECKED if guarantee not in OF_PARTING],
+                    "promises": list(PLANTED),
                 }
             )
         )

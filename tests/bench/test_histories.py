@@ -10,14 +10,13 @@ from antiphon.history.reader import HistoryFiles, rows_of_table
 from antiphon.history.schema import SCHEMA
 from antiphon.kernel.errors import UsageError
 from antiphon.pipeline import reference
-from antiphon.pipeline.guarantees import CHECKED
 from antiphon.pipeline.result import BROKEN, KEPT
 from bench import audit_scale, histories
 from bench.figures import IncompleteError
 from bench.histories import Shape, generate, generate_segments, parse_plant
 from bench.history_rows import SEGMENT_ROWS
 from bench.memory import MemoryWatch, family
-from bench.planting import NoRoomError
+from bench.planting import PLANTED, NoRoomError
 
 SMALL = Shape(events=3000, processes=5, groups=2, views=6, single=0.3, levels=(0.1, 0.3, 0.3, 0.2, 0.1))
 
@@ -33,7 +32,7 @@ def test_nothing_is_broken_or_open_where_nothing_was_planted(seed: int, tmp_path
         assert all(finding.checked for finding in audit.findings)
 
 
-@pytest.mark.parametrize("guarantee", CHECKED)
+@pytest.mark.parametrize("guarantee", PLANTED)
 def test_what_is_planted_is_what_is_counted(guarantee: str, tmp_path: Path) -> None:
     made = generate(tmp_path, SMALL, seed=7, plant={guarantee: 2})
     audit = reference.audit(tmp_path)

@@ -26,13 +26,11 @@ from antiphon.history.reader import LOG_COLUMNS, HistoryFiles, rows_of_table
 from antiphon.history.schema import SCHEMA
 from antiphon.pipeline import reference
 from antiphon.pipeline.audit.pieces import Piece
-from antiphon.pipeline.guarantees import CHECKED, OF_PARTING
 from bench.histories import Made, Shape, generate_segments
 from bench.history_rows import Segment, write_to
-from bench.planting import NoRoomError
+from bench.planting import PLANTED, NoRoomError
 from tests.pipeline.inprocess import BY_FRAMES, count_pieces
 
-PLANTED = tuple(guarantee for guarantee in CHECKED if guarantee not in OF_PARTING)
 """Of these histories no group parts; test_reference_components.py has some."""
 EACH_MAX = 5
 EVENTS = (1800, 3600, 7200)

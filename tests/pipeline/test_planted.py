@@ -8,7 +8,8 @@ from pyspark.sql import SparkSession
 from antiphon.pipeline import reference
 from antiphon.pipeline.auditor import audit
 from antiphon.pipeline.guarantees import TOTAL
-from tests.pipeline.planted import PLANTED, check, plant
+from bench.planting import PLANTED
+from tests.pipeline.planted import check, plant
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2, 3, 4])
