@@ -6,7 +6,7 @@ from antiphon.engine import Engine
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.simulator.script_run import LogMaker, play
-from antiphon.simulator.workload import Workload
+from antiphon.simulator.workloads.role_hooks import RoleHooks
 from antiphon.simulator.world import World
 from antiphon.stacks.sequencer.plan import PlaceGroups
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
@@ -62,7 +62,7 @@ def test_4_3_clients_of_other_groups_notice_nothing_of_a_transfer() -> None:
     """A group with members of its own moves to and fro; the others dial nothing."""
     script = sparse_script(3, 3)
     workload = Moving("g0")
-    world = World(script, LogMaker("r").make, workload)
+    world = World(script, LogMaker("r").make, workload.hooks())
     play(world, script)
     assert workload.moves > 5
     touched = {
@@ -73,14 +73,25 @@ def test_4_3_clients_of_other_groups_notice_nothing_of_a_transfer() -> None:
             assert link_count(running.engine) <= 2, "the first contact, and the peer that had the group"
 
 
-class Moving(Workload):
+class Moving:
     """One group moves from sequencer to sequencer."""
 
     def __init__(self, group: str) -> None:
         self.group = group
         self.moves = 0
 
+    def hooks(self) -> RoleHooks:
+        """This as a workload, beside a compiled simulator too."""
+        return RoleHooks(
+            begin=self.begin,
+            act=lambda host: self.act(self.world, host),
+            started=lambda host: None,
+            react=lambda host, told: None,
+            may_lose=lambda host: True,
+        )
+
     def begin(self, world: World) -> None:
+        self.world = world
         for host, name in enumerate(world.names):
             if name.startswith("service"):
                 for at_ms in range(300, 3_000, 100):
