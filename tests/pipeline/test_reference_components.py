@@ -51,6 +51,24 @@ def test_what_one_took_along_is_owed_to_all_that_came_with_it() -> None:
     assert found == {"fifo", "causal", "settled", "view_synchrony", "transitional"}
 
 
+@pytest.mark.parametrize(
+    ("lines", "unknown"),
+    [
+        ({"p": "t:p v2:p quiet", "q": "t:q s1-3%5 crash"}, 0),  # p's log has all its views, and 5 is none of them
+        ({"p": "t:p v2:p untold@g quiet", "q": "t:q s1-3%5 crash"}, 3),  # p says that its log has not
+        ({"p": "t:p v2:p quiet", "q": "t:q s1-3%5 crash", "r": "t:r v3:r"}, 1 + 3),  # r's log is cut short
+    ],
+)
+@pytest.mark.parametrize("piece_rows", [1, 3, 100])
+def test_a_view_that_no_row_describes_leaves_open_only_logs_that_lack_rows(
+    lines: dict[str, str], unknown: int, piece_rows: int
+) -> None:
+    rows = make_rows(promises=" ".join(PARTED_PROMISES), policy="partitionable", **lines)
+    found = reference.audit(rows)
+    assert count(rows, piece_rows=piece_rows) == counts_of(found)
+    assert [each.unknown for each in found.findings if each.guarantee == "settled"] == [unknown]
+
+
 def test_within_a_view_its_past_is_owed_also_if_it_is_lost_later() -> None:
     found = broken(
         p="d:q1 t:pq v2:pq t:pq v4:pqr quiet",

@@ -5,7 +5,10 @@ delivers in a view before the first such row it delivers in the *regular* config
 the *transitional* one. Processes whose view row with id v is followed by one with the same id v' make the same step:
 they are *companions*, and so are survivors whose last view is the same. In a group that parts:
 
-* A process is owed what was sent in the views that it has a view row of, not in those that only name it.
+* A process is owed what was sent in the views that it has a view row of, not in those that only name it. So what was
+  sent in a view that no row describes (its sender was killed before its application was told of the view) may be owed
+  to those alone whose logs lack rows: logs that are missing or cut short, and processes that say that they were not
+  told of their last views.
 * Where a process goes from v to v', what was sent in v is *written off* to it with the row of v', but for what a
   companion in this step delivered in v, and what a companion sent. Fifo and causal count it as delivered from there on.
   At the end, what was sent in the last view of a process is written off but for what a survivor with the same last view

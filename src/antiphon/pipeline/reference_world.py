@@ -262,13 +262,18 @@ class ReferenceWorld:
             view = (message.group, self.left_in[message])
             owed, members = self.owed, self.members.get(view)
             if members is None:
-                owed, members = self._perhaps_owed, set(self.logs)
+                owed, members = self._perhaps_owed, self._perhaps_there(message.group)
                 self.undescribed.add((message.group, message.sender, view[1]))
             elif message.group in self.parted:
                 members = {each for each in members if (*view, each) in installed or self.logs[each].ending == MISSING}
             for process in members:
                 if self.is_meant_for(message, process) and self.is_held(process, message.group):
                     owed[process] |= self.bit[message]
+
+    def _perhaps_there(self, group: str) -> set[str]:
+        """Who may have been in a view of the group that no view row describes. Where views part, whoever was there has
+        a row of it, unless its log lacks some."""
+        return {each for each, log in self.logs.items() if group not in self.parted or log.lacks_views(group)}
 
     def is_held(self, process: str, group: str) -> bool:
         """Whether a process that a view names has been in the group, as far as is known."""

@@ -225,12 +225,11 @@ def _groups(logs: Logs, promises: Promises) -> pa.Table:
     rows: list[dict[str, Any]] = []
     for run, of_run in logs.items():
         announced = {name: {left for piece in log.pieces for left in piece["leaves"]} for name, log in of_run.items()}
-        is_open = [process for process, log in of_run.items() if log.open]
         views = [view for log in of_run.values() for piece in log.pieces for view in piece["views"]]
         for group in sorted({view["group"] for view in views}):
             held = {guarantee: promises.holds(guarantee, run, group) for guarantee in (VIEW_AGREEMENT, PRIMARY)}
             left = [process for process, groups in announced.items() if not groups.isdisjoint((group, None))]
-            unsure = [process for process in of_run if process in is_open or group in of_run[process].untold]
+            unsure = [process for process, log in of_run.items() if log.lacks_views(group)]
             if any(held.values()):
                 rows.append({"run": run, "group": group, **held, "left": left, "open": unsure})
     return pa.Table.from_pylist(rows, GROUPS)

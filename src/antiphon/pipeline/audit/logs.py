@@ -88,6 +88,10 @@ class LogFacts:
         """Whether there may have been more than is on record."""
         return self.ending in (CUT_SHORT, MISSING)
 
+    def lacks_views(self, group: str) -> bool:
+        """Whether it may have been in views of the group that are not on record."""
+        return self.open or group in self.untold
+
     @property
     def early(self) -> bool:
         """Whether the process stopped before the run went quiet, or may have."""

@@ -78,6 +78,8 @@ class Order:
     joined: frozenset[tuple[str, str]]
     """(group, process) of all view rows."""
     missing: frozenset[str]
+    unseen: frozenset[tuple[str, str]]
+    """(group, process) of those that may have been in views of the group that are not on record."""
     contents: list[SentContents]
     """Of each key, what its sender sent."""
     parted: frozenset[str] = frozenset()
@@ -130,6 +132,9 @@ class Order:
         runs = slice(self.first_run[place], self.first_run[place + 1])
         if not self.uncertain[runs].any() or not self._is_held(process, place):
             return EMPTY
+        group = self.keys[place][0]
+        if group in self.parted and (group, process) not in self.unseen:
+            return EMPTY  # whoever was in a view has a row of it
         included = np.array([*(process in meant for meant in self.destinations), True])  # the last: none named
         chosen = self.uncertain[runs] & included[self.narrow[runs]]
         return union((self.start[runs][chosen], self.end[runs][chosen]))
@@ -194,6 +199,7 @@ def make_order(
     sent = {(group, process): count for process, log in logs.items() for group, count in log.sent.items()}
     keys = sorted(sent.keys() | {key for log in logs.values() for key in log.delivered})
     places = {key: place for place, key in enumerate(keys)}
+    groups = {group for group, _ in keys}
     audiences = _Audiences(logs, parted)
     collected = [_runs_of(log, places, audiences) for log in logs.values()]
     columns = [np.concatenate(parts) for parts in zip(*collected, strict=True)]
@@ -221,6 +227,7 @@ def make_order(
         destinations=audiences.destinations.sets,
         joined=audiences.joined,
         missing=frozenset(process for process, log in logs.items() if log.ending == MISSING),
+        unseen=frozenset((group, name) for group in groups for name, log in logs.items() if log.lacks_views(group)),
         contents=[contents_of(logs[sender], group) for group, sender in keys],
         parted=parted,
     )
