@@ -13,7 +13,7 @@ from random import Random
 
 import antiphon
 from antiphon.domain import CommunicationDomain
-from antiphon.faults import Delay, Fault, Flight
+from antiphon.faults import Delay, Flight, Observation
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.testing import FaultPlan, Host, NetworkFault, simulate
 
@@ -22,17 +22,16 @@ ROUTES = {"A": {"C": "B"}, "B": {}, "C": {"A": "B"}}
 NAMES = [f"{domain}{place}" for domain in DOMAINS for place in range(1, 5)]
 
 
-class Counter(Fault):
-    """Lets everything through and counts what goes from site to site. Hosts are known by their addresses or names."""
+class Counter:
+    """Counts the bytes that go from site to site. Hosts are known by their addresses or names."""
 
     def __init__(self) -> None:
         self.bytes = 0
         self.sites: dict[str, str] = {}
 
-    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
+    def see(self, now_ns: int, source: str, destination: str, flights: list[Flight]) -> None:
         if source[0] != destination[0]:
             self.bytes += sum(len(data) for _, data in flights)
-        return flights
 
 
 class LinkLoad:
@@ -77,7 +76,9 @@ class LinkLoad:
 def measure(linked: bool, messages: int, size: int, share: float) -> int:
     """Bytes from site to site."""
     load, counter = LinkLoad(linked, messages, size, share), Counter()
-    plan = FaultPlan(Delay(MILLISECOND_NS, MILLISECOND_NS), [NetworkFault(counter)], heal_ns=4000 * MILLISECOND_NS)
+    plan = FaultPlan(
+        Delay(MILLISECOND_NS, MILLISECOND_NS), [NetworkFault(Observation(counter.see))], heal_ns=4000 * MILLISECOND_NS
+    )
     result = simulate(dict.fromkeys(NAMES, load), seed=1, faults=plan)
     assert result.kept, result.report("")
     return load.link_bytes + counter.bytes

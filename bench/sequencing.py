@@ -25,7 +25,7 @@ from antiphon.simulator.incarnation import NO_VIEW
 from antiphon.simulator.run import add_services
 from antiphon.simulator.script import Script, ScriptedGroup
 from antiphon.simulator.script_run import LogMaker, play
-from antiphon.simulator.workload import Workload
+from antiphon.simulator.workloads.role_hooks import RoleHooks
 from antiphon.simulator.world import World
 from antiphon.stacks.sequencer.mesh import MeshPeer
 from antiphon.stacks.sequencer.plan import PlaceGroups
@@ -67,7 +67,7 @@ def peer_at(world: World, host: int) -> MeshPeer | None:
     return peer if isinstance(peer, MeshPeer) else None
 
 
-class Joining(Workload):
+class Joining:
     """Processes join one group each, and leave it again."""
 
     def __init__(self, kind: str, joins: dict[str, str]) -> None:
@@ -75,7 +75,18 @@ class Joining(Workload):
         self.joins = joins
         self.asked: dict[tuple[str, str], int] = {}
 
+    def hooks(self) -> RoleHooks:
+        """Return this as a workload, which a compiled simulator takes too."""
+        return RoleHooks(
+            begin=self.begin,
+            act=lambda host: self.act(self.world, host),
+            started=lambda host: None,
+            react=lambda host, told: None,
+            may_lose=lambda host: True,
+        )
+
     def begin(self, world: World) -> None:
+        self.world = world
         for place, name in enumerate(self.joins):
             at_ns = world.now_ns + (200 + 50 * place) * MILLISECOND_NS
             world.schedule(at_ns, world.names.index(name))
@@ -119,7 +130,7 @@ def join_times(kind: str) -> dict[str, list[float]]:
     script = make_script(members, 2, 2_000, 1)
     workload = Joining(kind, joins)
     maker = LogMaker("bench")
-    world = World(script, maker.make, workload)
+    world = World(script, maker.make, workload.hooks())
     play(world, script)
     found: dict[str, list[float]] = {"join": [], "leave": []}
     for log in maker.logs:

@@ -1,21 +1,20 @@
 """Style as a test: the direction of imports, the bans of the core, and a few habits, over every file of the project.
 
 Each rule is a function from a source to complaints, and each is shown to complain about a bad snippet before it is let
-loose on the tree.
+loose on the tree. The longer rules stand in tests/tidy/.
 """
 
 import ast
-import functools
 import re
-import subprocess
 from collections.abc import Iterator
-from fnmatch import fnmatch
-from pathlib import Path
 from typing import Final
 
 import pytest
 
-ROOT: Final = Path(__file__).resolve().parent.parent
+from tests.tidy.files import MODULE_NAMES, MODULES, ROOT, lies_in, nodes_of, project_files, tree_of
+from tests.tidy.inheritance import all_sources, compiled_modules, inheritance_complaints
+from tests.tidy.stack_names import stack_name_complaints, stack_names
+
 FILE_LINES_MAX: Final = 600
 
 CORE: Final = ("kernel", "parts", "stacks", "engine")
@@ -53,42 +52,13 @@ BANNED_MODULES: Final = frozenset(
 )
 BANNED_CALLS: Final = frozenset(("breakpoint", "eval", "exec", "input", "open", "print"))
 MACHINE_PATH: Final = re.compile(r"(?<![\w.~$}/-])/(?:home|root|Users|work|tmp)/\w")
+LEADING_COMMENTS: Final = re.compile(r"\A(?:\s|#.*\n)*")
 LEFT_UNDONE: Final = re.compile(r"\b(?:TO" r"DO|FIX" r"ME|XX" r"X)\b")
-
-
-@functools.cache
-def tree_of(source: str) -> ast.Module:
-    """The syntax tree of a source; each is parsed once for all rules."""
-    return ast.parse(source)
-
-
-def list_files() -> list[str]:
-    """What git tracks or would track, or everything where there is no git."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    try:
-        listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    except (OSError, subprocess.CalledProcessError):
-        listed = [str(p.relative_to(ROOT)) for top in ("src", "tests", "bench") for p in (ROOT / top).rglob("*.*")]
-    return sorted(set(listed))
-
-
-FILES: Final = list_files()
-
-
-def project_files(pattern: str) -> list[Path]:
-    """The project's own files whose path matches; `*` matches across folders."""
-    return [ROOT / name for name in FILES if fnmatch(name, pattern) and (ROOT / name).is_file()]
-
-
-def module_name(path: Path) -> str:
-    """The dotted name of a file under src."""
-    parts = list(path.relative_to(ROOT / "src").with_suffix("").parts)
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def imported_names(tree: ast.Module, is_module: frozenset[str]) -> Iterator[tuple[int, str]]:
     """Line and dotted name of each import; `from a import b` counts as `a.b` where that is a module, else as `a`."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield node.lineno, alias.name
@@ -118,10 +88,6 @@ def import_complaints(module: str, source: str, is_module: frozenset[str]) -> li
     return complaints
 
 
-def lies_in(target: str, part: str) -> bool:
-    return target == part or (part != "" and target.startswith(f"{part}."))
-
-
 def another_stack(module: str, target: str, is_module: frozenset[str]) -> bool:
     """Whether `target` lies in the package of a stack other than the one `module` belongs to. The registry belongs to
     none, and names them all."""
@@ -132,72 +98,11 @@ def another_stack(module: str, target: str, is_module: frozenset[str]) -> bool:
     return bool(stack) and is_package and module.split(".")[2:3] != [stack]
 
 
-def stack_names() -> frozenset[str]:
-    """The names of the stacks: those of their folders."""
-    return frozenset(path.parent.name for path in (ROOT / "src/antiphon/stacks").glob("*/offers.py"))
-
-
-FIELD_WORDS: Final = frozenset(("domain", "label"))
-"""Names of stacks that are names of fields too: in `__slots__`, and as keys of documents, they mean the field."""
-
-
-ROW_LAYERS: Final = ("antiphon.history", "antiphon.pipeline", "antiphon.report")
-"""Where rows of histories are written, read and shown, in which `label` is a column."""
-
-
-PLAN_MODULES: Final = frozenset(
-    f"antiphon.{name}" for name in ("pipeline.structure.plan", "runtime.plan", "report.structure_table")
-)
-"""Where plans of groups are written, read and shown, in which a sequencer is a process."""
-
-
-def field_names(tree: ast.Module) -> set[ast.AST]:
-    """The constants that name fields: in `__slots__`, as keys, between brackets and in `get`."""
-    found: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Dict):
-            found.update(key for key in node.keys if key is not None)
-        elif isinstance(node, ast.Subscript):
-            found.add(node.slice)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get":
-            found.update(node.args[:1])
-        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__":
-            found.update(ast.walk(node.value))
-    return found
-
-
-def stack_name_complaints(module: str, source: str, stacks: frozenset[str]) -> list[str]:
-    """Names of stacks outside `stacks`: whoever needs one asks the registry. Only a stack's own public library, the
-    package `antiphon.<stack>`, is about that stack."""
-    if module.startswith("antiphon.stacks") or any(lies_in(module, f"antiphon.{stack}") for stack in stacks):
-        return []
-    complaints = []
-    tree = tree_of(source)
-    fields = field_names(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and node.value in FIELD_WORDS and node in fields:
-            continue
-        if isinstance(node, ast.Constant) and node.value == "sequencer" and module in PLAN_MODULES:
-            continue
-        if isinstance(node, ast.Constant) and node.value == "label" and any(lies_in(module, it) for it in ROW_LAYERS):
-            continue
-        if isinstance(node, ast.Constant) and node.value in stacks:
-            complaints.append(f"{module}:{node.lineno}: names the stack {node.value!r}; ask stacks/registry.py")
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            named = [stack for stack in stacks if f"stacks/{stack}/" in node.value]
-            complaints += [f"{module}:{node.lineno}: points at stacks/{stack}/" for stack in named]
-        elif isinstance(node, ast.ImportFrom):
-            package = str(node.module).removeprefix("antiphon.stacks.").split(".")[0]
-            if str(node.module).startswith("antiphon.stacks.") and package in stacks:
-                complaints.append(f"{module}:{node.lineno}: imports {node.module}; ask stacks/registry.py")
-    return complaints
-
-
 def core_complaints(module: str, source: str) -> list[str]:
     """What rule 1 bans from the core. Chance comes in as a seeded `Random`, whose type alone may be imported."""
     if "." not in module or module.split(".")[1] not in CORE:
         return []
-    names = [name for node in ast.walk(tree_of(source)) for name in banned_names(node)]
+    names = [name for node in nodes_of(tree_of(source)) for name in banned_names(node)]
     return [f"{module}: the core may not use {name}" for name in names]
 
 
@@ -223,8 +128,8 @@ def length_complaints(name: str, source: str) -> list[str]:
 
 def docstring_complaints(name: str, source: str) -> list[str]:
     """Every file that holds anything opens with a docstring that says what its rule is."""
-    missing = source.strip() and not ast.get_docstring(tree_of(source))
-    return [f"{name}: the file does not open with a docstring"] if missing else []
+    code = LEADING_COMMENTS.sub("", source)
+    return [f"{name}: the file does not open with a docstring"] if code and not code.startswith('"""') else []
 
 
 def text_complaints(name: str, text: str) -> list[str]:
@@ -293,11 +198,9 @@ def class_complaints(classes: list[tuple[str, str]]) -> list[str]:
 
 
 def classes_of(module: str, source: str) -> list[tuple[str, str]]:
-    return [(module, node.name) for node in ast.walk(tree_of(source)) if isinstance(node, ast.ClassDef)]
+    return [(module, node.name) for node in nodes_of(tree_of(source)) if isinstance(node, ast.ClassDef)]
 
 
-MODULES: Final = {module_name(path): path for path in project_files("*.py") if path.is_relative_to(ROOT / "src")}
-MODULE_NAMES: Final = frozenset(MODULES)
 SOME_MODULES: Final = frozenset(
     ("antiphon", "antiphon.kernel", "antiphon.kernel.identity", "antiphon.engine", "antiphon.stacks.registry")
 ) | {f"antiphon.stacks.{stack}.stack" for stack in ("vector", "label")}
@@ -443,6 +346,64 @@ def test_no_stack_is_named_outside_the_stacks() -> None:
         c for name, path in MODULES.items() for c in stack_name_complaints(name, path.read_text(), stack_names())
     ]
     assert complaints == []
+
+
+SOME_SOURCES: Final = {
+    "antiphon": "from antiphon.core import Core as Heart",
+    "antiphon.core": "import enum\nclass Core: ...\nclass Wrong(LookupError): ...\nclass Kind(enum.Enum): ...",
+    "antiphon.shell": "class Shell: ...",
+}
+"""A package of which `antiphon.core` is compiled."""
+
+
+def heirs_found(snippet: str, **others: str) -> list[str]:
+    """The complaints about a module of tests with this source, beside others."""
+    sources = SOME_SOURCES | {"tests.heirs": snippet} | {f"tests.{name}": source for name, source in others.items()}
+    return inheritance_complaints(sources, frozenset(["antiphon.core"]))
+
+
+ASKS: Final = "from antiphon import _build\nif _build.is_compiled():\n    skip()\n"
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "from antiphon.core import Core\nclass Heir(Core): ...",
+        "from antiphon.core import Core as Base\nclass Heir(Base[int]): ...",
+        "from antiphon import core\nclass Heir(core.Core): ...",
+        "import antiphon\nclass Heir(antiphon.Heart): ...",
+        "def test() -> None:\n    from antiphon.core import Core\n    class Heir(object, Core): ...",
+        "from antiphon import _build\nfrom antiphon.core import Core\nclass Heir(Core):\n    x = _build.is_compiled()",
+    ],
+)
+def test_a_class_that_inherits_from_a_compiled_one_is_found(snippet: str) -> None:
+    assert len(heirs_found(snippet)) == 1
+    assert len(heirs_found(snippet, test_a="import tests.heirs", test_b=f"{ASKS}import tests.heirs")) == 1
+
+
+@pytest.mark.parametrize(
+    "snippet",
+    [
+        "from antiphon.core import Wrong\nclass Worse(Wrong): ...",
+        "from antiphon.core import Kind\nclass Kinder(Kind): ...",
+        "from antiphon.shell import Shell\nclass Heir(Shell): ...",
+        "class Core: ...\nclass Heir(Core): ...",
+        f"{ASKS}from antiphon.core import Core\nclass Heir(Core): ...",
+    ],
+)
+def test_classes_that_may_inherit_are_not_complained_of(snippet: str) -> None:
+    assert heirs_found(snippet) == []
+
+
+def test_what_only_modules_for_plain_python_import_may_inherit() -> None:
+    heir = "from antiphon.core import Core\nclass Heir(Core): ..."
+    assert heirs_found(heir, test_a=f"{ASKS}from tests.heirs import Heir") == []
+    assert heirs_found(heir, test_a=f"{ASKS}from tests.between import x", between="from tests import heirs") == []
+
+
+def test_no_class_of_a_test_inherits_from_a_compiled_one() -> None:
+    assert len(compiled_modules()) > 150
+    assert inheritance_complaints(all_sources(), compiled_modules()) == []
 
 
 def test_the_imports_of_the_package() -> None:

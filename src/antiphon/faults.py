@@ -5,6 +5,7 @@ bytes that arrive) and returns the flights that remain. The simulator and the re
 randomness comes from the generator that is passed in, so a seed reproduces a run.
 """
 
+from collections.abc import Callable
 from random import Random
 from typing import final
 
@@ -30,6 +31,20 @@ def fly(layers: list[Fault], random: Random, now_ns: int, source: str, destinati
             break
         flights = layer.apply(random, now_ns, source, destination, flights)
     return flights
+
+
+@final
+class Observation(Fault):
+    """Shows every packet to a function, which may be plain Python beside a compiled core, and changes nothing.
+
+    The function is given the time, the source, the destination and the flights."""
+
+    def __init__(self, see: Callable[[int, str, str, list[Flight]], None]) -> None:
+        self._see = see
+
+    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
+        self._see(now_ns, source, destination, flights)
+        return flights
 
 
 @final

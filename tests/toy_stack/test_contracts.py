@@ -24,7 +24,7 @@ def test_the_toy_stack_keeps_the_contracts_on_the_python_sources() -> None:
 @pytest.mark.skipif(not _build.is_compiled(), reason="the core is plain Python: these tests run anyway")
 def test_stacks_of_tests_run_in_the_simulated_world_on_the_python_sources() -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    run_pure([*command, "tests/simulation/test_devices.py", "tests/simulation/test_toy.py", "tests/transcripts"])
+    run_pure([*command, "tests/simulation/test_devices.py", "tests/simulation/test_toy.py"])
 
 
 def run_pure(command: list[str]) -> None:

@@ -5,14 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from antiphon import _build
 from antiphon.faults import Fault, Partition
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.simulator.actions import CRASH, LEAVE, SEND, START, Action
 from tests.transcripts.transcript import GROUP, transcript
-
-if _build.is_compiled():
-    pytest.skip("its world inherits from the core; tests/toy_stack/test_contracts.py runs it", allow_module_level=True)
 
 SECOND_NS = 1000 * MILLISECOND_NS
 NAMES = ["p1", "p2", "p3"]

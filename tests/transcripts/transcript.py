@@ -5,9 +5,8 @@ process says again before anything else has happened is counted, and told with t
 """
 
 from collections import Counter
-from random import Random
 
-from antiphon.faults import Delay, Fault, Flight
+from antiphon.faults import Delay, Fault, Flight, Observation
 from antiphon.history.log import MemoryLog
 from antiphon.history.schema import Row
 from antiphon.kernel.codec import unseal
@@ -32,18 +31,17 @@ ORIGIN_MAX = (1 << 40) - 1
 CONFIGURATION_MESSAGES = {ATTEMPT: "attempt", COMMIT: "commit"}
 
 
-class Witness(Fault):
-    """Sees every message about membership as it leaves; changes nothing."""
+class Witness:
+    """Notes every message about membership as it leaves."""
 
     def __init__(self, names: dict[int, str]) -> None:
         self._names = names
         self.sent: dict[tuple[int, str, str], list[str]] = {}
 
-    def apply(self, random: Random, now_ns: int, source: str, destination: str, flights: list[Flight]) -> list[Flight]:
+    def see(self, now_ns: int, source: str, destination: str, flights: list[Flight]) -> None:
         kind, _, _, _, flags, _ = unseal(flights[0][1])
         if kind == MEMBERSHIP:
             self.sent.setdefault((now_ns, source, self._names.get(flags, f"message {flags}")), []).append(destination)
-        return flights
 
 
 def transcript(
@@ -72,7 +70,7 @@ def transcript(
     logs = LogMaker("transcript")
     world = World(script, logs.make)
     witness = Witness(CONFIGURATION_MESSAGES if policy == PARTITIONABLE else MESSAGE_NAMES)
-    world.network = PacketNetwork([witness, *script.faults()], script.seed)
+    world.network = PacketNetwork([Observation(witness.see), *script.faults()], script.seed)
     world.begin()
     world.run_through(end_ns)
     return _render(logs.logs, witness)
