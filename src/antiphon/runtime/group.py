@@ -366,6 +366,11 @@ class Group:
         return 2 * len(present) > len(self._named)
 
     @property
+    def is_private(self) -> bool:
+        """Whether the stack sends a message with `to` to that member alone; on others `send` refuses `to`."""
+        return self._offered.private
+
+    @property
     def is_over(self) -> bool:
         """Whether this process is no longer a member: it left, was excluded, or gave up."""
         return self._over.is_set()

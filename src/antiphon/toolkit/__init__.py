@@ -1,14 +1,17 @@
 """Tools for programs on groups and conversations, built on the public API alone: requests with replies, state
-transfer, clients, hierarchies, rows of feeds, replicated objects, states that merge after a partition, and lines from
-standard input."""
+transfer, clients, hierarchies, rows of feeds, replicated objects, states that merge after a partition, locks and
+leaders with fencing tokens, and lines from standard input."""
 
 from antiphon.toolkit.client_domain import ClientDomain
 from antiphon.toolkit.clients import Client, ClientReply, Diffusion, Missed
 from antiphon.toolkit.errors import (
+    DeadlockError,
     GatewayError,
+    LockLostError,
     MergeOverflowError,
     NoLeafError,
     ServerGoneError,
+    StaleTokenError,
     StateError,
     TransferError,
     UnansweredError,
@@ -17,6 +20,8 @@ from antiphon.toolkit.feeds import Feeds
 from antiphon.toolkit.gateway import Gateway
 from antiphon.toolkit.hierarchy import Everywhere, Hierarchy
 from antiphon.toolkit.hierarchy_root import HierarchyRoot, LeafPlace, find_leaf
+from antiphon.toolkit.leader import Leader
+from antiphon.toolkit.locks import LockClaim, Locks
 from antiphon.toolkit.merging import (
     ComponentState,
     MergingState,
@@ -29,6 +34,8 @@ from antiphon.toolkit.replicated import ReplicatedObject, commuting, ordered
 from antiphon.toolkit.requests import Reply, Request
 from antiphon.toolkit.service import ClientMessage, Service
 from antiphon.toolkit.terminal import input_lines
+from antiphon.toolkit.token_guard import TokenGuard
+from antiphon.toolkit.tools import Tool, Tools
 
 __all__ = [
     "Client",
@@ -36,6 +43,7 @@ __all__ = [
     "ClientMessage",
     "ClientReply",
     "ComponentState",
+    "DeadlockError",
     "Diffusion",
     "Everywhere",
     "Feeds",
@@ -43,7 +51,11 @@ __all__ = [
     "GatewayError",
     "Hierarchy",
     "HierarchyRoot",
+    "Leader",
     "LeafPlace",
+    "LockClaim",
+    "LockLostError",
+    "Locks",
     "MergeOverflowError",
     "MergingState",
     "Missed",
@@ -54,7 +66,11 @@ __all__ = [
     "ServerGoneError",
     "Service",
     "SharedDictionary",
+    "StaleTokenError",
     "StateError",
+    "TokenGuard",
+    "Tool",
+    "Tools",
     "TransferError",
     "UnansweredError",
     "commuting",

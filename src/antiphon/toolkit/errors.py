@@ -71,3 +71,34 @@ class NoLeafError(AntiphonError):
         super().__init__(
             f"no root of the hierarchy named a leaf; the last one asked: {why}; see that a root is running"
         )
+
+
+class StaleTokenError(AntiphonError):
+    """A resource was accessed with a token that is lower than one it has admitted: somebody else holds the lock."""
+
+    def __init__(self, token: int, highest: int) -> None:
+        super().__init__(
+            f"token {token} is refused: the resource has admitted {highest}; the lock was lost meanwhile, so claim it "
+            "again. If all members of the group were restarted and their clocks went back, claim it with "
+            f"`above={highest}`"
+        )
+        self.token = token
+        self.highest = highest
+
+
+class LockLostError(AntiphonError):
+    """A lock, or a leader's term, ended before its holder released it: another process may hold it now."""
+
+    def __init__(self, what: str, why: str) -> None:
+        super().__init__(f"{what} was lost: {why}; what was done without a guard may be undone by another holder")
+        self.why = why
+
+
+class DeadlockError(AntiphonError):
+    """The tasks that this one would wait for wait for this one: it gives way, having asked last."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} cannot be had: its holders wait for a lock that this task holds; release that, then try again, "
+            "and take locks in one order everywhere"
+        )

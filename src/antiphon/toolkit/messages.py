@@ -84,7 +84,14 @@ class ToClient(msgspec.Struct, tag="to_client", array_like=True, frozen=True):
     payload: bytes
 
 
-Own = Ask | Ping | Answer | SnapshotOffer | Again | Lacking | Complete | Relayed | Diffused | ToClient
+class Addressed(msgspec.Struct, tag="addressed", array_like=True, frozen=True):
+    """To one member, on a stack that sends every message to all: `payload` is what `to` gets, and the others drop."""
+
+    to: WireProcess
+    payload: bytes
+
+
+Own = Addressed | Ask | Ping | Answer | SnapshotOffer | Again | Lacking | Complete | Relayed | Diffused | ToClient
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(Own)

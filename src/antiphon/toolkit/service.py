@@ -45,6 +45,7 @@ from antiphon.toolkit.frames import DIFFUSION_BYTES_MAX
 from antiphon.toolkit.inbox import BYTES_MAX, EVENTS_MAX, Entry, Inbox
 from antiphon.toolkit.messages import (
     APPLICATION,
+    Addressed,
     Again,
     Answer,
     Ask,
@@ -59,6 +60,7 @@ from antiphon.toolkit.messages import (
     decode,
     encode,
     from_wire,
+    to_wire,
 )
 from antiphon.toolkit.requests import Asks, Handler, Reply, Request, check_want
 from antiphon.toolkit.state import Joiner, Provider, Restore, Snapshot
@@ -174,7 +176,7 @@ class Service:
     async def send(self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None) -> None:
         """Multicast, or send to the member `to` alone; see `antiphon.Group.send`."""
         self._check_order(order)
-        await self.group.send(_application(payload), order=order, to=to)
+        await self._send(_application(payload), order, to)
 
     async def barrier(self, payload: bytes) -> None:
         """Multicast an event that has the same position among all deliveries; see `antiphon.Group.barrier`."""
@@ -285,9 +287,17 @@ class Service:
         """Send one of the toolkit's messages, to one member or to all. If `to` or this process is no member any more,
         the message is not needed, so errors are only logged."""
         try:
-            await self.group.send(encode(message), order="causal", to=to)
+            await self._send(encode(message), "causal", to)
         except AntiphonError as error:
             log.debug("a message to %s was not sent: %s", to or "the group", error)
+
+    async def _send(self, payload: bytes, order: Order, to: ProcessId | None) -> None:
+        """Send to the member `to` alone, by way of all where the stack has no other way."""
+        if to is not None and not getattr(self.group, "is_private", True):
+            if to not in self._pumped_view.members:
+                raise UsageError(f"{to} is not a member of group {self.group.name!r} now: {self._pumped_view}")
+            payload, to = encode(Addressed(to_wire(to), payload)), None
+        await self.group.send(payload, order=order, to=to)
 
     def _background(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -327,8 +337,13 @@ class Service:
         if not isinstance(event, Message | Barrier):
             return (event, None)
         content = decode(event.payload)
+        if isinstance(content, Addressed) and isinstance(event, Message):
+            if from_wire(content.to) != self.process:
+                return None
+            event = _made_private(event, content.payload)
+            content = decode(event.payload)
         match content:
-            case None:
+            case None | Addressed():
                 self.strays += 1
             case Answer():
                 self._asks.answered(event.sender, content)
@@ -442,6 +457,11 @@ class Service:
     async def _reply(self, asker: ProcessId, ask: Ask | Ping, payload: bytes, error: str) -> None:
         if isinstance(ask, Ping) or ask.wants_reply:
             await self.tell(Answer(ask.number, payload, error), asker)
+
+
+def _made_private(event: Message, payload: bytes) -> Message:
+    """Return a message to this member alone that came by way of all."""
+    return Message(payload, event.sender, event.number, event.order, event.group, event.view_id, True)
 
 
 def _check_for_clients(payload: bytes) -> None:

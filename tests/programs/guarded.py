@@ -1,0 +1,46 @@
+"""A resource that all programs of a run share and that checks fencing tokens: a number for each item.
+
+It stands outside the group, as a database would: it knows of accesses and their tokens, and of nothing else. What it
+admits must look as if one holder had come after the other: every write adds one to what the same holder has read, no
+token is used by two holders, and what a holder of a read lock reads does not change while it is admitted.
+"""
+
+from antiphon import ProcessId
+from antiphon.toolkit import TokenGuard
+
+
+class GuardedNumbers:
+    """Numbers by item, each behind a guard."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+        self.admitted: dict[str, list[tuple[int, str]]] = {}
+        """By item, token and holder of each admitted access, in order."""
+        self.problems: list[str] = []
+        self._guards: dict[str, TokenGuard] = {}
+
+    def read(self, item: str, token: int, holder: ProcessId) -> int:
+        """The number. Raises StaleTokenError."""
+        self._admit(item, token, holder)
+        return self.values.get(item, 0)
+
+    def write(self, item: str, token: int, holder: ProcessId, value: int) -> None:
+        """Replace the number, which must be one less. Raises StaleTokenError."""
+        self._admit(item, token, holder)
+        before = self.values.get(item, 0)
+        if value != before + 1:
+            self.problems.append(f"{holder} with token {token} writes {value} to {item!r} over {before}: a lost update")
+        self.values[item] = value
+
+    def _admit(self, item: str, token: int, holder: ProcessId) -> None:
+        self._guards.setdefault(item, TokenGuard()).check(token)
+        log = self.admitted.setdefault(item, [])
+        if token % 2 == 0:
+            if any(known == token and other != repr(holder) for known, other in log):
+                self.problems.append(f"token {token} of {item!r} was given to {holder} and to another")
+            if any(known > token for known, _ in log):
+                self.problems.append(f"token {token} of {item!r} was admitted after a higher one")
+        log.append((token, repr(holder)))
+
+    def check(self) -> None:
+        assert not self.problems, self.problems[0]
