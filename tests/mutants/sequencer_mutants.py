@@ -33,10 +33,10 @@ def _context_of_one_group(self: SequencerPeer, group: SequencedGroup, level: int
 
 
 def _accept_without_noting_the_number(
-    self: SequencedGroup, sender: ProcessId, last: int, body: bytes, context: Context, stamp: int
+    self: SequencedGroup, sender: ProcessId, last: int, data: bytes, body_at: int, context: Context, stamp: int
 ) -> list[bytes]:
     before = self.last_numbers.get(sender, 0)
-    placed = _accept(self, sender, last, body, context, stamp)
+    placed = _accept(self, sender, last, data, body_at, context, stamp)
     if last % 3 == 0:  # else what follows would be dropped as a gap
         self.last_numbers[sender] = before
     return placed
@@ -96,12 +96,12 @@ _link_down = SequencerPeer.link_down
 
 
 def _number_twice(
-    self: OwnMessages, payloads: list[bytes], level: int, tickets: Any, names: dict[int, int]
+    self: OwnMessages, payloads: list[bytes], sizes: list[int], level: int, tickets: Any, names: dict[int, int]
 ) -> tuple[int, list[bytes]]:
     """Begins a batch with the number of the message before it."""
     if self.last_number % 5 == 4:
         self.last_number -= 1
-    return _take(self, payloads, level, tickets, names)
+    return _take(self, payloads, sizes, level, tickets, names)
 
 
 _take = OwnMessages.take

@@ -27,15 +27,13 @@ from antiphon.stacks.sequencer.wire import (
     NO_GROUP,
     RECEIVED,
     FrameReader,
-    frame,
+    carried,
     groups_bytes,
-    messages_bytes,
     pairs_bytes,
-    pieces,
     text,
     u64,
 )
-from tests.stacks.sequencer.service_table import SERVICE, ServiceTable, TableLink
+from tests.stacks.sequencer.service_table import SERVICE, ServiceTable, TableLink, messages_bytes
 
 G = wire_id("g")
 
@@ -54,7 +52,7 @@ class RawClient:
 
     def ask(self, kind: int, *parts: bytes) -> list[tuple[int, FrameReader]]:
         """Send one request; the responses."""
-        self.table.step(SERVICE, LinkFrames(self.link.accepted, pieces(frame(kind, *parts))))
+        self.table.step(SERVICE, LinkFrames(self.link.accepted, carried(kind, *parts)))
         return self.heard()
 
     def heard(self) -> list[tuple[int, FrameReader]]:

@@ -25,15 +25,14 @@ from antiphon.stacks.sequencer.wire import (
     RESUME,
     TICK,
     FrameReader,
-    frame,
+    carried,
     groups_bytes,
-    messages_bytes,
     pairs_bytes,
-    pieces,
     text,
     u64,
 )
 from tests.simulation.sequencers import run_seed
+from tests.stacks.sequencer.service_table import messages_bytes
 
 FAR = 12345
 """A group at another sequencer."""
@@ -67,7 +66,7 @@ class OnePeer:
 
     def ask(self, name: str, kind: int, *parts: bytes) -> None:
         effects = Effects()
-        self.peer.receive(self.links[name], pieces(frame(kind, *parts)), effects, 0)
+        self.peer.receive(self.links[name], carried(kind, *parts), effects, 0)
         self.peer.finish(effects)
         for call in effects.calls or ():
             if isinstance(call, Frames):

@@ -11,8 +11,9 @@ from antiphon.simulator.world import World
 from antiphon.stacks.sequencer.plan import PlaceGroups
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 from antiphon.stacks.sequencer.transfer import read_group, write_group
-from antiphon.stacks.sequencer.wire import FrameReader, messages_bytes
+from antiphon.stacks.sequencer.wire import FrameReader
 from tests.simulation.sequencers import peers_of, run_seed
+from tests.stacks.sequencer.service_table import messages_bytes
 from tests.stacks.sequencer.test_mesh import sparse_script
 
 P, Q = ProcessId("p"), ProcessId("q")
@@ -23,7 +24,7 @@ def group_with_history() -> SequencedGroup:
     for process in (P, Q):
         group.admit(process)
         group.join(process, {7: group.number + 1, 9: 3}, 1)
-    group.accept(P, 5, messages_bytes(4, 3, [b"four", b"five" * 100_000]), {7: 43, 9: 3}, 2)
+    group.accept(P, 5, messages_bytes(4, 3, [b"four", b"five" * 100_000]), 0, {7: 43, 9: 3}, 2)
     group.report(P, 42)
     group.leave(Q, False, {7: 44}, 3)
     return group

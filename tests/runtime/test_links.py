@@ -7,7 +7,7 @@ from struct import pack
 from antiphon.kernel.calls import Dial, Frames, Hang, Listen, token_of
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkRoom, LinkUp
-from antiphon.runtime.links import Links
+from antiphon.runtime.links import FrameBuffer, Links
 from tests.runtime.cluster import run, until
 
 LISTEN, LINK = token_of(9, 1), token_of(9, 2)
@@ -110,3 +110,27 @@ def test_links_that_are_accepted_at_the_same_time_have_ids_of_their_own() -> Non
             await end.links.close()
 
     run(test)
+
+
+def test_whoever_hangs_up_before_it_has_said_who_it_is_is_told_of() -> None:
+    async def test() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as silent:
+            client = End("client")
+            client.links.carry_out(Dial(LINK, f"127.0.0.1:{silent.getsockname()[1]}"))
+            await asyncio.sleep(0.05)
+            silent.accept()[0].close()
+            await until(lambda: bool(client.told))
+            assert isinstance(client.told[0], LinkDown)
+            await client.links.close()
+
+    run(test)
+
+
+def test_frames_are_whole_however_they_are_cut() -> None:
+    frames = [b"", b"a", b"bc" * 700, b"d" * 5000, b"e"]
+    data = b"".join(pack("<I", len(frame)) + frame for frame in frames)
+    for step in (1, 2, 3, 5, 1000, 4000, len(data)):
+        buffer = FrameBuffer()
+        found = [frame for start in range(0, len(data), step)
+                 for frame in buffer.take(memoryview(data)[start : start + step])]  # fmt: skip
+        assert found == frames

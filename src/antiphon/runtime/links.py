@@ -7,9 +7,14 @@ a network that is not trusted, links want TLS, which belongs here and is not bui
 
 What is given to a link waits in the connection's buffer. At LINK_BYTES_MAX it is full; `LinkRoom` follows when the
 buffer has drained. A peer that reads nothing is the stack's to give up.
+
+Cost. A link has no task and no buffer of its own: all links of a thread read into one, from which each frame is copied
+once, and all frames that one read brings are reported together. So thousands of idle links cost little memory, and
+long bodies few copies.
 """
 
 import asyncio
+import threading
 from collections.abc import Callable, Coroutine
 from struct import Struct
 from typing import Final, final
@@ -33,8 +38,11 @@ _LENGTH: Final = Struct("<I")
 _HELLO: Final = Struct("<BQ")
 READ_BYTES: Final = 1024 * 1024
 """What is read at once, at most: the frames in it are reported together."""
+_SHORT_BYTES: Final = 2048
+"""Shorter frames are joined before they are given to the connection."""
 HELLO_S: Final = 5.0
 """How long the other end may take to say who it is."""
+_HUNG_UP: Final = "the other end hung up"
 LinkCall = Listen | Dial | Frames | Hang
 
 
@@ -49,35 +57,40 @@ class Links:
         report: Callable[[CallOutcome], object],
         fail: Callable[[Exception], object] | None = None,
     ) -> None:
-        self._process = process
+        self.process = process
         self.address = address
         """Where others dial; a port 0 is replaced by a free one when this listens."""
-        self._report = report
+        self.report = report
         self._fail = fail
         """Told if others cannot dial here at all."""
-        self._listens: dict[int, int] = {}
+        self.listens: dict[int, int] = {}
         """The token of `Listen`, by the number of the stack."""
-        self._server: asyncio.Server | None = None
-        self._writers: dict[int, asyncio.StreamWriter] = {}
-        self._full: set[int] = set()
+        self._server: asyncio.AbstractServer | None = None
+        self.open: dict[int, LinkProtocol] = {}
+        """The links that are reported as up, by their ids."""
+        self.strangers: set[LinkProtocol] = set()
+        """Connections whose other end has not said who it is."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._accepted = 0
+        self.is_over = False
 
     def carry_out(self, call: LinkCall) -> None:
         """Do what a stack asks for; it is not waited for."""
-        if isinstance(call, Listen):
-            first = not self._listens
-            self._listens[stack_of_token(call.token)] = call.token
+        if isinstance(call, Frames):
+            link = self.open.get(call.link)
+            if link is not None:  # else it broke; that is being reported
+                link.send(call.frames)
+        elif isinstance(call, Listen):
+            first = not self.listens
+            self.listens[stack_of_token(call.token)] = call.token
             if first:
                 self._start(self._listen())
         elif isinstance(call, Dial):
             self._start(self._dial(call.link, call.address))
-        elif isinstance(call, Frames):
-            self._send(call.link, call.frames)
         else:
-            writer = self._writers.pop(call.link, None)
-            if writer is not None:
-                writer.close()
+            link = self.open.pop(call.link, None)
+            if link is not None:
+                link.close()
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
@@ -87,151 +100,242 @@ class Links:
     async def _listen(self) -> None:
         host, port = split_address(self.address)
         try:
-            self._server = await asyncio.start_server(self._accept, host, port, limit=READ_BYTES)
+            server = await asyncio.get_running_loop().create_server(self._accept, host, port)
         except OSError as error:
             if self._fail is None:
                 raise
             why = f"no link can be accepted there ({error}); choose another address"
             self._fail(AddressError(self.address, why))
             return
-        self.address = join_address(self._server.sockets[0].getsockname())
+        self._server = server
+        self.address = join_address(server.sockets[0].getsockname())
 
     async def listening(self) -> None:
         """Wait until whoever dials is heard, if a stack listens at all."""
-        while self._listens and self._server is None:
+        while self.listens and self._server is None:
             await asyncio.sleep(0)
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def _accept(self) -> "LinkProtocol":
         self._accepted += 1
-        await self._run(0, reader, writer, self._accepted)
+        return LinkProtocol(self, 0, self._accepted)
 
     async def _dial(self, link: int, address: str) -> None:
         try:
             host, port = split_address(address)
-            reader, writer = await asyncio.open_connection(host, port, limit=READ_BYTES)
+            await asyncio.get_running_loop().create_connection(lambda: LinkProtocol(self, link, 0), host, port)
         except (OSError, ValueError) as error:
-            self._report(LinkDown(link, str(error)))
-            return
-        await self._run(link, reader, writer)
+            self.report(LinkDown(link, str(error)))
 
-    async def _run(
-        self, link: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, accepted: int = 0
-    ) -> None:
-        """One link from its beginning to its end; `link` is 0 for one that was accepted, as the so-manieth."""
-        if link:
-            hello = _HELLO.pack(stack_of_token(link), self._process.incarnation) + self._process.name.encode()
-            writer.write(_LENGTH.pack(len(hello)) + hello)
-        reason = "the other end hung up"
-        try:
-            stack, identity = _read_hello(await asyncio.wait_for(_read_frame(reader), HELLO_S))
-            listen = 0
-            if not link:
-                listen = self._listens[stack]
-                link = accepted_link(listen, accepted)
-                hello = _HELLO.pack(stack, self._process.incarnation) + self._process.name.encode()
-                writer.write(_LENGTH.pack(len(hello)) + hello)
-            self._writers[link] = writer
-            self._report(LinkUp(link, identity, listen))
-            buffer = FrameBuffer()
-            while link in self._writers:
-                data = await reader.read(READ_BYTES)
-                if not data:
-                    break
-                frames = buffer.take(data)
-                if frames and link in self._writers:
-                    self._report(LinkFrames(link, frames))
-        except (asyncio.IncompleteReadError, KeyError):
-            pass
-        except (OSError, ValueError, TimeoutError) as error:
-            reason = str(error) or type(error).__name__
-        finally:
-            writer.close()
-        if self._writers.pop(link, None) is not None or (link and reason != "the other end hung up"):
-            self._report(LinkDown(link, reason))
-
-    def _send(self, link: int, frames: list[bytes]) -> None:
-        writer = self._writers.get(link)
-        if writer is None:
-            return  # it broke; that is being reported
-        writer.write(b"".join([part for frame in frames for part in (_LENGTH.pack(len(frame)), frame)]))
-        if writer.transport.get_write_buffer_size() >= LINK_BYTES_MAX and link not in self._full:
-            self._full.add(link)
-            self._start(self._drain(link, writer))
-
-    async def _drain(self, link: int, writer: asyncio.StreamWriter) -> None:
-        try:
-            await writer.drain()
-        except OSError:
-            return
-        finally:
-            self._full.discard(link)
-        if link in self._writers:
-            self._report(LinkRoom(link))
+    def _end_all(self) -> None:
+        self.is_over = True
+        links, self.open = [*self.open.values(), *self.strangers], {}
+        self.strangers = set()
+        for link in links:
+            link.close()
+        if self._server is not None:
+            self._server.close()
 
     def mute(self) -> None:
         """End all links and listen no more; nothing more is reported."""
-        self._report = _ignore
-        writers, self._writers = list(self._writers.values()), {}
-        for writer in writers:
-            writer.close()
-        if self._server is not None:
-            self._server.close()
+        self.report = _ignore
+        self._end_all()
 
     async def close(self) -> None:
         """End all links; nothing more is reported."""
-        writers, self._writers = list(self._writers.values()), {}
-        for writer in writers:
-            writer.close()
-        if self._server is not None:
-            self._server.close()
+        self.mute()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:
             await asyncio.wait(list(self._tasks))
 
 
+_SPACES: Final = threading.local()
+
+
+def _read_space() -> memoryview:
+    """Where all links of a thread read: what a read brings is copied out before anything else happens."""
+    space: memoryview | None = getattr(_SPACES, "space", None)
+    if space is None:
+        space = _SPACES.space = memoryview(bytearray(READ_BYTES))
+    return space
+
+
 def _ignore(outcome: CallOutcome) -> None:
     """Whoever was to be told is gone."""
+
+
+@final
+class LinkProtocol(asyncio.BufferedProtocol):
+    """One link from its beginning to its end."""
+
+    __slots__ = ("_accepted", "_buffer", "_is_full", "_link", "_links", "_patience", "_reason", "_transport")
+
+    def __init__(self, links: Links, link: int, accepted: int) -> None:
+        self._links = links
+        self._link = link
+        """0 for one that was accepted, as the `accepted`-th, until the other end has said who it is."""
+        self._accepted = accepted
+        self._buffer = FrameBuffer()
+        self._is_full = False
+        self._reason = _HUNG_UP
+        self._transport: asyncio.Transport | None = None
+        self._patience: asyncio.TimerHandle | None = None
+
+    # ---- what its owner wants --------------------------------------------------------------------------------------
+
+    def send(self, frames: list[bytes]) -> None:
+        transport = self._transport
+        assert transport is not None
+        parts: list[bytes] = []
+        for frame in frames:
+            parts.append(_LENGTH.pack(len(frame)))
+            parts.append(frame)
+        if len(frames) > 1 or len(frames[0]) < _SHORT_BYTES:
+            parts = _join_short(parts)
+        transport.writelines(parts)
+        if transport.get_write_buffer_size() >= LINK_BYTES_MAX:
+            self._is_full = True
+
+    def close(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+        if self._transport is not None:
+            self._transport.close()
+
+    # ---- what its connection tells ---------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._links.is_over:
+            transport.close()
+            return
+        self._links.strangers.add(self)
+        self._patience = asyncio.get_running_loop().call_later(HELLO_S, self._give_up)
+        if self._link:
+            self._say_hello(stack_of_token(self._link))
+
+    def _say_hello(self, stack: int) -> None:
+        process = self._links.process
+        self.send([_HELLO.pack(stack, process.incarnation) + process.name.encode()])
+
+    def _give_up(self) -> None:
+        self._reason = f"the other end did not say within {HELLO_S:g} s who it is"
+        self.close()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return _read_space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        try:
+            frames = self._buffer.take(_read_space()[:nbytes])
+            if self._patience is not None and frames:
+                self._meet(frames.pop(0))
+        except (ValueError, KeyError) as error:
+            self._reason = str(error)
+            self.close()
+            return
+        if frames and self._link in self._links.open:
+            self._links.report(LinkFrames(self._link, frames))
+
+    def _meet(self, hello: bytes) -> None:
+        """The other end has said who it is."""
+        links = self._links
+        stack, identity = _read_hello(hello)
+        listen = 0
+        if not self._link:
+            listen = links.listens[stack]
+            self._link = accepted_link(listen, self._accepted)
+            self._say_hello(stack)
+        assert self._patience is not None
+        self._patience.cancel()
+        self._patience = None
+        if self in links.strangers:  # else all links are being ended
+            links.strangers.discard(self)
+            links.open[self._link] = self
+            links.report(LinkUp(self._link, identity, listen))
+
+    def resume_writing(self) -> None:
+        if self._is_full:
+            self._is_full = False
+            if self._link in self._links.open:
+                self._links.report(LinkRoom(self._link))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        links = self._links
+        if self._patience is not None:
+            self._patience.cancel()
+        if exc is not None:
+            self._reason = str(exc) or type(exc).__name__
+        was_up = links.open.get(self._link) is self
+        was_wanted = self in links.strangers and self._link > 0
+        links.strangers.discard(self)
+        if was_up:
+            del links.open[self._link]
+        if was_up or was_wanted:
+            links.report(LinkDown(self._link, self._reason))
+
+
+def _join_short(parts: list[bytes]) -> list[bytes]:
+    """The same bytes, in fewer parts; long ones are not copied."""
+    joined: list[bytes] = []
+    short: list[bytes] = []
+    for part in parts:
+        if len(part) < _SHORT_BYTES:
+            short.append(part)
+        else:
+            joined += (b"".join(short), part)
+            short = []
+    if short:
+        joined.append(b"".join(short))
+    return joined
 
 
 class FrameBuffer:
     """Cuts what comes by a connection into frames."""
 
+    __slots__ = ("_begun",)
+
     def __init__(self) -> None:
         self._begun = bytearray()
-        """A frame that has not come to its end."""
+        """A frame that has not come to its end, with its length in front."""
 
-    def take(self, data: bytes) -> list[bytes]:
+    def take(self, data: memoryview) -> list[bytes]:
         """The frames that are whole with this. Raises ValueError for one that is too long."""
-        if self._begun:
-            self._begun += data
-            if len(self._begun) < _LENGTH.size or len(self._begun) < _LENGTH.size + self._size_at(self._begun, 0):
-                return []
-            data = bytes(self._begun)
-            self._begun.clear()
         frames: list[bytes] = []
         start, end = 0, len(data)
+        if self._begun:
+            start = self._complete(data, frames)
         while end - start >= _LENGTH.size:
             stop = start + _LENGTH.size + self._size_at(data, start)
             if stop > end:
                 break
-            frames.append(data[start + _LENGTH.size : stop])
+            frames.append(bytes(data[start + _LENGTH.size : stop]))
             start = stop
-        self._begun += data[start:]
+        if start < end:
+            self._begun += data[start:]
         return frames
 
-    def _size_at(self, data: bytes | bytearray, start: int) -> int:
+    def _complete(self, data: memoryview, frames: list[bytes]) -> int:
+        """Go on with the frame that has begun; how much of the data belongs to it."""
+        begun = self._begun
+        start = max(0, _LENGTH.size - len(begun))
+        begun += data[:start]
+        if len(begun) < _LENGTH.size:
+            return len(data)
+        stop = start + _LENGTH.size + self._size_at(begun, 0) - len(begun)
+        begun += data[start:stop]
+        if stop > len(data):
+            return len(data)
+        frames.append(bytes(memoryview(begun)[_LENGTH.size :]))
+        self._begun = bytearray()
+        return stop
+
+    def _size_at(self, data: memoryview | bytearray, start: int) -> int:
         size = int(_LENGTH.unpack_from(data, start)[0])
         if size > FRAME_BYTES_MAX:
             raise ValueError(f"a frame of {size} bytes; at most {FRAME_BYTES_MAX} are taken")
         return size
-
-
-async def _read_frame(reader: asyncio.StreamReader) -> bytes:
-    size = int(_LENGTH.unpack(await reader.readexactly(_LENGTH.size))[0])
-    if size > FRAME_BYTES_MAX:
-        raise ValueError(f"a frame of {size} bytes; at most {FRAME_BYTES_MAX} are taken")
-    return await reader.readexactly(size)
 
 
 def _read_hello(frame: bytes) -> tuple[int, ProcessId]:

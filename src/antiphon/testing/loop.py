@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 if TYPE_CHECKING:
     from antiphon.testing.environment import SimulatedEnvironment
     from antiphon.testing.host import Program
+    from antiphon.testing.streams import StreamProtocol
 
 TURN_NS_MIN: Final = 5_000
 TURN_NS_SPREAD: Final = 45_000
@@ -259,12 +260,12 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         )
 
     async def create_connection(  # type: ignore[override]
-        self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int, **options: Any
-    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        self, protocol_factory: "Callable[[], StreamProtocol]", host: str, port: int, **options: Any
+    ) -> "tuple[asyncio.Transport, StreamProtocol]":
         return await self.program.network.connect(self.program, protocol_factory, host, port)
 
     async def create_server(  # type: ignore[override]
-        self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int, **options: Any
+        self, protocol_factory: "Callable[[], StreamProtocol]", host: str, port: int, **options: Any
     ) -> asyncio.AbstractServer:
         return self.program.network.listen(self.program, protocol_factory, host, port)
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from antiphon.faults import Fault, Flight, fly
 from antiphon.runtime.address import SocketAddress
-from antiphon.testing.streams import SimulatedServer, StreamTransport
+from antiphon.testing.streams import SimulatedServer, StreamProtocol, StreamTransport
 from antiphon.testing.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Network:
     # ---- streams ---------------------------------------------------------------------------------------------------
 
     def listen(
-        self, program: "Program", protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int
+        self, program: "Program", protocol_factory: Callable[[], StreamProtocol], host: str, port: int
     ) -> SimulatedServer:
         here = program.host
         if self.host_of(here, self.resolve(host or "0.0.0.0")) is not here:
@@ -141,8 +141,8 @@ class Network:
         self._servers.pop((server.program.host.name, server.address[1]), None)
 
     async def connect(
-        self, program: "Program", protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int
-    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        self, program: "Program", protocol_factory: Callable[[], StreamProtocol], host: str, port: int
+    ) -> tuple[asyncio.Transport, StreamProtocol]:
         """A connection; the question to be let in is repeated until it is answered."""
         program.touch()
         target = self.host_of(program.host, self.resolve(host))
@@ -157,8 +157,8 @@ class Network:
         raise TimeoutError(errno.ETIMEDOUT, f"{host}:{port} does not answer")
 
     def _let_in(
-        self, program: "Program", protocol_factory: Callable[[], asyncio.Protocol], target: "Host", port: int
-    ) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        self, program: "Program", protocol_factory: Callable[[], StreamProtocol], target: "Host", port: int
+    ) -> tuple[asyncio.Transport, StreamProtocol]:
         server = self._servers.get((target.name, port))
         if server is None or not server.program.is_alive:
             raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens at {target.address}:{port}")

@@ -22,12 +22,13 @@ RESENDS_MAX: Final = 300
 END: Final = b""
 
 Address = tuple[str, int]
+StreamProtocol = asyncio.Protocol | asyncio.BufferedProtocol
 
 
 class StreamTransport(asyncio.Transport):
     """One end of a connection."""
 
-    def __init__(self, program: "Program", protocol: asyncio.Protocol, own: Address, other: Address) -> None:
+    def __init__(self, program: "Program", protocol: StreamProtocol, own: Address, other: Address) -> None:
         super().__init__({"sockname": own, "peername": other})
         self.program = program
         self.protocol = protocol
@@ -117,7 +118,20 @@ class StreamTransport(asyncio.Transport):
             self.program.touch()
             if not self.program.is_alive:
                 return
-            self.protocol.data_received(chunk)
+            self._give(chunk)
+
+    def _give(self, chunk: bytes) -> None:
+        """Hand bytes to the program, into its own buffer if it has one."""
+        protocol = self.protocol
+        if isinstance(protocol, asyncio.Protocol):
+            protocol.data_received(chunk)
+            return
+        while chunk:
+            space = memoryview(protocol.get_buffer(len(chunk)))
+            size = min(len(space), len(chunk))
+            space[:size] = chunk[:size]
+            chunk = chunk[size:]
+            protocol.buffer_updated(size)
 
     def _was_read(self, size: int) -> None:
         self._unread -= size
@@ -196,7 +210,7 @@ class StreamTransport(asyncio.Transport):
         return self.protocol
 
     def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
-        assert isinstance(protocol, asyncio.Protocol)
+        assert isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol)
         self.protocol = protocol
 
 
@@ -213,7 +227,7 @@ class ListeningSocket:
 class SimulatedServer(asyncio.AbstractServer):
     """Lets connections in at one port of one host."""
 
-    def __init__(self, program: "Program", protocol_factory: Callable[[], asyncio.Protocol], address: Address) -> None:
+    def __init__(self, program: "Program", protocol_factory: Callable[[], StreamProtocol], address: Address) -> None:
         self.program = program
         self.protocol_factory = protocol_factory
         self.address = address

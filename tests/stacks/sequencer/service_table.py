@@ -19,8 +19,14 @@ from antiphon.kernel.inputs import Input, Join, Leave, Open, Send, Tick
 from antiphon.kernel.levels import AGREED
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkUp
+from antiphon.stacks.sequencer.wire import messages_parts
 
 SERVICE = "s"
+
+
+def messages_bytes(number: int, level: int, payloads: list[bytes]) -> bytes:
+    """Consecutive messages of one sender, as frames hold them."""
+    return b"".join(messages_parts(number, level, payloads, [len(payload) for payload in payloads]))
 
 
 class TableLink:

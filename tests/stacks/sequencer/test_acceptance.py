@@ -51,7 +51,7 @@ class Sequencer:
 
     def _accept(self, sent: Sent, request: NamedRequest, context: Context) -> None:
         client, group, number, _ = sent
-        self.groups[group].accept(client, number, b"", {group: 0}, 0)
+        self.groups[group].accept(client, number, b"", 0, {group: 0}, 0)
         own = {id: one.number for id, one in self.groups.items()}
         self.accepted.append((sent, merge(own, context)))
 

@@ -22,12 +22,11 @@ from antiphon.stacks.sequencer.wire import (
     TICK,
     WELCOME,
     FrameReader,
-    frame,
-    messages_bytes,
-    pieces,
+    carried,
     text,
     u64,
 )
+from tests.stacks.sequencer.service_table import messages_bytes
 
 P, Q = ProcessId("p"), ProcessId("q")
 GROUPS = {"a": "g", "b": "h"}
@@ -50,13 +49,13 @@ class TwoSequencers:
             member = SequencerMember(join, P, 0, Options(), self.client)
             self.client.join(member, ("a",), effects, 0)
         self._dial()
-        self._feed("a", pieces(frame(WELCOME, b"\0")) + pieces(frame(MOVED, u64(wire_id("h")), text("b"))))
+        self._feed("a", carried(WELCOME, b"\0") + carried(MOVED, u64(wire_id("h")), text("b")))
         self._dial()
         for at, group in self.groups.items():
             group.admit(P)
             self.clocks[at] += 1
             change = group.join(P, {group.id: 1}, self.clocks[at])
-            self._feed(at, [*pieces(frame(WELCOME, b"\0")), *change])
+            self._feed(at, [*carried(WELCOME, b"\0"), *change])
         self.settle()
 
     def _dial(self) -> None:
@@ -72,7 +71,7 @@ class TwoSequencers:
         number = group.number + 1
         self.clocks[at] = stamp
         body = messages_bytes(number, level, [b"m"])
-        self.streams[at] += group.accept(Q, number, body, {group.id: number}, stamp)
+        self.streams[at] += group.accept(Q, number, body, 0, {group.id: number}, stamp)
 
     def arrive(self, at: str) -> None:
         """The next frame arrives."""
@@ -102,7 +101,7 @@ class TwoSequencers:
                     if reader.u8() == PROBE:
                         tag, stamp = reader.number(), reader.number()
                         self.clocks[at] = max(self.clocks[at], stamp)
-                        self.streams[at] += pieces(frame(TICK, u64(tag), u64(self.clocks[at])))
+                        self.streams[at] += carried(TICK, u64(tag), u64(self.clocks[at]))
 
 
 @pytest.mark.parametrize("levels", list(product((AGREED, CAUSAL_TOTAL), repeat=2)))

@@ -45,7 +45,7 @@ REQUESTS_MAX: Final = 1 << 18
 class NamedRequest:
     """A multicast or a leave that waits for its turn."""
 
-    __slots__ = ("body", "context", "count", "first", "group", "is_leave", "level", "named", "settled")
+    __slots__ = ("body_at", "context", "count", "data", "first", "group", "is_leave", "level", "named", "settled")
 
     def __init__(self, group: SequencedGroup, named: dict[int, int], is_leave: bool) -> None:
         self.group = group
@@ -54,8 +54,10 @@ class NamedRequest:
         self.settled = 0
         """The client's messages to the group up to this number had places when it sent this, or never get any."""
         self.level = 0
-        self.body = b""
-        """The messages as they stand in frames."""
+        self.data = b""
+        """The frame that it came in…"""
+        self.body_at = 0
+        """…and where in it the messages stand, to its end."""
         self.is_leave = is_leave
         self.context: Context = {}
         """What the client has told of its context since the request before."""

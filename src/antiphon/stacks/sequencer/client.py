@@ -33,14 +33,14 @@ from typing import Final, final
 
 from antiphon.kernel.calls import Hang
 from antiphon.kernel.effects import NEVER, Effects, Replayed, ReplayEnded, RequestRefused, Writable
-from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
+from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import NUMBER_MAX, ProcessId, wire_id
 from antiphon.kernel.inputs import Send
 from antiphon.kernel.options import Options
 from antiphon.stacks.sequencer.client_links import OUTSIDE_GROUPS_MAX, SERVICE_REACHED, ClientLinks, OutsideSender
 from antiphon.stacks.sequencer.context import BOTTOM, Context
 from antiphon.stacks.sequencer.delivery_rule import is_deliverable, missing
-from antiphon.stacks.sequencer.member import OwnMessages, SequencerMember
+from antiphon.stacks.sequencer.member import OwnMessages, SequencerMember, sizes_of
 from antiphon.stacks.sequencer.place import Place, is_ordered, read_accept, read_change, read_place
 from antiphon.stacks.sequencer.replay import ReplayJob
 from antiphon.stacks.sequencer.service_link import ServiceLink
@@ -65,9 +65,8 @@ from antiphon.stacks.sequencer.wire import (
     TICK,
     WELCOME,
     FrameReader,
-    frame,
+    carried,
     pairs_bytes,
-    pieces,
     text,
     u64,
 )
@@ -101,21 +100,20 @@ class ServiceClient(ClientLinks):
         """Take messages for a group that this process is not in, from the front; how many. Raises UsageError."""
         if not self._contacts:
             raise UsageError(f"to send to group {input.group!r} from outside, open the role 'client' with a contact")
-        for payload in input.payloads:
-            if len(payload) > self._options.message_bytes_max:
-                raise MessageTooLargeError(len(payload), self._options.message_bytes_max)
+        sizes = sizes_of(input.payloads, self._options.message_bytes_max)
         group = wire_id(input.group)
         sender = self._outside.get(group)
         if sender is None:
             if len(self._outside) >= OUTSIDE_GROUPS_MAX:
                 raise UsageError(f"this process sends to {OUTSIDE_GROUPS_MAX} groups from outside already; join some")
             sender = self._outside[group] = OutsideSender(input.group, group, self._former_numbers.pop(group, 0))
-        taken, carried = sender.own.take(input.payloads, input.level, self.tickets, self.names_for(group))
+        names = self.names_for(group)
+        taken, sent = sender.own.take(input.payloads, sizes, input.level, self.tickets, names)
         if taken:
             self.unplaced[group] = sender.own
             if input.request:
                 sender.requests.append(input.request)
-            self.send_messages(group, carried)
+            self.send_messages(group, sent)
         return taken
 
     def held(self, group_id: int) -> int:
@@ -134,7 +132,7 @@ class ServiceClient(ClientLinks):
             for piece in received:
                 data = link.assembler.take(piece)
                 if data is not None:
-                    self._take(link, FrameReader(data), effects, now_ns)
+                    self._take(link, FrameReader(data, 1), effects, now_ns)
         except MalformedError:
             effects.call(Hang(id))
             self.link_down(id, now_ns)
@@ -197,7 +195,7 @@ class ServiceClient(ClientLinks):
             if group in job.missing:
                 first, last = job.spans[group]
                 job.places[group] = {}
-                self._link_of(group).send(pieces(frame(REPLAY, u64(group), u64(first), u64(last))))
+                self._link_of(group).send(carried(REPLAY, u64(group), u64(first), u64(last)))
 
     def _resume(self, link: ServiceLink, groups: list[int]) -> None:
         super()._resume(link, groups)
@@ -258,7 +256,7 @@ class ServiceClient(ClientLinks):
             if self.delivered[group] > BOTTOM:  # the answer to a request that was repeated elsewhere
                 return
             self._creating[group] = None
-            link.send(pieces(frame(CREATE, text(member.group))))
+            link.send(carried(CREATE, text(member.group)))
             self._ask_join(link, member)
         else:
             self._refuse(group, "the sequencing service has no group of this name", effects)
@@ -283,7 +281,7 @@ class ServiceClient(ClientLinks):
         for outside in list(self._outside):
             self._refuse(outside, "the sequencing service has excluded this process", effects)
         for link in self._links.values():
-            link.send(pieces(frame(QUIT)))
+            link.send(carried(QUIT))
 
     # ---- delivery --------------------------------------------------------------------------------------------------
 
@@ -347,7 +345,7 @@ class ServiceClient(ClientLinks):
             if link.clock < wanted and link.is_open and not link.is_probing:
                 link.is_probing = True
                 self.counts[0] += 1
-                link.send(pieces(frame(PROBE, u64(link.synced), u64(wanted))))
+                link.send(carried(PROBE, u64(link.synced), u64(wanted)))
 
     def deliver_held(self, effects: Effects, now_ns: int) -> None:
         found = True
@@ -401,7 +399,7 @@ class ServiceClient(ClientLinks):
                 here = {
                     group: number for group, number in self._reports.items() if self._where.get(group) == link.address
                 }
-                link.send(pieces(frame(RECEIVED, pairs_bytes(here))))
+                link.send(carried(RECEIVED, pairs_bytes(here)))
         self._reports = {}
 
     def _fetch_missing(self) -> None:
@@ -413,7 +411,7 @@ class ServiceClient(ClientLinks):
                 if start not in self._held.get(other, {}) and self.delivered[other] != BOTTOM:
                     wanted[other] = (start, max(end, wanted.get(other, (0, 0))[1]))
         for group, (start, end) in wanted.items():
-            self._link_of(group).send(pieces(frame(FETCH, u64(group), u64(start), u64(end))))
+            self._link_of(group).send(carried(FETCH, u64(group), u64(start), u64(end)))
 
     # ---- time ------------------------------------------------------------------------------------------------------
 

@@ -22,10 +22,9 @@ from antiphon.stacks.sequencer.wire import (
     PROBE,
     RECEIVED,
     RESUME,
-    frame,
+    carried,
     groups_bytes,
     pairs_bytes,
-    pieces,
     text,
     u64,
 )
@@ -159,11 +158,11 @@ class ClientLinks(MemberService):
         if link.is_open:
             self._asked[member.group_id] = None
         groups = groups_bytes(list(self.delivered))
-        link.send(pieces(frame(JOIN, text(member.group), u64(member.own.last_number), u64(self._clock), groups)))
+        link.send(carried(JOIN, text(member.group), u64(member.own.last_number), u64(self._clock), groups))
 
     def leave(self, member: SequencerMember) -> None:
         groups = groups_bytes(list(self.delivered))
-        self._link_of(member.group_id).send(pieces(frame(LEAVE, u64(member.group_id), groups)))
+        self._link_of(member.group_id).send(carried(LEAVE, u64(member.group_id), groups))
 
     def forget(self, member: SequencerMember) -> None:
         group = member.group_id
@@ -207,7 +206,7 @@ class ClientLinks(MemberService):
         if link.risen and link.is_open and not link.is_alone:
             entries = {group: self._context[group] for group in link.risen if group in self._context}
             link.risen = {}
-            link.send(pieces(frame(CONTEXT, u64(self._clock), pairs_bytes(entries))))
+            link.send(carried(CONTEXT, u64(self._clock), pairs_bytes(entries)))
 
     def _rise(self, group: int, number: int) -> None:
         """An entry of the context rises."""
@@ -243,23 +242,23 @@ class ClientLinks(MemberService):
         here = [group for group in self.delivered if self._where.get(group) == link.address]
         entered = [group for group in here if self.delivered[group] > BOTTOM]
         delivered = pairs_bytes({group: self.delivered[group] for group in entered})
-        link.send(pieces(frame(RESUME, delivered, text(link.address.partition("#")[2]))))
+        link.send(carried(RESUME, delivered, text(link.address.partition("#")[2])))
         resumed = [group for group in groups if group in self._members]
-        link.send(pieces(frame(RECEIVED, delivered)))
+        link.send(carried(RECEIVED, delivered))
         link.syncs += 1
         for group in resumed:
             self._sync[group] = link.syncs
             if self.delivered[group] == BOTTOM:
                 if group in self._creating:
-                    link.send(pieces(frame(CREATE, text(self._members[group].group))))
+                    link.send(carried(CREATE, text(self._members[group].group)))
                 self._ask_join(link, self._members[group])
             else:
-                link.send(pieces(frame(FETCH, u64(group), u64(self.delivered[group] + 1), u64(_TO_THE_END))))
+                link.send(carried(FETCH, u64(group), u64(self.delivered[group] + 1), u64(_TO_THE_END)))
         self._send_again(link)
         for group in here:
             if self._members[group].is_leaving():
                 self.leave(self._members[group])
-        link.send(pieces(frame(PROBE, u64(link.syncs), u64(self._clock))))
+        link.send(carried(PROBE, u64(link.syncs), u64(self._clock)))
 
     def _send_again(self, link: ServiceLink) -> None:
         """Send what has no place in the groups at a peer, in the order of sending, whatever the group."""
@@ -271,7 +270,7 @@ class ClientLinks(MemberService):
         for group in sorted(named):
             if group in self._own_places:
                 number, place = self._own_places[group]
-                link.send(pieces(frame(NUMBERED, u64(group), u64(number), u64(place), u64(self._clock))))
+                link.send(carried(NUMBERED, u64(group), u64(number), u64(place), u64(self._clock)))
         for batch in batches:
             link.send(batch.pieces)
 
@@ -349,4 +348,4 @@ class ClientLinks(MemberService):
             if address not in told and other.names(group):
                 told.add(address)
                 link = self._link_to(address)
-                link.send(pieces(frame(NUMBERED, u64(group), u64(number), u64(place), u64(self._clock))))
+                link.send(carried(NUMBERED, u64(group), u64(number), u64(place), u64(self._clock)))

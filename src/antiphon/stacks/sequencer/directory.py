@@ -36,6 +36,7 @@ from antiphon.stacks.sequencer.wire import (
     STABLE,
     FrameAssembler,
     FrameReader,
+    carried,
     frame,
     pairs_bytes,
     pieces,
@@ -127,12 +128,12 @@ class DirectoryPeer(SequencerPeer):
             return
         self._now_ns = now_ns
         link.is_open = True
-        link.out = pieces(frame(PEER_HELLO, text(self._address)))
+        link.out = carried(PEER_HELLO, text(self._address))
         link.assembler = FrameAssembler(_TRANSFER_BYTES_MAX)
         link.identity = identity
         held = {id: group.moves for id, group in self._groups.items() if self._home(id) == link.address}
-        link.out += pieces(frame(RELOCATED, b"\1", pairs_bytes(held)))
-        link.out += pieces(frame(STABLE, pairs_bytes({id: group.stable for id, group in self._groups.items()})))
+        link.out += carried(RELOCATED, b"\1", pairs_bytes(held))
+        link.out += carried(STABLE, pairs_bytes({id: group.stable for id, group in self._groups.items()}))
         self._peer_up(link)
 
     def _peer_up(self, link: PeerLink) -> None:
@@ -175,7 +176,7 @@ class DirectoryPeer(SequencerPeer):
             for piece in received:
                 data = assembler.take(piece)
                 if data is not None:
-                    answers += self._take_from_peer(address, FrameReader(data))
+                    answers += self._take_from_peer(address, FrameReader(data, 1))
         except MalformedError:
             effects.call(Hang(link))
             self.link_down(link, now_ns)
@@ -200,14 +201,14 @@ class DirectoryPeer(SequencerPeer):
         if kind == LOCATE:
             token, group, creates = reader.number(), reader.group(), reader.u8()
             moves, where = self._locate(group, address if creates else "")
-            return pieces(frame(LOCATED, u64(token), u64(moves), text(where)))
+            return carried(LOCATED, u64(token), u64(moves), text(where))
         if kind == LOCATED:
             self._located(reader.number(), reader.number(), reader.text())
         elif kind == RELOCATED:
             self._relocated(address, reader.u8(), reader.pairs())
         elif kind == SEARCH:
             token, process, group = reader.number(), reader.process(), reader.group()
-            return pieces(frame(SEARCHED, u64(token), bytes([self._owes(group, process)])))
+            return carried(SEARCHED, u64(token), bytes([self._owes(group, process)]))
         elif kind == SEARCHED:
             self._searched(reader.number(), reader.u8(), address)
         elif kind == FORGET:
@@ -291,11 +292,11 @@ class DirectoryPeer(SequencerPeer):
         if address == _UNKNOWN or (here is not None and here.is_moving):
             self._wait(lookup)
         elif lookup.kind == CREATING:
-            self._answer(lookup, pieces(frame(CREATED, u64(id))))
+            self._answer(lookup, carried(CREATED, u64(id)))
         elif here is not None:
             self._found_here(lookup, here)
         elif not address:
-            self._answer(lookup, pieces(frame(EXCLUDED if lookup.kind == RESUMING else NO_GROUP, u64(id))))
+            self._answer(lookup, carried(EXCLUDED if lookup.kind == RESUMING else NO_GROUP, u64(id)))
         elif address == self._address or address not in self._links:
             self._miss(lookup)
         elif lookup.kind == RESUMING:
@@ -311,7 +312,7 @@ class DirectoryPeer(SequencerPeer):
         """Tell a client where a group is."""
         place = self._place_for_client(address)
         if place:
-            self._answer(lookup, pieces(frame(MOVED, u64(lookup.group), text(place))))
+            self._answer(lookup, carried(MOVED, u64(lookup.group), text(place)))
         else:
             self._wait(lookup)
 
@@ -349,7 +350,7 @@ class DirectoryPeer(SequencerPeer):
             self._ask(address, frame(SEARCH, u64(token), process_bytes(lookup.client.process), u64(lookup.group)))
         elif self._is_gone(link):
             del self._lookups[token]
-            self._answer(lookup, pieces(frame(EXCLUDED, u64(lookup.group))))
+            self._answer(lookup, carried(EXCLUDED, u64(lookup.group)))
         else:
             lookup.retry_at_ns = self._now_ns + self._options.retry_ns
 
@@ -379,7 +380,7 @@ class DirectoryPeer(SequencerPeer):
         elif found == _ON_ITS_WAY:
             self._wait(lookup)
         elif found == _NOT_OWED and lookup.kind == RESUMING:
-            self._answer(lookup, pieces(frame(EXCLUDED, u64(lookup.group))))
+            self._answer(lookup, carried(EXCLUDED, u64(lookup.group)))
         else:
             self._redirect(lookup, address)
 
@@ -448,13 +449,13 @@ class DirectoryPeer(SequencerPeer):
         super()._resume(session, groups)
         for id in groups:
             if id in session.groups and self._groups[id].is_moving:
-                self._tell(session, pieces(frame(MOVED, u64(id), text(""))))
+                self._tell(session, carried(MOVED, u64(id), text("")))
 
     def _resume_elsewhere(self, session: ServedClient, id: int) -> None:
         if self._is_here(id):
             super()._resume_elsewhere(session, id)
         else:  # no clock of this peer counts for it
-            self._tell(session, pieces(frame(MOVED, u64(id), text(""))))
+            self._tell(session, carried(MOVED, u64(id), text("")))
             self._look_up(GroupLookup(RESUMING, session, id))
 
     def _is_stable(self, id: int, number: int) -> bool:

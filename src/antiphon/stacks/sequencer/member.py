@@ -15,12 +15,11 @@ from antiphon.parts.member import Member, StabilityMark
 from antiphon.parts.membership.phases import JOINING, NORMAL, OUT, PARTING, step
 from antiphon.parts.pending import TicketCounter
 from antiphon.stacks.sequencer.place import Place
-from antiphon.stacks.sequencer.wire import MULTICAST, frame, messages_bytes, pairs_bytes, pieces, u64
+from antiphon.stacks.sequencer.wire import MESSAGES_MAX, MULTICAST, carried, messages_parts, pairs_bytes, u64
 
 UNDER_WAY_BYTES_MAX: Final = 256 * 1024
 """Payload bytes of one client to one group that have no place yet; one message may pass the limit."""
 BATCH_BYTES_MAX: Final = 64 * 1024
-BATCH_MESSAGES_MAX: Final = 1024
 
 
 @final
@@ -42,11 +41,19 @@ class OwnBatch:
         """Its place in the order, once that is known."""
 
 
-def batch_end(payloads: list[bytes], start: int) -> int:
-    """Where a batch ends that begins at `start`."""
-    size, end = 0, start
-    while end < len(payloads) and end - start < BATCH_MESSAGES_MAX and (size == 0 or size < BATCH_BYTES_MAX):
-        size += len(payloads[end])
+def sizes_of(payloads: list[bytes], size_max: int) -> list[int]:
+    """The sizes of messages. Raises MessageTooLargeError."""
+    sizes = [len(payload) for payload in payloads]
+    if sizes and max(sizes) > size_max:
+        raise MessageTooLargeError(max(sizes), size_max)
+    return sizes
+
+
+def batch_end(sizes: list[int], start: int) -> int:
+    """Where a batch ends that begins at `start`, of messages of these sizes."""
+    size, end, last = 0, start, min(len(sizes), start + MESSAGES_MAX)
+    while end < last and size < BATCH_BYTES_MAX:
+        size += sizes[end]
         end += 1
     return end
 
@@ -69,24 +76,26 @@ class OwnMessages:
         """Less was taken than was offered."""
 
     def take(
-        self, payloads: list[bytes], level: int, tickets: TicketCounter, names: dict[int, int]
+        self, payloads: list[bytes], sizes: list[int], level: int, tickets: TicketCounter, names: dict[int, int]
     ) -> tuple[int, list[bytes]]:
-        """Take messages from the front while there is room; how many, and what is to be sent for them."""
-        taken, carried = 0, []
+        """Take messages, of these sizes, from the front while there is room; how many, and what is to be sent for
+        them."""
+        taken, sent = 0, []
         head = u64(self.group_id) + u64(self._settled) + pairs_bytes(names)
         while taken < len(payloads) and self._bytes < UNDER_WAY_BYTES_MAX:
-            end = batch_end(payloads, taken)
-            batch = payloads[taken:end]
-            size = sum([len(payload) for payload in batch])
+            end = batch_end(sizes, taken)
+            own = sizes[taken:end]
+            size = sum(own) + end - taken
             tickets.last += 1
-            made = pieces(frame(MULTICAST, head, messages_bytes(self.last_number + 1, level, batch)))
-            self.last_number += len(batch)
-            self._batches.append(OwnBatch(self.last_number, size + len(batch), made, tickets.last, names))
-            self._bytes += size + len(batch)
-            carried += made
+            parts = messages_parts(self.last_number + 1, level, payloads[taken:end], own)
+            made = carried(MULTICAST, head, *parts)
+            self.last_number += end - taken
+            self._batches.append(OwnBatch(self.last_number, size, made, tickets.last, names))
+            self._bytes += size
+            sent += made
             taken = end
         self.is_blocked = taken < len(payloads)
-        return taken, carried
+        return taken, sent
 
     def placed(self, last: int, place: int) -> None:
         """The messages up to number `last` have places, of which this is the last."""
@@ -208,20 +217,17 @@ class SequencerMember(Member):
     def send(self, input: Send, effects: Effects, now_ns: int) -> int:
         if input.destinations:
             raise UsageError("stack 'sequencer' sends every message to all members; name no destination")
-        for payload in input.payloads:
-            if len(payload) > self._options.message_bytes_max:
-                raise MessageTooLargeError(len(payload), self._options.message_bytes_max)
+        sizes = sizes_of(input.payloads, self._options.message_bytes_max)
         if self._phase != NORMAL:
             self.own.is_blocked = True
             return 0
         first = self.own.last_number + 1
         names = self._client.names_for(self.group_id)
-        taken, carried = self.own.take(input.payloads, input.level, self._client.tickets, names)
+        taken, sent = self.own.take(input.payloads, sizes, input.level, self._client.tickets, names)
         if taken:
             self._client.unplaced[self.group_id] = self.own
-            size = sum([len(payload) for payload in input.payloads[:taken]])
-            effects.events.append(Sent(self.group, self.view.id, first, taken, input.level, size))
-            self._client.send_messages(self.group_id, carried)
+            effects.events.append(Sent(self.group, self.view.id, first, taken, input.level, sum(sizes[:taken])))
+            self._client.send_messages(self.group_id, sent)
         return taken
 
     def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> int:

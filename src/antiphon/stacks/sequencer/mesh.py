@@ -51,9 +51,9 @@ from antiphon.stacks.sequencer.wire import (
     TRANSFERRED,
     FrameReader,
     blob,
+    carried,
     frame,
     pairs_bytes,
-    pieces,
     process_bytes,
     text,
     u64,
@@ -194,7 +194,7 @@ class MeshPeer(DirectoryPeer):
             numbered = [id for id in client.numbered if id in moving]
             parts.append(write_client(process, own, numbered))
             for id in own:
-                self._tell(client, pieces(frame(MOVED, u64(id), text(""))))
+                self._tell(client, carried(MOVED, u64(id), text("")))
         for client in self._clients.values():
             for id in moving:
                 client.requests.drop_group(id)
@@ -212,12 +212,12 @@ class MeshPeer(DirectoryPeer):
             self._end_transfer(transfer, "")
             return
         own = process_bytes(self._process)
-        link.out += pieces(frame(TRANSFER, u64(transfer.token), own, blob(transfer.data)))
+        link.out += carried(TRANSFER, u64(transfer.token), own, blob(transfer.data))
 
     def _take_over(self, reader: FrameReader) -> list[bytes]:
         """Step 3, at the destination."""
         token, source = reader.number(), reader.process()
-        answer = pieces(frame(TRANSFERRED, u64(token)))
+        answer = carried(TRANSFERRED, u64(token))
         if token <= self._taken.get(repr((source.name, source.incarnation)), 0):
             return answer
         self._taken[repr((source.name, source.incarnation))] = token
@@ -286,7 +286,7 @@ class MeshPeer(DirectoryPeer):
                 client.numbered.pop(group.id, None)
                 overlapping.update(client.groups)
                 if not address:
-                    self._tell(client, pieces(frame(EXCLUDED, u64(group.id))))
+                    self._tell(client, carried(EXCLUDED, u64(group.id)))
                 elif client.link:
                     self._tell_moved(client, group.id, address)
             self._drop_group(group)
@@ -300,7 +300,7 @@ class MeshPeer(DirectoryPeer):
     def _tell_moved(self, client: ServedClient, id: int, address: str) -> None:
         place = self._place_for_client(address)
         if place:
-            self._tell(client, pieces(frame(MOVED, u64(id), text(place))))
+            self._tell(client, carried(MOVED, u64(id), text(place)))
         else:
             self._look_up(GroupLookup(RESUMING, client, id))
 

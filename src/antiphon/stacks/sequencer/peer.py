@@ -61,7 +61,7 @@ from antiphon.stacks.sequencer.wire import (
     WELCOME,
     FrameAssembler,
     FrameReader,
-    frame,
+    carried,
     pairs_bytes,
     pieces,
     u64,
@@ -183,7 +183,7 @@ class SequencerPeer(ContextRules):
             for piece in received:
                 data = session.assembler.take(piece)
                 if data is not None and not session.is_leaving:
-                    self._take(session, FrameReader(data))
+                    self._take(session, FrameReader(data, 1))
         except MalformedError:
             self._drop_link(session, effects)
 
@@ -207,7 +207,7 @@ class SequencerPeer(ContextRules):
         elif kind == PROBE:
             tag = reader.number()
             self._raise_clock(reader.number())
-            self._tell(session, pieces(frame(TICK, u64(tag), u64(self._clock))))
+            self._tell(session, carried(TICK, u64(tag), u64(self._clock)))
         elif kind == JOIN:
             name, last_number = reader.text(), reader.number()
             self._raise_clock(reader.number())
@@ -217,7 +217,7 @@ class SequencerPeer(ContextRules):
         elif kind == CREATE:
             self._create(session, reader.text())
         elif kind == RESUME:
-            self._tell(session, pieces(frame(WELCOME, b"\1" if self.is_alone() else b"\0")))
+            self._tell(session, carried(WELCOME, b"\1" if self.is_alone() else b"\0"))
             session.requests.drop_waiting()
             self._resume(session, reader.pairs())
         elif kind == QUIT:
@@ -243,7 +243,7 @@ class SequencerPeer(ContextRules):
         self._check_name(name)
         if wire_id(name) not in self._groups:
             self._add_group(name)
-        self._tell(session, pieces(frame(CREATED, u64(wire_id(name)))))
+        self._tell(session, carried(CREATED, u64(wire_id(name))))
 
     def _check_name(self, name: str) -> None:
         if not is_name(name.replace("/", "-")):
@@ -262,7 +262,7 @@ class SequencerPeer(ContextRules):
     def _join(self, session: ServedClient, name: str, last_number: int, others: list[int]) -> None:
         group = self._groups.get(wire_id(name))
         if group is None:
-            self._tell(session, pieces(frame(NO_GROUP, u64(wire_id(name)))))
+            self._tell(session, carried(NO_GROUP, u64(wire_id(name))))
         else:
             self._join_here(session, group, last_number)
 
@@ -270,7 +270,7 @@ class SequencerPeer(ContextRules):
         """Give the join of a client to a group the next place, if it is no member."""
         id, process = group.id, session.process
         if self._is_dead(process):
-            self._tell(session, pieces(frame(EXCLUDED, u64(id))))
+            self._tell(session, carried(EXCLUDED, u64(id)))
         elif process in group.members:  # it asks again: it has no answer yet
             self._fetch(session, id, group.reported[process] + 1, group.number)
         else:
@@ -289,7 +289,7 @@ class SequencerPeer(ContextRules):
     def _leave(self, session: ServedClient, id: int) -> None:
         group = self._groups.get(id)
         if group is None or session.process not in group.reported:
-            self._tell(session, pieces(frame(EXCLUDED, u64(id))))
+            self._tell(session, carried(EXCLUDED, u64(id)))
         elif session.process in group.members:
             session.requests.offer(NamedRequest(group, {}, is_leave=True))
             self._place_requests(session)
@@ -297,19 +297,19 @@ class SequencerPeer(ContextRules):
     def _multicast(self, session: ServedClient, id: int, reader: FrameReader) -> None:
         group = self._groups.get(id)
         if group is None:
-            self._tell(session, pieces(frame(NO_GROUP, u64(id))))
+            self._tell(session, carried(NO_GROUP, u64(id)))
             return
         if self._is_dead(session.process):
-            self._tell(session, pieces(frame(EXCLUDED, u64(id))))
+            self._tell(session, carried(EXCLUDED, u64(id)))
             return
         settled = reader.number()
         request = NamedRequest(group, reader.pairs(), is_leave=False)
         request.settled = settled
-        request.body = reader.rest()
+        request.data, request.body_at = reader.whole(), reader.position()
         request.first = reader.number()
         request.level = reader.u8()
-        request.count = reader.count_payloads()
-        if not request.count:
+        request.count = reader.pass_payloads()
+        if not reader.is_empty():
             raise MalformedError("messages")
         session.requests.offer(request)
         self._place_requests(session)
@@ -343,9 +343,9 @@ class SequencerPeer(ContextRules):
         if request.first > max(before, request.settled) + 1:
             return  # what came before it was dropped while the group was elsewhere: all of it comes again
         context = self._context_of_messages(group, request.level, session.requests.context)
-        placed = group.accept(session.process, last, request.body, context, self._next_stamp())
+        placed = group.accept(session.process, last, request.data, request.body_at, context, self._next_stamp())
         self.counts[0] += 1
-        group.spent += cost(request.count, len(request.body), len(group.members))
+        group.spent += cost(request.count, len(request.data) - request.body_at, len(group.members))
         group.sent[session.process.name] = group.sent.get(session.process.name, 0) + request.count
         self._send_all(group, placed)
         session.numbered[group.id] = None
@@ -364,7 +364,7 @@ class SequencerPeer(ContextRules):
 
     def _acknowledge(self, session: ServedClient, group: SequencedGroup) -> None:
         last, place = group.last_numbers.get(session.process, 0), group.last_places.get(session.process, 0)
-        self._tell(session, pieces(frame(ACKNOWLEDGE, u64(group.id), u64(last), u64(place), u64(self._clock))))
+        self._tell(session, carried(ACKNOWLEDGE, u64(group.id), u64(last), u64(place), u64(self._clock)))
 
     def _place_leave(self, session: ServedClient, group: SequencedGroup, failed: bool) -> None:
         if session.process not in group.members:
@@ -378,7 +378,7 @@ class SequencerPeer(ContextRules):
         """Send again what is still held of these places, as far as the client is owed it."""
         group = self._groups.get(id)
         if group is None or session.process not in group.reported:
-            self._tell(session, pieces(frame(EXCLUDED, u64(id))))
+            self._tell(session, carried(EXCLUDED, u64(id)))
             return
         self.counts[2] += 1
         last = min(last, group.leave_places.get(session.process, group.number))
@@ -403,19 +403,19 @@ class SequencerPeer(ContextRules):
             if id not in session.groups:
                 self._resume_elsewhere(session, id)
             elif not self._groups[id].reported[session.process] <= number <= self._groups[id].number:
-                self._tell(session, pieces(frame(EXCLUDED, u64(id))))
+                self._tell(session, carried(EXCLUDED, u64(id)))
         for id in list(session.groups):
             group = self._groups[id]
             if id not in groups and session.process in group.leave_places and not group.is_moving:
                 self._part(session, group)
         stable = {id: self._groups[id].stable for id in session.groups}
-        self._tell(session, pieces(frame(STABLE, pairs_bytes(stable))))
+        self._tell(session, carried(STABLE, pairs_bytes(stable)))
 
     def _resume_elsewhere(self, session: ServedClient, id: int) -> None:
         """A client believes to be in a group that owes it nothing here: it was excluded, here or by a sequencer that is
         no more."""
         self._bury(session.process)
-        self._tell(session, pieces(frame(EXCLUDED, u64(id))))
+        self._tell(session, carried(EXCLUDED, u64(id)))
 
     def _received(self, session: ServedClient, reader: FrameReader) -> None:
         for id, number in reader.pairs().items():
@@ -537,12 +537,12 @@ class SequencerPeer(ContextRules):
                 news.setdefault(member, {})[id] = group.stable
         self._stabler.clear()
         for member, pairs in news.items():
-            self._tell(self._clients[member], pieces(frame(STABLE, pairs_bytes(pairs))))
+            self._tell(self._clients[member], carried(STABLE, pairs_bytes(pairs)))
 
     def _look(self, effects: Effects, now_ns: int) -> None:
         """Exclude clients that are not heard; let the others hear this peer."""
         options = self._options
-        heartbeat = pieces(frame(STABLE, pairs_bytes({})))
+        heartbeat = carried(STABLE, pairs_bytes({}))
         for session in list(self._clients.values()):
             is_lost = session.groups and not session.link
             patience_ns = options.silence_ns_min if is_lost else options.silence_ns_max

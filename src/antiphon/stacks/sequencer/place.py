@@ -69,7 +69,7 @@ def read_accept(reader: FrameReader) -> Place:
     place.level = reader.u8()
     place.payloads = reader.payloads()
     place.size = sum([len(payload) for payload in place.payloads])
-    if not place.payloads or place.level >= len(LEVEL_NAMES):
+    if place.level >= len(LEVEL_NAMES):
         raise MalformedError("messages")
     return place
 

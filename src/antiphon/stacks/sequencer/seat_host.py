@@ -40,6 +40,7 @@ from antiphon.stacks.sequencer.wire import (
     FrameAssembler,
     FrameReader,
     blob,
+    carried,
     frame,
     pieces,
     text,
@@ -159,7 +160,7 @@ class SeatHost(ServicePeer):
             return
         self._now_ns = now_ns
         link.is_open = True
-        link.out = pieces(frame(HOST_HELLO, text(self._address), u64(self._life)))
+        link.out = carried(HOST_HELLO, text(self._address), u64(self._life))
         link.out += self._led_frame()
         self._leaders.reached.add(link.address)
         for log in self._logs.values():
@@ -213,7 +214,7 @@ class SeatHost(ServicePeer):
             for piece in received:
                 data = link.assembler.take(piece)
                 if data is not None:
-                    self._take_from_host(link, FrameReader(data))
+                    self._take_from_host(link, FrameReader(data, 1))
         except MalformedError:
             self._hangs.append(id)
             self.link_down(id, self._now_ns)
@@ -237,7 +238,7 @@ class SeatHost(ServicePeer):
 
     def _admit_client(self, link: int, identity: ProcessId, wanted: str, effects: Effects) -> None:
         addresses = [text(address) for address in self._addresses]
-        effects.call(Frames(link, pieces(frame(PEERS, u64(len(addresses)), *addresses))))
+        effects.call(Frames(link, carried(PEERS, u64(len(addresses)), *addresses)))
         seat = wanted if wanted in self._seats else self._seat_of(identity)
         if not seat and not self._leaders.way_to(wanted):
             seat = self._address if self._address in self._seats else next(iter(self._seats), "")
@@ -263,7 +264,7 @@ class SeatHost(ServicePeer):
 
     def _led_frame(self) -> list[bytes]:
         led = [text(seat) + u64(self._logs[seat].term) for seat in self._seats]
-        return pieces(frame(SEAT_LED, u64(len(led)), *led))
+        return carried(SEAT_LED, u64(len(led)), *led)
 
     def _take_from_host(self, link: HostLink, reader: FrameReader) -> None:
         kind = reader.u8()

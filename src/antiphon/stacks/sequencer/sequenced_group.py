@@ -29,9 +29,9 @@ from antiphon.stacks.sequencer.context import Context
 from antiphon.stacks.sequencer.wire import (
     ACCEPT,
     CHANGE,
-    frame,
+    carried,
+    carried_with,
     pairs_bytes,
-    pieces,
     process_bytes,
     processes_bytes,
     u64,
@@ -126,12 +126,15 @@ class SequencedGroup:
         """Whether new messages have to wait."""
         return self.history_bytes >= HISTORY_BYTES_MAX or len(self.history) >= self._places_max
 
-    def accept(self, client: ProcessId, last: int, body: bytes, context: Context, stamp: int) -> list[bytes]:
-        """Give messages of a client the next place; the frame for everybody."""
+    def accept(
+        self, client: ProcessId, last: int, data: bytes, body_at: int, context: Context, stamp: int
+    ) -> list[bytes]:
+        """Give messages of a client, which stand in `data` from `body_at` on, the next place; what links carry to
+        everybody."""
         self.last_numbers[client] = last
         self.last_places[client] = self.number + 1
-        return self._place(frame(ACCEPT, u64(self.id), u64(self.number + 1), u64(stamp), pairs_bytes(context),
-                                 process_bytes(client), body))  # fmt: skip
+        head = self._head(context, stamp) + process_bytes(client)
+        return self._place(carried_with(ACCEPT, head, data, body_at))
 
     def admit(self, client: ProcessId) -> None:
         """A client is owed all places from the next one on."""
@@ -157,10 +160,12 @@ class SequencedGroup:
         self, context: Context, stamp: int, joined: list[ProcessId], left: list[ProcessId], failed: list[ProcessId]
     ) -> list[bytes]:
         lists = [processes_bytes(processes) for processes in (self.members, joined, left, failed)]
-        return self._place(frame(CHANGE, u64(self.id), u64(self.number + 1), u64(stamp), pairs_bytes(context), *lists))
+        return self._place(carried(CHANGE, self._head(context, stamp), *lists))
 
-    def _place(self, data: bytes) -> list[bytes]:
-        placed = pieces(data)
+    def _head(self, context: Context, stamp: int) -> bytes:
+        return u64(self.id) + u64(self.number + 1) + u64(stamp) + pairs_bytes(context)
+
+    def _place(self, placed: list[bytes]) -> list[bytes]:
         self.keep(placed)
         return placed
 

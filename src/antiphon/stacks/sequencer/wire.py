@@ -55,10 +55,11 @@ To clients of such peers:
 PEERS         the addresses of all peers; the first frame of each link
 
 A link carries frames of limited length. A longer one is sent in pieces, each with one byte in front that says whether
-more follow; so is a short one, in a single piece.
+more follow; so is a short one, in a single piece. Bodies are most of what a sequencer moves, so they are copied as
+seldom as can be: a frame is joined once, with that byte (`carried`), and read where it lies, behind it.
 """
 
-from struct import Struct, unpack_from
+from struct import Struct, pack, unpack_from
 from typing import Final, final
 
 from antiphon.kernel.calls import FRAME_BYTES_MAX
@@ -109,20 +110,40 @@ SEAT_DOWN: Final = 51
 SEAT_LED: Final = 52
 
 PIECE_BYTES_MAX: Final = min(FRAME_BYTES_MAX, 256 * 1024) - 1
+MESSAGES_MAX: Final = 1024
+"""Consecutive messages in one frame."""
 _LAST: Final = b"\0"
 _MORE: Final = b"\1"
 _U8: Final = Struct("<B")
 _U32: Final = Struct("<I")
 _U64: Final = Struct("<Q")
 _PAIR: Final = Struct("<QQ")
+_HEAD: Final = Struct("<QBI")
+_VARIED: Final = (1 << 32) - 1
+"""In place of the size of each message: they have different ones, which follow."""
 
 
 def pieces(frame: bytes) -> list[bytes]:
     """What a link carries for one frame."""
-    if len(frame) <= PIECE_BYTES_MAX:
-        return [_LAST + frame]
-    starts = list(range(0, len(frame), PIECE_BYTES_MAX))
-    return [(_LAST if start == starts[-1] else _MORE) + frame[start : start + PIECE_BYTES_MAX] for start in starts]
+    return _cut(_LAST + frame)
+
+
+def carried(kind: int, *parts: bytes) -> list[bytes]:
+    """What a link carries for a frame of these parts."""
+    return _cut(b"".join([_LAST, _U8.pack(kind), *parts]))
+
+
+def carried_with(kind: int, head: bytes, data: bytes, start: int) -> list[bytes]:
+    """What a link carries for a frame of a head, and of all that stands in `data` from `start` on."""
+    return _cut(b"".join([_LAST, _U8.pack(kind), head, memoryview(data)[start:]]))
+
+
+def _cut(marked: bytes) -> list[bytes]:
+    """The pieces of a frame that has the mark of a last piece in front."""
+    if len(marked) <= PIECE_BYTES_MAX + 1:
+        return [marked]
+    starts = list(range(1, len(marked), PIECE_BYTES_MAX))
+    return [(_LAST if start == starts[-1] else _MORE) + marked[start : start + PIECE_BYTES_MAX] for start in starts]
 
 
 @final
@@ -137,13 +158,14 @@ class FrameAssembler:
         self._bytes = 0
 
     def take(self, piece: bytes) -> bytes | None:
-        """A frame that is complete with this piece, or None. Raises MalformedError for one that is too long."""
+        """A frame that is complete with this piece, behind one byte, or None. Raises MalformedError for one that is too
+        long."""
         if not piece:
             raise MalformedError("frame")
-        is_last = piece[:1] == _LAST
+        is_last = piece[0] == 0
         if is_last and not self._parts:
-            return piece[1:]
-        self._parts.append(piece[1:])
+            return piece
+        self._parts.append(piece[1:] if self._parts else piece)
         self._bytes += len(piece)
         if self._bytes > self._bytes_max:
             raise MalformedError("frame")
@@ -191,10 +213,13 @@ def u64(value: int) -> bytes:
     return _U64.pack(value)
 
 
-def messages_bytes(number: int, level: int, payloads: list[bytes]) -> bytes:
-    """Consecutive messages of one sender."""
-    sizes = b"".join([_U32.pack(len(payload)) for payload in payloads])
-    return _U64.pack(number) + _U8.pack(level) + _U32.pack(len(payloads)) + sizes + b"".join(payloads)
+def messages_parts(number: int, level: int, payloads: list[bytes], sizes: list[int]) -> list[bytes]:
+    """Consecutive messages of one sender, of these sizes, to be joined. At most MESSAGES_MAX."""
+    count, size = len(payloads), sizes[0]
+    head = _HEAD.pack(number, level, count)
+    if sizes.count(size) == count:
+        return [head, _U32.pack(size), *payloads]
+    return [head, _U32.pack(_VARIED), pack(f"<{count}I", *sizes), *payloads]
 
 
 # ---- reading -------------------------------------------------------------------------------------------------------
@@ -206,9 +231,9 @@ class FrameReader:
 
     __slots__ = ("_data", "_offset")
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, offset: int = 0) -> None:
         self._data = data
-        self._offset = 0
+        self._offset = offset
 
     def _take(self, size: int) -> int:
         start = self._offset
@@ -269,19 +294,41 @@ class FrameReader:
         return found
 
     def payloads(self) -> list[bytes]:
-        sizes = [self.u32() for _ in range(self.count(4))]
+        count = self._count_messages()
+        size = self.u32()
+        data = self._data
+        if size != _VARIED:
+            start = self._take(count * size)
+            return [data[start + size * place : start + size * (place + 1)] for place in range(count)]
         found = []
-        for size in sizes:
+        for size in self._sizes(count):
             start = self._take(size)
-            found.append(self._data[start : start + size])
+            found.append(data[start : start + size])
         return found
 
-    def count_payloads(self) -> int:
+    def pass_payloads(self) -> int:
         """How many payloads stand here; they are passed over."""
-        count = self.count(4)
-        start = self._take(4 * count)
-        self._take(sum(unpack_from(f"<{count}I", self._data, start)))
+        count = self._count_messages()
+        size = self.u32()
+        self._take(sum(self._sizes(count)) if size == _VARIED else count * size)
         return count
+
+    def _count_messages(self) -> int:
+        count = self.u32()
+        if not 0 < count <= MESSAGES_MAX:
+            raise MalformedError("messages")
+        return count
+
+    def _sizes(self, count: int) -> list[int]:
+        return list(unpack_from(f"<{count}I", self._data, self._take(4 * count)))
+
+    def whole(self) -> bytes:
+        """The frame, from its beginning."""
+        return self._data
+
+    def position(self) -> int:
+        """Where in the frame the next thing stands."""
+        return self._offset
 
     def blob(self) -> bytes:
         size = self.u32()
