@@ -156,7 +156,8 @@ class ConversationCore:
     # ---- the application's side ------------------------------------------------------------------------------------
 
     def may_send(self) -> bool:
-        """Whether the next message goes out: little enough of our own is not stable; or it is a repetition."""
+        """Return whether a message may be sent now: the window has room, or the message repeats one of a former
+        life."""
         return self._may_say(False)
 
     def _may_say(self, urgent: bool) -> bool:
@@ -170,15 +171,15 @@ class ConversationCore:
         return urgent or self.replica.has_room(self.me)
 
     def unstable_max(self) -> int:
-        """Messages of one sender that may not be stable."""
+        """Return how many messages of one sender may be unstable at a time."""
         return self._limits.unstable_max
 
     def is_recovering(self) -> bool:
-        """Whether this participant is back and its image is not whole yet."""
+        """Return whether this participant has restarted and its replica of the graph is not complete yet."""
         return self.recovery is not None and not self.recovery.done
 
     def is_replaying(self) -> bool:
-        """Whether the view has not yet reached what this participant said in a former life."""
+        """Return whether the view still lacks messages that this participant sent in a former life."""
         return self._replay.is_receiving()
 
     def send(self, payload: bytes, *, urgent: bool = False) -> GraphNode:
@@ -201,14 +202,14 @@ class ConversationCore:
         return self.say(payload, SAID)
 
     def note(self, payload: bytes, *, urgent: bool = False) -> GraphNode:
-        """Send something that a participant that runs again will not say again, like an acknowledgement: what it sends
-        then is compared with what it had sent by `send` alone. Ask `may_note` first."""
+        """Send a message that a restarted participant will not send again, such as an acknowledgement. What it sends
+        after a restart is compared only with what it had sent by `send`. Ask `may_note` first."""
         if not self.may_note(urgent):
             raise UsageError(self._why_not())
         return self.say(payload, NOTED)
 
     def may_note(self, urgent: bool = False) -> bool:
-        """Whether nothing of a former life is left to be received or said again, and there is room."""
+        """Return whether everything of a former life has been received and sent again, and the window has room."""
         return self._may_say(urgent) and not self._replay.is_repeating()
 
     def _why_not(self) -> str:
@@ -226,7 +227,7 @@ class ConversationCore:
         )
 
     def say(self, payload: bytes, form: int) -> GraphNode:
-        """Send a message, the application's or one that the conversation itself needs, whatever the window says."""
+        """Send a message of the application, or one that the conversation itself needs, whatever the window allows."""
         predecessors = self._leaf_mids()
         number = self.replica.graph.last[self.me] + 1
         said = section(self.me, number, predecessors, payload, self._life, form)
@@ -245,7 +246,7 @@ class ConversationCore:
         return [leaf.mid() for leaf in self.view.leaves()]
 
     def receive(self) -> tuple[GraphNode, bytes] | None:
-        """The earliest message that is not in the view yet, and what it says."""
+        """Return the earliest message that is not in the view yet, with its payload, and add it to the view."""
         if self.is_recovering():
             return None
         while self._outstanding:
@@ -261,16 +262,16 @@ class ConversationCore:
         return None
 
     def has_lost_touch(self) -> bool:
-        """Whether the others have removed this participant, or went on without it."""
+        """Return whether the others have removed this participant or gone on without it."""
         return self.removal.is_out or self.replica.conflict
 
     def put_filter(self, machine: FilterMachine) -> None:
-        """Have a filter receive and send from now on."""
+        """Let a filter receive and send in place of the application from now on."""
         self.filter = machine
         machine.begin()
 
     def has_outstanding(self) -> bool:
-        """Whether `receive` may have something."""
+        """Return whether `receive` may have a message to return."""
         return bool(self._outstanding) and not self.is_recovering()
 
     def resend(self, node: GraphNode) -> None:
@@ -278,18 +279,18 @@ class ConversationCore:
         self.replica.resend(node)
 
     def free(self, node: GraphNode) -> int:
-        """Forget a message and all that precede it, as far as they are stable and received; how many (3.3)."""
+        """Forget a message and all that precede it, as far as they are stable and received; return how many (3.3)."""
         return self.replica.graph.free(node) if self.view.holds(node) else 0
 
     def checkpoint_leaves(self) -> list[Mid]:
-        """What names this point in a checkpoint (5.1)."""
+        """Return the ids of the leaves of the view, which name this point in a checkpoint (5.1)."""
         if self.is_recovering() or self.is_replaying():
             raise UsageError("this participant is still on its way back to where it was; take a checkpoint after that")
         return self._leaf_mids()
 
     def checkpoint_sections(self) -> list[bytes]:
-        """What a checkpoint holds beside: the messages of the view that are not stable, predecessors first. What is
-        stable everybody has; of these nobody else may have one when this participant comes back."""
+        """Return the unstable messages of the view, predecessors first, for a checkpoint. All other participants have
+        what is stable; an unstable message may be lost everywhere else by the time this participant restarts."""
         graph = self.replica.graph
         nodes = [
             graph.node((rank, number))
@@ -300,18 +301,18 @@ class ConversationCore:
         return [body for _, _, body in unstable]
 
     def mids(self, nodes: list[GraphNode]) -> list[Mid]:
-        """What names these messages in a checkpoint."""
+        """Return the ids by which a checkpoint names these messages."""
         return [node.mid() for node in nodes]
 
     # ---- coming back -----------------------------------------------------------------------------------------------
 
     def restore(self, sections: list[bytes]) -> int:
-        """Take what the host's storage has, before the restart; how many messages that gave."""
+        """Attach the messages that the storage of this host has, before the restart; return how many were attached."""
         self._spare.add(sections)
         return self._use_spare()
 
     def _use_spare(self) -> int:
-        """Attach what was stored and now follows what is here; how many messages."""
+        """Attach stored messages whose predecessors are here now; return how many were attached."""
         attached = self._spare.attach()
         for node in attached:
             self._outstanding.append(node)
@@ -319,8 +320,9 @@ class ConversationCore:
         return len(attached)
 
     def restart(self, leaves: list[Mid], loading: bool = False) -> None:
-        """Come back, with a view that ends in these leaves; without any, from the beginning (5.1, 5.2). `loading`: the
-        host's storage is being read, and `take_loaded` will bring what it has."""
+        """Begin the recovery of a restarted participant, whose view ends in these leaves; without leaves, from the
+        beginning (5.1, 5.2). `loading`: the storage of the host is being read, and `take_loaded` will bring its
+        contents."""
         others = [rank for rank in range(len(self.participants)) if rank != self.me]
         self.recovery = Recovery(others, leaves, self._options, self.replica.sender_filter)
         self.recovery.loading = loading
@@ -329,11 +331,11 @@ class ConversationCore:
         self._recover()
 
     def is_loading(self) -> bool:
-        """Whether the host's storage is being read."""
+        """Return whether the storage of the host is still being read."""
         return self.recovery is not None and self.recovery.loading
 
     def take_loaded(self, sections: list[bytes]) -> None:
-        """Take what the host's storage has, unless the recovery was ended before it came."""
+        """Attach what the storage of the host has, unless the recovery was ended before it was read."""
         recovery = self.recovery
         if recovery is None or not recovery.loading:
             return
@@ -346,12 +348,12 @@ class ConversationCore:
             self.records = [record for record in self.records if record not in stored]
 
     def settle_for_less(self) -> None:
-        """Go on with the part of the history that is here, and without those that have not answered."""
+        """End the recovery with the part of the history that is here, without those that have not answered."""
         if self.recovery is not None and not self.recovery.done:
             self._begin_view(self.recovery)
 
     def _recover(self) -> None:
-        """See whether the image is whole."""
+        """Check whether the replica is complete, and end the recovery if it is."""
         recovery = self.recovery
         if recovery is None or recovery.done:
             return
@@ -378,7 +380,7 @@ class ConversationCore:
     # ---- the network's side ----------------------------------------------------------------------------------------
 
     def take(self, kind: int, via: int, flags: int, data: bytes, now_ns: int) -> None:
-        """One packet of this conversation. Raises MalformedError, before anything has changed."""
+        """Process one packet of this conversation. Raises MalformedError before anything has changed."""
         count = len(self.participants)
         if via >= count or via == self.me:
             raise MalformedError("rank")
@@ -415,7 +417,7 @@ class ConversationCore:
             self.pursue_changes()
 
     def _take_note(self, node: GraphNode) -> None:
-        """A message was attached."""
+        """Process what follows from a message that was attached."""
         if self._probe is not None:
             self._probe.stirred = True
         if self.records is not None and node.body is not None:
@@ -460,24 +462,24 @@ class ConversationCore:
     # ---- who takes part --------------------------------------------------------------------------------------------
 
     def mask_out(self, rank: int) -> None:
-        """Do not wait for a participant, and do not listen to it (3.2.4)."""
+        """Stop waiting for a participant, and ignore its messages (3.2.4)."""
         if rank == self.me:
             raise UsageError("a participant cannot mask itself out; close the conversation instead")
         self.replica.mask_out(rank)
         self._recover()
 
     def mask_in(self, rank: int) -> None:
-        """Wait for a participant again, and listen to it."""
+        """Wait for a participant again, and take its messages."""
         self.replica.mask_in(rank)
 
     def remove(self, rank: int) -> None:
-        """Have a participant taken out of the conversation, at all (removal.py)."""
+        """Ask all participants to remove one from the conversation (removal.py)."""
         if self.removal.suspect(rank, self.replica.sender_filter.lives[rank]):
             self.replica.ignore(rank)
             self.pursue_changes()
 
     def add(self, rank: int) -> None:
-        """Have one that was removed, and is back, taken in again, at all."""
+        """Ask all participants to admit one again that was removed and has restarted."""
         self.removal.ask_in(rank, self.replica.sender_filter.lives[rank])
         self.pursue_changes()
 
@@ -490,7 +492,7 @@ class ConversationCore:
         heed_votes(self.replica, self.removal, self.me)
 
     def pursue_changes(self) -> None:
-        """Say what is to be said about who takes part, and see what is decided."""
+        """Send the votes and consents that are due about who takes part, and carry out what is decided."""
         removal = self.removal
         while removal.is_open():
             removed = removal.newly_removed()
@@ -515,7 +517,7 @@ class ConversationCore:
     # ---- time ------------------------------------------------------------------------------------------------------
 
     def deadline_ns(self) -> int:
-        """When to `tick` next."""
+        """Return when to call `tick` next."""
         due_ns = min(self.replica.deadline_ns(), self._blasts.deadline_ns())
         if self.recovery is not None:
             due_ns = min(due_ns, self.recovery.deadline_ns())
@@ -527,16 +529,16 @@ class ConversationCore:
         self.replica.out.append((rank, encode_restart(self.cid, self.tag, self.me, flags, said)))
 
     def is_stirred(self) -> bool:
-        """Whether there is something to send, or something has happened since the time was last noted."""
+        """Return whether there is something to send, or something has happened since `note_time` was last called."""
         return bool(self.replica.out) or (self._probe is not None and self._probe.stirred)
 
     def note_time(self, now_ns: int) -> None:
-        """The time at which something was sent, or has come: from then on it is waited for what may follow."""
+        """Note when something was last sent or received; the time to wait for what may follow starts there."""
         if self._probe is not None and self._probe.stirred:
             self._probe.note_time(now_ns, self._strangers())
 
     def tick(self, now_ns: int) -> None:
-        """Time has come to it."""
+        """Do what is due at this time."""
         self.replica.tick(now_ns)
         if self.removal.is_due():
             self.pursue_changes()
@@ -553,11 +555,12 @@ class ConversationCore:
             self._probe.tick(self.replica, self.is_settled(), self._strangers(), now_ns)
 
     def is_settled(self) -> bool:
-        """Whether everything in the image is stable."""
+        """Return whether every message of the replica is stable."""
         return self.replica.graph.last == self.replica.graph.stable_to
 
     def _strangers(self) -> list[int]:
-        """Those who have never said anything, if it is on us to see that they know of the conversation."""
+        """Return the participants that have never sent anything, if this one has to make sure that they know of the
+        conversation."""
         if 0 not in self.replica.graph.last:
             return []
         ranks = range(len(self.participants))

@@ -13,24 +13,24 @@ class FilterMachine:
     __slots__ = ()
 
     def begin(self) -> None:
-        """Start the conversation, if that is ours to do and there is nothing to say yet."""
+        """Start the conversation, if this participant has to and there is nothing else to send."""
 
     def run(self, group: str, effects: Effects, now_ns: int) -> None:
-        """Take a turn; what the application is to have goes out as an event of `group`."""
+        """Process what has happened since the last call; deliver to the application by events of `group`."""
         raise NotImplementedError
 
     def may_offer(self) -> bool:
-        """Whether there is room for something more to send."""
+        """Return whether the filter has room for something more to send."""
         return False
 
     def outstanding(self) -> int:
-        """How much of ours was not sent yet, or not acknowledged by everybody."""
+        """Return how many own messages are not sent yet, or not acknowledged by all."""
         return 0
 
     def laggards(self) -> list[int]:
-        """Who has not acknowledged anything for so long that all tries were in vain."""
+        """Return the participants that have acknowledged nothing through all retries."""
         return []
 
     def deadline_ns(self) -> int:
-        """When to take the next turn, if nothing happens before."""
+        """Return when to call `run` next, if nothing happens before."""
         return NEVER

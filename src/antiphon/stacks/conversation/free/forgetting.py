@@ -13,7 +13,7 @@ from antiphon.stacks.conversation.free.limits import Limits
 
 @final
 class Forgetting:
-    """What may be forgotten of one image, earliest first."""
+    """The messages of one replica that may be forgotten, earliest first."""
 
     __slots__ = ("_attached", "_graph", "_limits", "_view", "_wanted")
 
@@ -26,13 +26,13 @@ class Forgetting:
         """In the order of attachment."""
 
     def note(self, node: GraphNode) -> None:
-        """A message was attached."""
+        """Take up a message that was attached."""
         if self._wanted:
             self._attached.append(node)
             self.trim()
 
     def trim(self) -> None:
-        """Forget what is too much."""
+        """Forget the earliest messages beyond the limit."""
         graph, limits = self._graph, self._limits
         while self._attached:
             earliest = self._attached[0]

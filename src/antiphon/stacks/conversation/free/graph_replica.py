@@ -55,7 +55,7 @@ EVERYBODY: Final = -1
 
 @final
 class WantedMessages:
-    """Messages that are known to exist, because somebody named them as its leaves; none: it is not known which."""
+    """Messages that somebody named as its leaves and that are to be asked for; empty if it is not known which."""
 
     __slots__ = ("at_ns", "goal", "mark", "tries")
 
@@ -163,7 +163,7 @@ class GraphReplica:
             self._resend_to(EVERYBODY, node, RESENT)
 
     def resend_first(self, rank: int) -> None:
-        """Send the first message of the conversation to a participant that may never have heard of it."""
+        """Send the first message of the conversation to a participant that may not know of the conversation."""
         node = self.graph.node((0, 1))
         if node is not None:
             self._resend_to(rank, node)
@@ -191,7 +191,7 @@ class GraphReplica:
             self.out.append((rank, part))
 
     def fits(self, section: bytes, before: int = 0) -> bool:
-        """Whether a message goes into one packet, with so many bytes before it."""
+        """Return whether a message fits into one packet behind this many bytes."""
         return HEADER_SIZE + before + len(section) <= self._options.packet_bytes_max
 
     def unstable_bytes(self, rank: int) -> int:
@@ -202,7 +202,7 @@ class GraphReplica:
         return self._unstable_bytes[rank]
 
     def has_room(self, rank: int, shares: int = 1) -> bool:
-        """Whether a participant has not used up so many shares of what may be unstable."""
+        """Return whether a participant has used less than this many shares of the limit for unstable messages."""
         graph = self.graph
         unstable = graph.last[rank] - graph.stable_to[rank]
         return unstable < shares * self._limits.unstable_max and self.unstable_bytes(rank) < shares * self._share_bytes
@@ -219,7 +219,7 @@ class GraphReplica:
     # ---- receiving -------------------------------------------------------------------------------------------------
 
     def receive(self, added: Added, via: int, now_ns: int, via_life: int = 0) -> list[GraphNode]:
-        """A message from the network; which nodes were attached, predecessors first."""
+        """Attach or hold a message from the network; return the nodes that were attached, predecessors first."""
         mid = added.mid()
         if added.number <= self.graph.last[added.sender]:
             self._receive_again(added, via)
@@ -246,7 +246,7 @@ class GraphReplica:
         return attached
 
     def has(self, mid: Mid) -> bool:
-        """Whether a message is attached, or held."""
+        """Return whether a message is attached or held."""
         return mid[1] <= self.graph.last[mid[0]] or self._held.has(mid)
 
     def _receive_again(self, added: Added, via: int) -> None:
@@ -259,7 +259,7 @@ class GraphReplica:
             self.resend_successors(added.mid(), via)
 
     def resend_successors(self, mid: Mid, rank: int) -> None:
-        """Somebody thinks that answers to a message were lost (3.2.2)."""
+        """Resend what follows a message, for a participant that believes the answers to it to be lost (3.2.2)."""
         node = self.graph.node(mid)
         if node is not None:
             for successor in node.successors:
@@ -267,7 +267,8 @@ class GraphReplica:
                     self._resend_to(rank, successor)
 
     def lives_of(self, rank: int) -> list[tuple[int, int]]:
-        """From which number on the attached messages of a participant are of which life."""
+        """Return, for each incarnation of a participant, the number of its first attached message and the
+        incarnation."""
         return self._life_marks[rank]
 
     def place_in_life(self, node: GraphNode) -> tuple[int, int]:
@@ -279,7 +280,7 @@ class GraphReplica:
         raise AssertionError(f"{node.mid()} is not attached")
 
     def _life_at(self, mid: Mid) -> int:
-        """In which life a participant sent a message that is attached."""
+        """Return the incarnation in which a participant sent an attached message."""
         life = 0
         for number, marked in self._life_marks[mid[0]]:
             if number > mid[1]:
@@ -296,7 +297,7 @@ class GraphReplica:
             self.count("overflow")
 
     def _attach(self, added: Added, attached: list[GraphNode]) -> None:
-        """Attach a message, and what was held for it."""
+        """Attach a message, and the held messages that waited for it."""
         ready = [added]
         while ready:
             following = ready.pop()
@@ -326,7 +327,7 @@ class GraphReplica:
         return node
 
     def _may_enter(self, added: Added) -> bool:
-        """Whether a message of one that was let in again follows what let it in."""
+        """Return whether a message of a participant that was admitted again follows the messages that admitted it."""
         entries = self.sender_filter.entries[added.sender]
         for life, entry in entries:
             if life <= added.life and self._follows(added.predecessors, entry):
@@ -344,7 +345,8 @@ class GraphReplica:
         return not missing
 
     def restore(self, added: Added) -> list[GraphNode]:
-        """A message out of the host's own storage; which nodes were attached: none if it follows what is not here."""
+        """Attach a message from the storage of the host; return the nodes that were attached: none if a predecessor is
+        missing."""
         attached: list[GraphNode] = []
         if not self.has(added.mid()) and not self.graph.missing(added.predecessors):
             self._attach(added, attached)
@@ -353,7 +355,7 @@ class GraphReplica:
     # ---- asking for what is missing --------------------------------------------------------------------------------
 
     def receive_ask(self, wanted: Mid | None, leaves: list[Mid], via: int, now_ns: int) -> None:
-        """Somebody lacks something; and its leaves may be news here."""
+        """Answer a participant that lacks messages, and learn from its leaves what is missing here."""
         for node in self.graph.between(leaves, wanted, ANSWER_MAX, via):
             self._resend_to(via, node)
         self.learn_leaves(via, leaves, now_ns)
@@ -365,12 +367,13 @@ class GraphReplica:
             self._wish(via, missing, now_ns + self._options.gap_delay_ns)
 
     def lacks(self, via: int, now_ns: int) -> None:
-        """Somebody has messages that are not here: they may be on the way, else they are asked for, once."""
+        """Note messages that somebody has and this replica lacks; ask for them, once, if they do not come by
+        themselves."""
         if via not in self._requests:
             self._wish(via, [], now_ns + self._options.gap_delay_ns)
 
     def receive_ask_parts(self, slicing: Slicing, ranges: list[tuple[int, int]], via: int) -> None:
-        """Somebody lacks slices of a message."""
+        """Resend slices of a message to a participant that lacks them."""
         node = self.graph.node(slicing.mid)
         if node is None or node.body is None:
             return
@@ -379,10 +382,9 @@ class GraphReplica:
             self._emit_parts(via, slicing, ranges, body, ANSWER)
 
     def receive_restart(self, via: int, life: int, is_whole: bool) -> bool:
-        """A participant is back: it gets the leaves, and asks for what precedes them by itself (5.1).
-
-        Whether that is news. `is_whole`: whether this host can answer; one that is back itself may not yet.
-        """
+        """Send the leaves to a participant that has restarted, which then asks for what precedes them (5.1); return
+        whether the restart is new here. `is_whole`: whether this host can answer; one that is recovering itself may not
+        yet."""
         if life < self.sender_filter.lives[via]:
             self.count("stale")
             return False
@@ -400,7 +402,7 @@ class GraphReplica:
         return news
 
     def learn_life(self, rank: int, life: int) -> bool:
-        """A participant is in this life; whether that is news."""
+        """Note the incarnation that a participant is in; return whether that is new."""
         news = self.sender_filter.learn_life(rank, life)
         if news:
             self._drop_ignored()
@@ -418,7 +420,7 @@ class GraphReplica:
         self._ask(EVERYBODY if tries > len(others) else others[(self._me + tries) % len(others)], None)
 
     def ask_everybody(self) -> None:
-        """Ask all for whatever follows what is here; they also learn what is here."""
+        """Ask all participants for whatever follows the leaves of this replica, which tells them the leaves, too."""
         self._ask(EVERYBODY, None)
 
     def _ask(self, rank: int, wanted: Mid | None) -> None:
@@ -435,7 +437,7 @@ class GraphReplica:
         return self._due_ns
 
     def tick(self, now_ns: int) -> None:
-        """Ask again for what is still missing, or give up."""
+        """Ask again for what is still missing, or give it up."""
         if now_ns < self._due_ns:
             return
         for held in self._held.all():
@@ -453,7 +455,7 @@ class GraphReplica:
             self._due_ns = max(self._due_ns, now_ns + self._options.gap_delay_ns // 2)
 
     def _pursue(self, held: HeldMessage, now_ns: int) -> None:
-        """Ask for what a held message lacks, now that it is time."""
+        """Ask for the missing predecessors of a held message whose time has come."""
         if all(self.has(mid) for mid in held.added.predecessors):
             held.at_ns = now_ns + self._options.resend_interval_ns
             return
@@ -493,7 +495,7 @@ class GraphReplica:
         return min(self._options.resend_interval_ns << min(tries, 10), self._options.resend_interval_ns_max)
 
     def _hurry(self, now_ns: int) -> None:
-        """Ask for more at once: an answer was taken in whole, and there may be more."""
+        """Ask for more at once, since an answer was complete and there may be more."""
         self._answers_due_ns.clear()
         self._answered = 0
         self._due_ns = now_ns
@@ -505,33 +507,33 @@ class GraphReplica:
                 wish.at_ns = now_ns
 
     def _give_up(self, mid: Mid) -> None:
-        """Forget a held message, and those that wait for it, and so on."""
+        """Forget a held message and all held messages that depend on it."""
         for _ in range(self._held.give_up(mid)):
             self.count("given_up")
 
     # ---- whom to listen to -----------------------------------------------------------------------------------------
 
     def mask_out(self, rank: int) -> None:
-        """Do not wait for a participant, and do not listen to it."""
+        """Stop waiting for a participant, and ignore its messages."""
         self.graph.mask_out(rank)
         self.ignore(rank)
 
     def mask_in(self, rank: int) -> None:
-        """Wait for a participant again, and listen to it."""
+        """Wait for a participant again, and take its messages."""
         self.graph.mask_in(rank)
         self.sender_filter.listen(rank)
 
     def ignore(self, rank: int) -> None:
-        """Listen to a participant no more; stability still waits for it."""
+        """Ignore the messages of a participant; stability still waits for it."""
         self.sender_filter.ignore(rank)
         self._drop_ignored()
 
     def _is_unwanted(self, held: HeldMessage) -> bool:
-        """Whether a held message would not be taken if it came now, but for others' sake."""
+        """Return whether a held message would be ignored if it came now, unless another message depends on it."""
         return not self.sender_filter.hears(held.added.sender, held.added.number, held.via, held.via_life)
 
     def _drop_ignored(self) -> None:
-        """Let go of held messages that would not be taken if they came now."""
+        """Drop held messages that would be ignored if they came now."""
         needed = self._needed()
         for held in self._held.all():
             mid = held.mid()
@@ -539,12 +541,12 @@ class GraphReplica:
                 self._give_up(mid)
 
     def _is_needed(self, mid: Mid) -> bool:
-        """Whether a held message of somebody who is listened to was sent in the context of this one."""
+        """Return whether a held message of a participant that is not ignored depends on this one."""
         return len(self._held) > 0 and self.sender_filter.may_need(mid[0], mid[1]) and mid[1] <= self._needed()[mid[0]]
 
     def _needed(self) -> list[int]:
         return self._held.needed(self.graph.participants, self._is_unwanted)
 
     def held(self) -> int:
-        """How many messages wait for their predecessors."""
+        """Return how many messages wait for their predecessors."""
         return len(self._held)

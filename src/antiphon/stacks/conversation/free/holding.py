@@ -58,14 +58,14 @@ class HoldingQueue:
         return mid in self._held
 
     def is_held(self, held: HeldMessage) -> bool:
-        """Whether this one is still waiting."""
+        """Return whether this message is still held."""
         return self._held.get(held.mid()) is held
 
     def all(self) -> list[HeldMessage]:
         return list(self._held.values())
 
     def hold(self, held: HeldMessage, missing: set[Mid]) -> bool:
-        """Hold a message; false if there is no room."""
+        """Hold a message; return False if there is no room."""
         size = len(held.added.section)
         if len(self._held) >= self._limits.held_max or self._bytes + size > self._limits.held_bytes_max:
             return False
@@ -76,7 +76,7 @@ class HoldingQueue:
         return True
 
     def freed_by(self, mid: Mid) -> list[Added]:
-        """A message was attached: those that waited for it last are held no longer."""
+        """Release and return the messages whose last missing predecessor was this one."""
         if not self._waiting:
             return []
         freed: list[Added] = []
@@ -92,7 +92,7 @@ class HoldingQueue:
         self._bytes -= len(held.added.section)
 
     def give_up(self, mid: Mid) -> int:
-        """Forget a held message, and those that wait for it, and so on; how many."""
+        """Forget a held message and all held messages that depend on it; return how many."""
         given_up = 0
         doomed = [mid]
         while doomed:
@@ -111,14 +111,13 @@ class HoldingQueue:
         return given_up
 
     def behind(self, mid: Mid) -> list[Mid]:
-        """Which messages wait for this one."""
+        """Return the messages that wait for this one."""
         return [waiting.mid() for waiting in self._waiting.get(mid, ())]
 
     def needed(self, participants: int, is_unwanted: Callable[[HeldMessage], bool]) -> list[int]:
-        """Up to which number the messages of each participant are needed by held messages of those listened to.
-
-        It may be so by way of other held messages. Who needs a message needs all that its sender had sent before.
-        """
+        """Return, for each participant, the highest number of its messages that held messages of participants that are
+        not ignored depend on, directly or through other held messages. A message depends on all earlier ones of its
+        sender."""
         needed = [0] * participants
         growing = True
         while growing:

@@ -36,13 +36,13 @@ START_BYTES_MAX: Final = 60_000
 
 
 def participant(name: str) -> ProcessId:
-    """A participant, known by its name alone."""
+    """Return the process id of a participant, which is known by its name alone."""
     return ProcessId(name, 0)
 
 
 @final
 class Pending:
-    """A conversation that was not accepted yet, with its first message."""
+    """A conversation that was opened by another process and not accepted yet, with its first message."""
 
     __slots__ = ("addresses", "cid", "data", "flags", "participants", "via")
 
@@ -204,7 +204,7 @@ class ConversationHost:
         return conversation
 
     def close(self, cid: int) -> None:
-        """Take no more part. Nothing is sent."""
+        """Leave a conversation without telling the others."""
         if cid in self._conversations:
             del self._conversations[cid], self._routes[cid], self._due_ns[cid], self._armed_ns[cid]
         self._closed[cid] = None
@@ -212,11 +212,11 @@ class ConversationHost:
             del self._closed[next(iter(self._closed))]
 
     def pending(self) -> int:
-        """How many conversations wait to be accepted."""
+        """Return how many conversations wait to be accepted."""
         return len(self._pending)
 
     def open_ids(self) -> list[int]:
-        """The ids of all conversations that this process takes part in."""
+        """Return the ids of all conversations that this process takes part in."""
         return list(self._conversations)
 
     def conversation(self, cid: int) -> ConversationCore | None:
@@ -227,8 +227,8 @@ class ConversationHost:
     def take(
         self, kind: int, cid: int, tag: int, via: int, flags: int, data: bytes, now_ns: int
     ) -> ConversationCore | None:
-        """Take one packet; the conversation that it was for. None: it opens one, which is pending now. Raises
-        MalformedError, before anything has changed."""
+        """Process one packet; return the conversation that it was for, or None if it opened one, which is pending now.
+        Raises MalformedError before anything has changed."""
         conversation = self._conversations.get(cid)
         if conversation is not None:
             if tag != conversation.tag:
@@ -245,7 +245,7 @@ class ConversationHost:
         return conversation
 
     def _take_first(self, cid: int, tag: int, via: int, flags: int, data: bytes) -> None:
-        """The first message of a conversation that somebody has opened."""
+        """Note a pending conversation from its first message."""
         participants, addresses, added = decode_start(data, flags)
         is_first = added.mid() == (0, 1) and not added.predecessors
         if not is_first or tag != participants_tag(participants) or self._me not in participants:
@@ -257,7 +257,7 @@ class ConversationHost:
         self._pending[cid] = Pending(cid, participants, addresses, via, flags, data)
 
     def flush(self, conversation: ConversationCore, now_ns: int) -> list[Transmit]:
-        """What a conversation has to send, after anything was done with it; also notes when it is due."""
+        """Return what a conversation has to send after it was changed, and note when it is due next."""
         conversation.note_time(now_ns)
         self._note_deadline(conversation.cid, conversation.deadline_ns())
         if not conversation.replica.out:
@@ -283,11 +283,11 @@ class ConversationHost:
             heappush(self._heap, (due_ns, cid))
 
     def note_due(self, cid: int, now_ns: int) -> None:
-        """Have something done for a conversation as soon as may be."""
+        """Have a conversation processed at the next tick."""
         self._note_deadline(cid, now_ns)
 
     def deadline_ns(self) -> int:
-        """When to `tick` next, as far as what was flushed tells."""
+        """Return when to call `tick` next, as far as flushed conversations tell."""
         heap = self._heap
         while heap:
             at_ns, cid = heap[0]
@@ -301,7 +301,7 @@ class ConversationHost:
         return NEVER
 
     def tick(self, now_ns: int) -> list[ConversationCore]:
-        """Time has come to it; the conversations for which something was due, to be flushed."""
+        """Process the conversations that are due; return them, to be flushed."""
         due: list[ConversationCore] = []
         while self.deadline_ns() <= now_ns:
             cid = heappop(self._heap)[1]

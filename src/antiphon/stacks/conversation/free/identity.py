@@ -6,11 +6,11 @@ from antiphon.kernel.identity import ProcessId
 
 
 def conversation_id(opener: ProcessId, number: int) -> int:
-    """A 64-bit number for the conversation that a process opens as its so-many-th: no other has it."""
+    """Return a 64-bit id, unique to the n-th conversation that a process opens."""
     name = f"{opener.name}/{opener.incarnation}#{number}"
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "little")
 
 
 def participants_tag(participants: list[ProcessId]) -> int:
-    """A 64-bit digest of who takes part."""
+    """Return a 64-bit digest of the participants."""
     return int.from_bytes(blake2b(repr(participants).encode(), digest_size=8).digest(), "little")

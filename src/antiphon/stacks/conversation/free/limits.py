@@ -14,7 +14,7 @@ MIB: Final = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Of one process, or of each of its conversations; the same at all participants."""
+    """Limits of one process, or of each of its conversations; the same at all participants."""
 
     conversations_max: int = 1024
     """Conversations that one process has open. At the limit no more can be opened."""

@@ -19,7 +19,7 @@ PROBE_NS_MAX: Final = 2000 * MILLISECOND_NS
 
 @final
 class Probe:
-    """When to look."""
+    """Decides when to ask the others whether something is missing here."""
 
     __slots__ = ("_greet_at_ns", "_greetings", "_options", "_probe_at_ns", "_probes", "stirred")
 
@@ -33,7 +33,7 @@ class Probe:
         self._greetings = 0
 
     def note_time(self, now_ns: int, strangers: list[int]) -> None:
-        """From now on it is waited for what may follow what was sent or has come."""
+        """Start the wait for what may follow what was just sent or received."""
         self.stirred = False
         self._probes = 0
         self._probe_at_ns = now_ns + self._options.probe_interval_ns

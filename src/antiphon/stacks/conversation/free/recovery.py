@@ -47,7 +47,7 @@ from antiphon.stacks.conversation.free.sender_filter import SenderFilter
 
 
 class ReplayError(UsageError):
-    """A participant that runs again said something else than before."""
+    """A participant that runs again sent something else than in its former life."""
 
     def __init__(self, mid: Mid) -> None:
         super().__init__(
@@ -59,7 +59,7 @@ class ReplayError(UsageError):
 
 @final
 class Recovery:
-    """How far a participant that is back has come."""
+    """The progress of a restarted participant through its recovery."""
 
     __slots__ = (
         "_at_ns",
@@ -109,15 +109,15 @@ class Recovery:
             self._goal[leaf] = None
 
     def waits_for(self) -> list[int]:
-        """Ranks of those that have not answered and are not ignored."""
+        """Return the ranks of participants that have not answered and are not ignored."""
         return [rank for rank in sorted(self.awaiting) if not self._sender_filter.ignores(rank)]
 
     def has_told_all_but(self, via: int) -> bool:
-        """Whether all others that are not ignored know in which life this participant is."""
+        """Return whether all others but `via`, and those that are ignored, know the incarnation of this participant."""
         return all(rank == via or self._sender_filter.ignores(rank) for rank in self.unheard)
 
     def _missing(self, graph: MessageGraph) -> list[Mid]:
-        """Leaves that others have named and that are not here, without messages that do not count."""
+        """Return the leaves that others have named and that are not here, without messages that do not count."""
         self._goal = dict.fromkeys(graph.missing(list(self._goal)))
         sender_filter = self._sender_filter
         return [
@@ -143,7 +143,7 @@ class Recovery:
         return min(self._at_ns, self._look_at_ns)
 
     def tick(self, now_ns: int) -> list[int]:
-        """Whom to tell once more that this participant is back."""
+        """Return the participants to tell once more that this one has restarted."""
         if now_ns < self._at_ns:
             return []
         ranks = self.waits_for()
@@ -155,14 +155,14 @@ class Recovery:
         return ranks
 
     def is_stuck(self, graph: MessageGraph, now_ns: int) -> bool:
-        """Whether to ask everybody for what is still missing: what was given up is wanted all the same."""
+        """Return whether to ask all participants for what is missing, including what was given up."""
         if self.done or now_ns < self._look_at_ns:
             return False
         self._look_at_ns = now_ns + self._options.heartbeat_interval_ns
         return bool(self._missing(graph) or graph.missing(self.leaves))
 
     def seen(self, graph: MessageGraph) -> list[int]:
-        """How many messages of each participant the view begins with."""
+        """Return how many messages of each participant the view begins with."""
         seen = [0] * graph.participants
         for rank, number in self.leaves:
             node = graph.node((rank, number))

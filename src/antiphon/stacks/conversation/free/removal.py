@@ -47,12 +47,13 @@ Lives = dict[int, int]
 
 
 def encode_change(kind: int, entries: list[tuple[int, int, int]]) -> bytes:
-    """Rank, life, and how many messages of it there are, of each."""
+    """Return the bytes of a change: for each participant its rank, its incarnation, and how many messages of it
+    count."""
     return _HEAD.pack(kind, len(entries)) + b"".join([_ENTRY.pack(*entry) for entry in entries])
 
 
 def decode_change(payload: bytes, participants: int) -> tuple[int, list[tuple[int, int, int]]]:
-    """Raises MalformedError."""
+    """Return the entries of a change. Raises MalformedError."""
     if len(payload) < _HEAD.size:
         raise MalformedError("length")
     kind, count = _HEAD.unpack_from(payload)
@@ -69,7 +70,7 @@ def decode_change(payload: bytes, participants: int) -> tuple[int, list[tuple[in
 
 @final
 class Removal:
-    """Who is in and who is out, as one participant sees it."""
+    """Which participants are removed or admitted again, as one participant knows it."""
 
     __slots__ = (
         "_decided",
@@ -131,7 +132,7 @@ class Removal:
     # ---- what the application asks for -----------------------------------------------------------------------------
 
     def suspect(self, rank: int, life: int) -> bool:
-        """Want a participant out; whether that is new."""
+        """Want a participant removed; return whether that is new."""
         if rank == self._me:
             raise UsageError("a participant cannot remove itself; close the conversation instead")
         if self._in_force(self.suspects).get(rank, -1) >= life:
@@ -141,7 +142,7 @@ class Removal:
         return True
 
     def ask_in(self, rank: int, life: int) -> None:
-        """Want a participant in again."""
+        """Want a participant admitted again."""
         if rank not in self.removed or life <= self.removed[rank]:
             raise UsageError("only who was removed, and is back in a new life, can be added again")
         self._want_in(rank, life)
@@ -152,28 +153,28 @@ class Removal:
             self.to_ask_in.append((rank, life))
 
     def is_open(self) -> bool:
-        """Whether anything about who takes part may be to say, or to be done."""
+        """Return whether a vote or a consent may be due, or a change be decided."""
         return self.is_due() or bool(self._decided or self._joining)
 
     def is_due(self) -> bool:
-        """Whether there is something to say."""
+        """Return whether a vote or a consent is to be sent."""
         return self.vote_due or bool(self.to_ask_in)
 
     def vote(self) -> bytes:
-        """What to say: whom this participant wants out, and what it has of them."""
+        """Return the vote to send: whom this participant wants removed, and how many messages of each are here."""
         self.vote_due = False
         suspects = self._in_force(self.suspects)
         return encode_change(OUT, [(rank, life, self._graph.last[rank]) for rank, life in sorted(suspects.items())])
 
     def consent(self) -> bytes:
-        """What to say: whom this participant wants in."""
+        """Return the consent to send: whom this participant wants admitted again."""
         rank, life = self.to_ask_in.pop(0)
         return encode_change(IN, [(rank, life, 0)])
 
     # ---- what is said in the conversation --------------------------------------------------------------------------
 
     def take(self, sender: int, number: int, payload: bytes) -> None:
-        """A message about who takes part was attached."""
+        """Process an attached message about who takes part."""
         kind, entries = decode_change(payload, self._graph.participants)
         if kind == IN:
             for rank, life, _ in entries:
@@ -195,22 +196,24 @@ class Removal:
                     self.vote_due = True
 
     def _in_force(self, lives: Lives) -> Lives:
-        """Without those that were added in a later life."""
+        """Return the votes without those against participants that were admitted again in a later incarnation."""
         return {rank: life for rank, life in lives.items() if life >= self.added[rank]}
 
     def _drop_empty_vote(self) -> None:
-        """Do not vote for what was voted for: in a former life, or before somebody was let in again."""
+        """Cancel the vote that is due if it would repeat the last one, cast in a former life or before an admission."""
         self.vote_due = self.vote_due and self._in_force(self.suspects) != self._in_force(self._votes[self._me])
 
     def _see_what_is_decided(self) -> None:
-        """With each vote: many messages may be attached at once, among them later votes, when somebody is in again."""
+        """Evaluate the votes after each one: many messages may be attached at once, among them later votes, cast when
+        somebody was admitted again."""
         for votes in self._votes:
             chosen = self._in_force(votes)
             if chosen and self._is_decided(chosen):
                 self._decided.update(chosen)
 
     def newly_removed(self) -> list[int]:
-        """Who is out from now on: those of whom it is decided, if all that counts of them is here."""
+        """Return the participants that are removed from now on: those whose removal is decided and whose messages that
+        count are all here."""
         fresh = {rank: life for rank, life in self._in_force(self._decided).items() if self._is_news(rank, life)}
         if any(self._graph.last[rank] < self.counted[rank, life] for rank, life in fresh.items()):
             return []
@@ -230,7 +233,7 @@ class Removal:
         return 2 * len(ranks) > all_count or (2 * len(ranks) == all_count and 0 in ranks)
 
     def _remove(self, rank: int, life: int) -> bool:
-        """Whether there is somebody to mask out: not oneself."""
+        """Note a removal; return whether the participant has to be masked out, which holds for all but this one."""
         if rank == self._me:
             self.is_out = self._is_mine(life)
             self.outside = True
@@ -241,13 +244,13 @@ class Removal:
         return True
 
     def _is_mine(self, life: int) -> bool:
-        """Whether it is this life of this participant that is to be out. Others may not know yet in which one it is, if
-        it has not been back."""
+        """Return whether the removal is of this participant in its present incarnation. Others may not know that
+        incarnation yet, if it has not restarted."""
         return life >= self._life or not self.is_back
 
     def has_diverged(self, rank: int, lives: list[tuple[int, int]]) -> bool:
-        """Whether there are messages of one who is out here that do not count. `lives`: from which number on its
-        messages are of which life; those that it sent when it was let in again may be here already."""
+        """Return whether messages of a removed participant are here that do not count. `lives`: the number of the first
+        message of each of its incarnations; those that it sent after it was admitted again may be here already."""
         last = self._graph.last[rank]
         for number, life in lives:
             if life > self._out_in(rank) and self._was_let_in(rank, number, life):
@@ -256,14 +259,16 @@ class Removal:
         return last > self.counted[rank, self._out_in(rank)]
 
     def is_astray(self, lives: list[tuple[int, int]]) -> bool:
-        """Whether this participant, before it knew that a former life of it was removed, has sent what nobody takes."""
+        """Return whether this participant sent messages that nobody takes, before it knew that a former life of it was
+        removed."""
         return self.outside and not self.is_out and bool(self._removed_in) and self.has_diverged(self._me, lives)
 
     def _out_in(self, rank: int) -> int:
         return self._removed_in if rank == self._me else self.removed[rank]
 
     def _was_let_in(self, rank: int, number: int, life: int) -> bool:
-        """Whether the first message of a life follows all that let it, or an earlier one, in again."""
+        """Return whether the first message of an incarnation follows all messages that admitted it, or an earlier one,
+        again."""
         node = self._graph.node((rank, number))
         if node is None:
             return True  # it was stable, and is forgotten
@@ -286,7 +291,7 @@ class Removal:
         ]
 
     def entries(self, rank: int) -> list[tuple[int, dict[int, int]]]:
-        """The same of one that is in again."""
+        """Return the same for a participant that is admitted again."""
         return self._entries(rank, self._out_before.get(rank, 0))
 
     def _all_want_in(self, rank: int, said: dict[int, int]) -> bool:
@@ -294,7 +299,8 @@ class Removal:
         return all(one in said for one in ranks if one != rank and one not in self.removed)
 
     def newly_added(self) -> list[int]:
-        """Who is in again from now on. Whom others want in, this participant wants in, once it knows that it is out."""
+        """Return the participants that are admitted again from now on. A participant also wants admitted whom others
+        want admitted, once it knows of the removal."""
         result: list[int] = []
         for (rank, life), said in list(self._joining.items()):
             if rank in self.removed and life > self.removed[rank] and not self.outside:
@@ -314,14 +320,14 @@ class Removal:
         return result
 
     def may_speak(self, view: GraphView) -> bool:
-        """Whether this participant is in, and has received that it is."""
+        """Return whether this participant takes part, and has received the messages that admitted it."""
         if self.outside and self._joined and all(view.received[rank] >= one for rank, one in self._joined.items()):
             self.outside = False
             self._joined = {}
         return not self.outside and not self.is_out
 
     def notice(self, rank: int, life: int) -> None:
-        """Somebody tells this participant that it was removed in this life."""
+        """Note that somebody told this participant of its removal in this incarnation."""
         if self._is_mine(life):
             self._notices.add(rank)
             if self._is_majority(self._notices):

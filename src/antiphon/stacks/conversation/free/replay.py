@@ -15,7 +15,7 @@ from antiphon.stacks.conversation.free.wire import SAID, form_of, payload_of
 
 @final
 class Replay:
-    """How far one participant's application has said what is in the graph."""
+    """How much of what an application sent in its former life it has sent again."""
 
     __slots__ = ("_graph", "_me", "_said", "_view")
 
@@ -27,16 +27,16 @@ class Replay:
         """How many messages of this participant the application has said, of those that are in the graph."""
 
     def begin(self, said: int) -> None:
-        """Go on from a state in which so many had been said."""
+        """Start from a state in which this many messages had been sent."""
         self._said = said
 
     def note_sent(self, number: int) -> None:
-        """A new message was sent."""
+        """Count a new message."""
         if self._said == number - 1:  # else there are things to be said again before it
             self._said = number
 
     def is_repeating(self) -> bool:
-        """Whether the application has yet to say again something that it said in a former life."""
+        """Return whether the application has still to send again what it sent in a former life."""
         while self._said < self._graph.last[self._me]:
             node = self._graph.node((self._me, self._said + 1))
             if node is None or node.body is None or form_of(node.body) == SAID:
@@ -45,11 +45,11 @@ class Replay:
         return False
 
     def is_receiving(self) -> bool:
-        """Whether the view has not yet reached what this participant said in a former life."""
+        """Return whether the view still lacks messages that this participant sent in a former life."""
         return self._view.received[self._me] < self._graph.last[self._me]
 
     def repeat(self, payload: bytes) -> GraphNode:
-        """The message that the application sent at this point in its former life. Raises ReplayError if it was
+        """Return the message that the application sent at this point in its former life. Raises ReplayError if it was
         another."""
         node = self._graph.node((self._me, self._said + 1))
         if node is None or node.body is None:

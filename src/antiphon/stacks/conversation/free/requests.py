@@ -20,7 +20,7 @@ PARTICIPANT: Final = "participant"
 
 @final
 class ParticipantSettings(RoleSettings):
-    """How a process takes part in conversations. `storage`: whether it has a disk to write kept ones to."""
+    """How a process takes part in conversations. `storage`: whether it has a disk for conversations that are kept."""
 
     __slots__ = ("limits", "storage")
 
@@ -30,12 +30,12 @@ class ParticipantSettings(RoleSettings):
 
 
 def take_part(settings: ParticipantSettings) -> Open:
-    """The input by which a process takes part in conversations from now on."""
+    """Return the input by which a process begins to take part in conversations."""
     return Open(stack=OFFERS.name, role=PARTICIPANT, settings=settings)
 
 
 def take_no_part() -> Close:
-    """The input by which it closes all its conversations, and accepts no more."""
+    """Return the input by which a process closes all its conversations and accepts no more."""
     return Close(stack=OFFERS.name, role=PARTICIPANT)
 
 
@@ -43,7 +43,7 @@ def take_no_part() -> Close:
 
 
 class StartingRequest(StackRequest):
-    """Something after which this process takes part in one more conversation: `conversation`, which the step sets."""
+    """A request that begins one more conversation for this process: `conversation`, which the step sets."""
 
     __slots__ = ("conversation",)
 
@@ -74,8 +74,8 @@ class AcceptConversation(StartingRequest):
 
 @final
 class RestartConversation(StartingRequest):
-    """Come back into a conversation, with a view that ends in `leaves`; without any, at the beginning. `participants`:
-    in their order, with addresses. `sections`: messages that a checkpoint holds."""
+    """Come back into a conversation after a restart, with a view that ends in `leaves`; without leaves, at the
+    beginning. `participants`: in their order, with addresses. `sections`: messages that a checkpoint holds."""
 
     __slots__ = ("cid", "leaves", "participants", "sections")
 
@@ -89,7 +89,7 @@ class RestartConversation(StartingRequest):
 
 @final
 class CloseConversation(StackRequest):
-    """Take no more part in a conversation. The others are not told."""
+    """Leave a conversation. The others are not told."""
 
     __slots__ = ("cid",)
 
@@ -100,7 +100,7 @@ class CloseConversation(StackRequest):
 
 @final
 class ListStored(StackRequest):
-    """Learn which conversations this process has on its disk: `stored`, when the disk has told."""
+    """Ask which conversations this process has on its disk: `stored`, once the disk has answered."""
 
     __slots__ = ("stored",)
 
@@ -113,7 +113,7 @@ class ListStored(StackRequest):
 
 
 class ConversationRequest(StackRequest):
-    """Something that is asked of one conversation."""
+    """A request about one conversation."""
 
     __slots__ = ("cid",)
 
@@ -122,20 +122,20 @@ class ConversationRequest(StackRequest):
         self.cid = cid
 
     def act(self, conversation: ConversationCore, now_ns: int) -> None:
-        """Do it. Raises UsageError, before anything has changed."""
+        """Carry out the request. Raises UsageError before anything has changed."""
         raise NotImplementedError
 
 
 class OfferingRequest(ConversationRequest):
-    """Something that is handed to the filter on a conversation; it is not done by the filter before its next turn."""
+    """A request that hands something to the filter on a conversation, which acts on it in its next turn."""
 
     __slots__ = ()
 
 
 @final
 class SendMessage(ConversationRequest):
-    """Send in the context of all that was sent or received here; `node` is the message. A `note` will not be said again
-    by a participant that runs again: an acknowledgement, say."""
+    """Send a message in the context of all that was sent or received here; `node` is the message. A `note` is not sent
+    again by a restarted participant: an acknowledgement, for instance."""
 
     __slots__ = ("node", "note", "payload")
 
@@ -194,7 +194,7 @@ class FreeMessages(ConversationRequest):
 
 @final
 class RemoveParticipant(ConversationRequest):
-    """Have a participant taken out, by all."""
+    """Ask all participants to remove one."""
 
     __slots__ = ("rank",)
 
@@ -208,7 +208,7 @@ class RemoveParticipant(ConversationRequest):
 
 @final
 class AddParticipant(ConversationRequest):
-    """Have one that was removed and is back taken in again, by all."""
+    """Ask all participants to admit one again that was removed and has restarted."""
 
     __slots__ = ("rank",)
 
@@ -222,7 +222,7 @@ class AddParticipant(ConversationRequest):
 
 @final
 class MaskParticipant(ConversationRequest):
-    """Do not wait for a participant here, and do not listen to it; or, with `masked` false, do so again."""
+    """Stop waiting for a participant here and ignore its messages; with `masked` false, undo that."""
 
     __slots__ = ("masked", "rank")
 
@@ -240,7 +240,7 @@ class MaskParticipant(ConversationRequest):
 
 @final
 class TakeRestarted(ConversationRequest):
-    """Learn who has said to be back since this was last asked: `ranks`."""
+    """Ask which participants have announced a restart since the last such request: `ranks`."""
 
     __slots__ = ("ranks",)
 

@@ -51,7 +51,7 @@ ANY: Final = f"{OFFERS.name}/"
 
 
 def conversation_name(cid: int) -> str:
-    """What stands for a conversation where groups have names. No group can be called so."""
+    """Return the name that stands for a conversation where groups have names. No group can be called so."""
     return f"{ANY}{cid:016x}"
 
 
@@ -84,7 +84,7 @@ class ParticipantRole:
     # ---- what the application asks for -----------------------------------------------------------------------------
 
     def request(self, request: StackRequest, effects: Effects, now_ns: int) -> None:
-        """Do what is asked for. Raises UsageError, before anything has changed."""
+        """Carry out a request. Raises UsageError before anything has changed."""
         if isinstance(request, ConversationRequest):
             conversation = self._find(request.cid)
             request.act(conversation, now_ns)
@@ -139,7 +139,7 @@ class ParticipantRole:
         self._out.discard(cid)
 
     def close(self, effects: Effects, now_ns: int) -> None:
-        """Take no more part in any conversation."""
+        """Leave all conversations."""
         for cid in self._host.open_ids():
             self._close(cid, effects, now_ns)
 
@@ -151,7 +151,7 @@ class ParticipantRole:
         effects.call(Load(INDEX, token))
 
     def outcome(self, outcome: CallOutcome, effects: Effects) -> None:
-        """Take what became of a call to the disk."""
+        """Process the outcome of a call to the disk."""
         assert self._store is not None
         if isinstance(outcome, Loaded) and outcome.token in self._listing:
             self._listing.pop(outcome.token).stored = read_index(outcome.records)
@@ -170,7 +170,7 @@ class ParticipantRole:
     def receive(
         self, kind: int, cid: int, tag: int, via: int, flags: int, data: bytes, effects: Effects, now_ns: int
     ) -> None:
-        """Take one packet. Raises MalformedError, before anything has changed."""
+        """Process one packet. Raises MalformedError before anything has changed."""
         conversation = self._host.take(kind, cid, tag, via, flags, data, now_ns)
         if conversation is not None:
             self._touched[cid] = conversation
@@ -178,7 +178,7 @@ class ParticipantRole:
             effects.events.append(Changed(ANY))
 
     def deadline_ns(self) -> int:
-        """When to call `tick`."""
+        """Return when to call `tick`."""
         return self._host.deadline_ns()
 
     def tick(self, now_ns: int) -> None:
@@ -187,7 +187,7 @@ class ParticipantRole:
             self._touched[conversation.cid] = conversation
 
     def end_step(self, effects: Effects, now_ns: int) -> None:
-        """Put into the effects what follows from all that this step has done to conversations."""
+        """Add to the effects what follows from all that this step has changed in conversations."""
         if self._touched:
             touched, self._touched = self._touched, {}
             for conversation in touched.values():
@@ -198,7 +198,7 @@ class ParticipantRole:
                 effects.events.append(Changed(group))
 
     def _finish(self, conversation: ConversationCore, effects: Effects, now_ns: int) -> None:
-        """Tell what has happened to a conversation, send what it has to send, and write down what is to be kept."""
+        """Report what has happened to a conversation, send what it has to send, and store what is to be kept."""
         self._tell(conversation, effects)
         effects.transmits += self._host.flush(conversation, now_ns)
         if self._store is not None and conversation.records:
@@ -213,7 +213,7 @@ class ParticipantRole:
     # ---- what the history is told ----------------------------------------------------------------------------------
 
     def _tell(self, conversation: ConversationCore, effects: Effects) -> None:
-        """Tell which messages have entered the view."""
+        """Report which messages have entered the view."""
         if not conversation.entered:
             return
         entered, conversation.entered = conversation.entered, []
@@ -227,5 +227,5 @@ class ParticipantRole:
             effects.events.append(Delivered(group, VIEW, sender, number, CAUSAL, [payload], len(payload)))
 
     def pending(self) -> int:
-        """How many conversations wait to be accepted."""
+        """Return how many conversations wait to be accepted."""
         return self._host.pending()

@@ -29,7 +29,7 @@ SECTION_OVERHEAD_MAX: Final = 16 * 1024
 
 
 def step_for(packet_bytes_max: int) -> int:
-    """How long slices are."""
+    """Return the length of slices."""
     return max(packet_bytes_max - PART_OVERHEAD, HEADER_SIZE)
 
 
@@ -43,7 +43,7 @@ def parts_of(
     flags: int,
     life: int,
 ) -> list[bytes]:
-    """The packets of these slices, BURST at most."""
+    """Return the packets of these slices, BURST at most."""
     parts: list[bytes] = []
     for first, last in ranges:
         for index in range(first, min(last + 1, first + BURST - len(parts))):
@@ -53,7 +53,7 @@ def parts_of(
 
 @final
 class SliceAssembly:
-    """A message of which some slices are here."""
+    """A long message of which some slices have arrived."""
 
     __slots__ = ("at_ns", "bytes", "first_missing", "parts", "slicing", "tries", "via")
 
@@ -67,7 +67,7 @@ class SliceAssembly:
         self.tries = 0
 
     def missing(self) -> list[tuple[int, int]]:
-        """What to ask for next: BURST slices at most."""
+        """Return the slices to ask for next, BURST at most."""
         while self.first_missing in self.parts:
             self.first_missing += 1
         ranges: list[tuple[int, int]] = []
@@ -105,7 +105,7 @@ class Question:
 
 @final
 class SliceTransfer:
-    """The long messages of a conversation that are half here."""
+    """The long messages of a conversation that have arrived in part."""
 
     __slots__ = ("_assemblies", "_bytes", "_due_ns", "_limits", "_options", "given_up")
 
@@ -119,7 +119,7 @@ class SliceTransfer:
         self.given_up = 0
 
     def take(self, slicing: Slicing, index: int, part: bytes, via: int, now_ns: int) -> bytes | None:
-        """One slice; the whole message, if it was the last one."""
+        """Add one slice; return the whole message if it was the last one."""
         assembly = self._assemblies.get(slicing.mid)
         if assembly is not None and not assembly.slicing.is_like(slicing):
             if slicing.life <= assembly.slicing.life:
@@ -157,7 +157,7 @@ class SliceTransfer:
             self._bytes -= assembly.bytes
 
     def forget(self, mid: Mid) -> None:
-        """The message has come by another way."""
+        """Drop the slices of a message that has arrived by another way."""
         assembly = self._assemblies.get(mid)
         if assembly is not None:
             self._forget(assembly)
@@ -166,7 +166,7 @@ class SliceTransfer:
         return self._due_ns
 
     def tick(self, now_ns: int) -> list[Question]:
-        """What to ask for now."""
+        """Return what to ask for now."""
         if now_ns < self._due_ns:
             return []
         questions: list[Question] = []

@@ -10,7 +10,8 @@ from antiphon.stacks.conversation.free.wire import Added, read_section
 
 @final
 class SpareMessages:
-    """What a participant that comes back has stored and not used. What others send may make more of it fit."""
+    """Messages that a restarted participant had stored and that lack predecessors. Messages from others may supply
+    these."""
 
     __slots__ = ("_replica", "_spare")
 
@@ -19,7 +20,7 @@ class SpareMessages:
         self._spare: list[Added] = []
 
     def add(self, sections: list[bytes]) -> None:
-        """Take sections out of storage; those that make no sense are left out."""
+        """Take messages from storage; leave out malformed ones."""
         for said in sections:
             try:
                 self._spare.append(read_section(said, self._replica.graph.participants))
@@ -27,7 +28,7 @@ class SpareMessages:
                 continue
 
     def attach(self) -> list[GraphNode]:
-        """Attach what follows what is here; the nodes, predecessors first."""
+        """Attach the messages whose predecessors are here; return their nodes, predecessors first."""
         attached: list[GraphNode] = []
         growing = True
         while growing and self._spare:
@@ -44,5 +45,5 @@ class SpareMessages:
         return attached
 
     def drop(self) -> None:
-        """Forget what is left."""
+        """Forget the messages that are left."""
         self._spare = []

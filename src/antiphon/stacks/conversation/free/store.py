@@ -28,12 +28,12 @@ _CID: Final = Struct("<Q")
 
 
 def log_of(cid: int) -> str:
-    """The name of a conversation's log."""
+    """Return the name of the log of a conversation."""
     return f"conversation {cid:016x}"
 
 
 def read_log(records: list[bytes]) -> list[bytes]:
-    """The messages in a conversation's log that count."""
+    """Return the messages in the log of a conversation that count."""
     for place in range(len(records) - 1, -1, -1):
         if records[place] == LEFT_BEHIND:
             return records[place + 1 :]
@@ -42,7 +42,7 @@ def read_log(records: list[bytes]) -> list[bytes]:
 
 @final
 class StoredConversation:
-    """A conversation that a process has written down."""
+    """A conversation that a process has on its disk."""
 
     __slots__ = ("cid", "participants")
 
@@ -56,7 +56,7 @@ class StoredConversation:
 
 
 def read_index(records: list[bytes]) -> list[StoredConversation]:
-    """The conversations that the index names, each once; records that make no sense are left out."""
+    """Return the conversations that the index names, each once, without malformed records."""
     found: dict[int, StoredConversation] = {}
     for record in records:
         try:
@@ -72,7 +72,7 @@ def read_index(records: list[bytes]) -> list[StoredConversation]:
 
 @final
 class ConversationStore:
-    """What one process has asked of its disk, and has not been told of yet."""
+    """The calls of one process to its disk that are not answered yet."""
 
     __slots__ = ("_loading", "_unwritten", "_unwritten_bytes", "dropped")
 
@@ -96,7 +96,7 @@ class ConversationStore:
         effects.call(Load(log_of(cid), token))
 
     def write(self, conversation: ConversationCore, effects: Effects, token: int) -> None:
-        """Write down what a conversation has attached since; nothing while its log is being read."""
+        """Store what a conversation has attached since the last call; nothing while its log is being read."""
         records = conversation.records
         if not records or conversation.is_loading():
             return
@@ -107,7 +107,7 @@ class ConversationStore:
             self._store(log_of(conversation.cid), records, effects, token)
 
     def leave_behind(self, cid: int, effects: Effects, token: int) -> None:
-        """Let nothing count that was written down of a conversation so far."""
+        """Void all that was stored of a conversation so far."""
         self._store(log_of(cid), [LEFT_BEHIND], effects, token)
 
     def _store(self, log: str, records: list[bytes], effects: Effects, token: int) -> None:
@@ -117,7 +117,7 @@ class ConversationStore:
         effects.call(Store(log, records, token))
 
     def outcome(self, outcome: CallOutcome) -> int | None:
-        """Take what became of a call; the conversation whose log was read, if it was that."""
+        """Process the outcome of a call; return the conversation whose log was read, if it was such a call."""
         if isinstance(outcome, Stored):
             self._unwritten_bytes -= self._unwritten.pop(outcome.token, 0)
         elif isinstance(outcome, Loaded):

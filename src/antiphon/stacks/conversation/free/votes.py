@@ -5,7 +5,7 @@ from antiphon.stacks.conversation.free.removal import Removal
 
 
 def heed_votes(replica: GraphReplica, removal: Removal, me: int) -> None:
-    """Ignore those whose removal is wanted, but for the messages of theirs that somebody has by that one's word."""
+    """Ignore participants whose removal is wanted, except for their messages that some voter says to have."""
     sender_filter = replica.sender_filter
     for (rank, life), number in removal.counted.items():
         if life >= removal.added[rank] and rank != me:
@@ -19,13 +19,13 @@ def heed_votes(replica: GraphReplica, removal: Removal, me: int) -> None:
 
 
 def carry_out_removal(replica: GraphReplica, removal: Removal, rank: int) -> None:
-    """A participant was removed, by agreement: neither wait for it nor listen to it."""
+    """Stop waiting for a participant that was removed by agreement, and ignore its messages."""
     replica.conflict = replica.conflict or removal.has_diverged(rank, replica.lives_of(rank))
     replica.mask_out(rank)
     replica.sender_filter.close(rank)
 
 
 def carry_out_entry(replica: GraphReplica, removal: Removal, rank: int) -> None:
-    """A participant was let in again, by agreement."""
+    """Wait again for a participant that was admitted again by agreement, and take its messages."""
     replica.mask_in(rank)
     replica.sender_filter.entries[rank] = removal.entries(rank)

@@ -82,8 +82,8 @@ PART_OVERHEAD: Final = HEADER_SIZE + _PART_SIZE
 
 @final
 class Added(GraphPacket):
-    """A message as it came: who sent it, its number and its immediate predecessors; `section` is all that was said of
-    it, for whoever asks for it again."""
+    """A message as it came: its sender, its number and its immediate predecessors; `section` holds all its bytes, for
+    whoever asks for it again."""
 
     __slots__ = ("answers", "form", "life", "resent", "section")
 
@@ -112,27 +112,27 @@ class Added(GraphPacket):
 
 
 def payload_start(section: bytes) -> int:
-    """Where in a section that begins what the application said."""
+    """Return where the payload of the application begins in a section."""
     return payload_start_after(int(_ADD.unpack_from(section)[4]))
 
 
 def payload_start_after(predecessors: int) -> int:
-    """The same for so many predecessors."""
+    """Return where the payload begins behind this many predecessors."""
     return _ADD_SIZE + MID_SIZE * predecessors
 
 
 def payload_of(section: bytes) -> bytes:
-    """What the application said."""
+    """Return the payload of the application."""
     return section[payload_start(section) :]
 
 
 def form_of(section: bytes) -> int:
-    """What kind of message it is."""
+    """Return the kind of a message."""
     return int(_ADD.unpack_from(section)[3])
 
 
 def life_of(section: bytes) -> int:
-    """In which life its sender sent it."""
+    """Return the incarnation in which its sender sent a message."""
     return int(_ADD.unpack_from(section)[2])
 
 
@@ -141,7 +141,7 @@ def _mids(mids: list[Mid]) -> bytes:
 
 
 def _read_mids(data: bytes, position: int, count: int, participants: int) -> list[Mid]:
-    """Raises MalformedError where there are not so many, or one names nobody."""
+    """Return the message ids that follow. Raises MalformedError if there are too few, or one names nobody."""
     if count > participants or len(data) < position + MID_SIZE * count:
         raise MalformedError("length")
     mids: list[Mid] = []
@@ -157,17 +157,17 @@ def _read_mids(data: bytes, position: int, count: int, participants: int) -> lis
 def section(
     sender: int, number: int, predecessors: list[Mid], payload: bytes, life: int = 0, form: int = SAID
 ) -> bytes:
-    """What is said of a message, the same in every packet that carries it."""
+    """Return the bytes of a message, the same in every packet that carries it."""
     return _ADD.pack(sender, number, life, form, len(predecessors)) + _mids(predecessors) + payload
 
 
 def encode_add(conversation: int, tag: int, via: int, section: bytes, flags: int, life: int = 0) -> bytes:
-    """A message, sent by participant `via`, be it its own or another's."""
+    """Return the packet in which participant `via` sends a message, its own or that of another."""
     return seal(NUMBER, ADD, conversation, tag, via, flags, life & LIFE_MASK, [section])
 
 
 def decode_add(data: bytes, flags: int, participants: int, position: int = HEADER_SIZE) -> Added:
-    """Raises MalformedError."""
+    """Return the message of a packet. Raises MalformedError."""
     if len(data) < position + _ADD_SIZE:
         raise MalformedError("length")
     sender, number, life, form, count = _ADD.unpack_from(data, position)
@@ -179,12 +179,13 @@ def decode_add(data: bytes, flags: int, participants: int, position: int = HEADE
 
 
 def read_section(said: bytes, participants: int, flags: int = 0) -> Added:
-    """A message, from what is said of it alone. Raises MalformedError."""
+    """Return a message, read from its section. Raises MalformedError."""
     return decode_add(said, flags, participants, 0)
 
 
 def participants_section(participants: list[ProcessId], addresses: list[str]) -> bytes:
-    """Who takes part, and where they are: what the first message of a conversation carries in front of itself."""
+    """Return the participants and their addresses in bytes, which stand in front of the first message of a
+    conversation."""
     parts = [_COUNT.pack(len(participants))]
     for process, address in zip(participants, addresses, strict=True):
         name, where = process.name.encode(), address.encode()
@@ -195,18 +196,18 @@ def participants_section(participants: list[ProcessId], addresses: list[str]) ->
 def encode_start(
     conversation: int, tag: int, via: int, participants: bytes, section: bytes, flags: int, life: int = 0
 ) -> bytes:
-    """The first message of a conversation."""
+    """Return the packet of the first message of a conversation."""
     return seal(NUMBER, START, conversation, tag, via, flags, life & LIFE_MASK, [participants, section])
 
 
 def decode_start(data: bytes, flags: int) -> tuple[list[ProcessId], list[str], Added]:
-    """Who takes part, where they are, and the first message. Raises MalformedError."""
+    """Return the participants, their addresses, and the first message. Raises MalformedError."""
     processes, addresses, position = read_participants(data, HEADER_SIZE)
     return processes, addresses, decode_add(data, flags, len(processes), position)
 
 
 def read_participants(data: bytes, position: int) -> tuple[list[ProcessId], list[str], int]:
-    """Who takes part, where they are, and where that ends. Raises MalformedError."""
+    """Return the participants, their addresses, and where these end. Raises MalformedError."""
     if len(data) < position + _COUNT_SIZE:
         raise MalformedError("length")
     count = int(_COUNT.unpack_from(data, position)[0])
@@ -239,13 +240,13 @@ def read_participants(data: bytes, position: int) -> tuple[list[ProcessId], list
 
 
 def encode_ask(conversation: int, tag: int, via: int, wanted: Mid | None, leaves: list[Mid]) -> bytes:
-    """Ask for what lies between the leaves and what is wanted."""
+    """Return the packet that asks for what lies between the own leaves and the messages that are wanted."""
     parts = [_MID.pack(*(wanted or (0, 0))), _COUNT.pack(len(leaves)), _mids(leaves)]
     return seal(NUMBER, ASK, conversation, tag, via, 0, 0, parts)
 
 
 def decode_ask(data: bytes, participants: int) -> tuple[Mid | None, list[Mid]]:
-    """What is wanted, and the leaves that are there. Raises MalformedError."""
+    """Return the messages that are wanted, and the leaves of the asker. Raises MalformedError."""
     position = HEADER_SIZE
     if len(data) < position + MID_SIZE + _COUNT_SIZE:
         raise MalformedError("length")
@@ -260,7 +261,8 @@ def decode_ask(data: bytes, participants: int) -> tuple[Mid | None, list[Mid]]:
 
 @final
 class Restarted:
-    """What is said when somebody is back: in which life, the life of whoever says it, and the leaves of its image."""
+    """The announcement of a restart: the new incarnation, the incarnation of the sender, and the leaves of its
+    replica."""
 
     __slots__ = ("leaves", "life", "own_life")
 
@@ -271,13 +273,13 @@ class Restarted:
 
 
 def encode_restart(conversation: int, tag: int, via: int, flags: int, said: Restarted) -> bytes:
-    """Tell everybody that this participant is back, or answer that."""
+    """Return the packet that announces the restart of this participant, or answers such a packet."""
     head = _LIFE.pack(said.life, said.own_life, len(said.leaves))
     return seal(NUMBER, RESTART, conversation, tag, via, flags, 0, [head, _mids(said.leaves)])
 
 
 def decode_restart(data: bytes, participants: int) -> Restarted:
-    """Raises MalformedError."""
+    """Return the announcement of a packet. Raises MalformedError."""
     if len(data) < HEADER_SIZE + _LIFE_SIZE:
         raise MalformedError("length")
     life, own_life, count = _LIFE.unpack_from(data, HEADER_SIZE)
@@ -291,7 +293,7 @@ def decode_restart(data: bytes, participants: int) -> Restarted:
 
 @final
 class Slicing:
-    """Which message was cut up, and how: `size` bytes, in slices of `step`."""
+    """How a message was cut up: its id, `size` bytes, slices of `step` bytes."""
 
     __slots__ = ("life", "mid", "size", "step")
 
@@ -311,7 +313,7 @@ class Slicing:
 def encode_part(
     conversation: int, tag: int, via: int, slicing: Slicing, index: int, section: bytes, flags: int, life: int = 0
 ) -> bytes:
-    """One slice of a message."""
+    """Return the packet of one slice of a message."""
     start = index * slicing.step
     head = _PART.pack(*slicing.mid, slicing.life, slicing.size, slicing.step, index)
     part = section[start : start + slicing.step]
@@ -319,7 +321,7 @@ def encode_part(
 
 
 def decode_part(data: bytes, participants: int) -> tuple[Slicing, int, bytes]:
-    """Of which message, which slice, and its bytes. Raises MalformedError."""
+    """Return how the message was cut up, the index of the slice, and its bytes. Raises MalformedError."""
     if len(data) < PART_OVERHEAD:
         raise MalformedError("length")
     sender, number, life, size, step, index = _PART.unpack_from(data, HEADER_SIZE)
@@ -331,13 +333,13 @@ def decode_part(data: bytes, participants: int) -> tuple[Slicing, int, bytes]:
 
 
 def encode_ask_parts(conversation: int, tag: int, via: int, slicing: Slicing, ranges: list[tuple[int, int]]) -> bytes:
-    """Ask for slices of a message, each range from its first to its last."""
+    """Return the packet that asks for slices of a message, each range from its first to its last."""
     head = _ASK_PARTS.pack(*slicing.mid, slicing.life, slicing.size, slicing.step, len(ranges))
     return seal(NUMBER, ASK_PARTS, conversation, tag, via, 0, 0, [head, *[_RANGE.pack(*pair) for pair in ranges]])
 
 
 def decode_ask_parts(data: bytes, participants: int) -> tuple[Slicing, list[tuple[int, int]]]:
-    """Of which message, and which ranges of slices. Raises MalformedError."""
+    """Return how the message was cut up, and the ranges of slices that are wanted. Raises MalformedError."""
     position = HEADER_SIZE + _ASK_PARTS_SIZE
     if len(data) < position:
         raise MalformedError("length")

@@ -36,7 +36,7 @@ class OrderedBroadcast(FilterMachine):
         """Of the application's messages that have no place in the order yet."""
 
     def begin(self) -> None:
-        """Start the conversation, if that is ours to do and there is nothing to say yet."""
+        """Start the conversation, if this participant has to and there is nothing else to send."""
         first = self._talker.begin()
         if first is not None:
             self._waves.add(first)
@@ -45,11 +45,11 @@ class OrderedBroadcast(FilterMachine):
         return self._queue.has_room()
 
     def offer(self, payload: bytes) -> None:
-        """Have something sent as soon as the window lets it; ask `may_offer` first."""
+        """Queue a message, to be sent as soon as the window allows; ask `may_offer` first."""
         self._queue.put(payload)
 
     def outstanding(self) -> int:
-        """How much of ours was not sent yet, or not acknowledged by everybody."""
+        """Return how many own messages are not sent yet, or not acknowledged by all."""
         return len(self._queue) + self._talker.unstable()
 
     def acks(self) -> int:
@@ -59,7 +59,8 @@ class OrderedBroadcast(FilterMachine):
         return self._talker.laggards()
 
     def poll(self, now_ns: int) -> list[tuple[GraphNode, bytes]]:
-        """Receive, send, acknowledge, try again, as it is time; what has a place in the order now."""
+        """Receive, send, acknowledge and retry what is due; return the messages whose position in the order is now
+        known."""
         while (one := self._talker.receive(now_ns)) is not None:
             node, kind, data = one
             self._waves.add(node)

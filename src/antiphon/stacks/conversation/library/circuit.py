@@ -33,7 +33,7 @@ class Circuit(FilterMachine):
         self._queue_max = manner.queue_max
 
     def begin(self) -> None:
-        """Start the conversation, if that is ours to do and there is nothing to say yet."""
+        """Start the conversation, if this participant has to and there is nothing else to send."""
         self._talker.begin()
 
     def laggards(self) -> list[int]:
@@ -43,21 +43,21 @@ class Circuit(FilterMachine):
         return len(self._queue) < self._queue_max
 
     def offer(self, payload: bytes) -> None:
-        """Have a message sent as soon as the window lets it; ask `may_offer` first."""
+        """Queue a message, to be sent as soon as the window allows; ask `may_offer` first."""
         if not self.may_offer():
             raise UsageError(f"{self._queue_max} messages wait to be sent; wait until they have gone out")
         self._queue.append(payload)
 
     def outstanding(self) -> int:
-        """Messages of ours that were not sent yet, or not acknowledged."""
+        """Return how many own messages are not sent yet, or not acknowledged."""
         return len(self._queue) + self._talker.unstable()
 
     def is_broken(self) -> bool:
-        """Whether all tries to get an acknowledgement were in vain; it may still come."""
+        """Return whether all retries went without an acknowledgement; it may still come."""
         return bool(self._talker.laggards())
 
     def poll(self, now_ns: int) -> list[tuple[GraphNode, bytes]]:
-        """Receive, send, acknowledge, try again, as it is time; what the other end has said."""
+        """Receive, send, acknowledge and retry what is due; return the messages of the other end."""
         got: list[tuple[GraphNode, bytes]] = []
         while (one := self._talker.receive(now_ns)) is not None:
             if one[1] == DATA:

@@ -19,7 +19,7 @@ from antiphon.stacks.conversation.library.retry_timer import RetryTimer
 
 @final
 class Continuity:
-    """One of two that speak by turns; participant 0 begins."""
+    """One of two participants that send in turns; participant 0 begins."""
 
     __slots__ = ("_conversation", "_last", "_patience", "my_turn")
 
@@ -32,7 +32,7 @@ class Continuity:
         self.my_turn = conversation.me == 0
 
     def say(self, payload: bytes, now_ns: int) -> GraphNode:
-        """Answer what the other has said; ask `my_turn` first."""
+        """Answer the other's last message; ask `my_turn` first."""
         if not self.my_turn:
             raise UsageError("it is the other's turn; wait for its answer")
         self._last = self._conversation.send(framed(DATA, payload), urgent=True)
@@ -41,15 +41,15 @@ class Continuity:
         return self._last
 
     def has_failed(self) -> bool:
-        """Whether all tries to get an answer were in vain."""
+        """Return whether all retries went without an answer."""
         return self._patience.is_exhausted()
 
     def over(self) -> None:
-        """No answer is expected any more."""
+        """Stop expecting an answer."""
         self._patience.end()
 
     def poll(self, now_ns: int) -> bytes | None:
-        """The other's answer, if it has come; try again if it is time."""
+        """Return the other's answer, if it has come; retry if that is due."""
         one = self._conversation.receive()
         if one is not None:
             self.my_turn = True

@@ -13,19 +13,19 @@ from antiphon.stacks.conversation.library.stable import StableSend
 
 
 def send_datagram(conversation: ConversationCore, payload: bytes) -> GraphNode:
-    """Send a message, come what may."""
+    """Send a message once, without acknowledgement or retry."""
     return conversation.send(framed(DATA, payload))
 
 
 def send_reliably(
     conversation: ConversationCore, payload: bytes, now_ns: int, *, tries: int, timeout_ns: int
 ) -> StableSend:
-    """Send a message until everybody has acknowledged it, or the tries are used up."""
+    """Send a message again until all have acknowledged it, or the retries are used up."""
     return StableSend(conversation, framed(DATA, payload), now_ns, tries=tries, timeout_ns=timeout_ns)
 
 
 def receive_datagrams(conversation: ConversationCore) -> list[tuple[GraphNode, bytes]]:
-    """Whatever came, unacknowledged."""
+    """Return all messages that have come, without acknowledging them."""
     got: list[tuple[GraphNode, bytes]] = []
     for node, data in drain(conversation):
         kind, payload = unframed(data)
@@ -36,7 +36,7 @@ def receive_datagrams(conversation: ConversationCore) -> list[tuple[GraphNode, b
 
 @final
 class Acknowledger:
-    """Receives reliable datagrams: one acknowledgement for all that came together."""
+    """Receives reliable datagrams; sends one acknowledgement for all that came together."""
 
     __slots__ = ("_conversation",)
 

@@ -34,7 +34,7 @@ from antiphon.parts.message_graph import GraphNode, MessageGraph
 
 @final
 class Epochs:
-    """Which operations of a view may be executed now. Messages are told in the order of the view."""
+    """Which operations of a view may be executed now. Messages are given in the order of the view."""
 
     __slots__ = (
         "_commuting",
@@ -68,11 +68,11 @@ class Epochs:
         """By depth, the b that wait."""
 
     def add_other(self, node: GraphNode) -> None:
-        """A message that is no operation is in the view."""
+        """Note a message of the view that is no operation."""
         self._reach(node.sender, self._followed(node))
 
     def add_commuting(self, node: GraphNode) -> bool:
-        """An operation that commutes is in the view; whether it may be executed at once."""
+        """Note a commuting operation of the view; return whether it may be executed at once."""
         depth = self._followed(node)
         self._reach(node.sender, depth)
         if depth == self.executed:
@@ -82,7 +82,7 @@ class Epochs:
         return False
 
     def add_ordered(self, node: GraphNode) -> None:
-        """An operation that does not commute is in the view."""
+        """Note an operation of the view that does not commute."""
         depth = self._followed(node) + 1
         self._reach(node.sender, depth)
         self._deepest = max(self._deepest, depth)
@@ -92,11 +92,11 @@ class Epochs:
         self.waiting += 1
 
     def owes(self, rank: int) -> bool:
-        """Whether the others wait for a participant to say something."""
+        """Return whether the others wait for a message of this participant."""
         return self.reached[rank] < self._deepest
 
     def take(self) -> list[GraphNode]:
-        """The operations that may be executed now, in order."""
+        """Return the operations that may be executed now, in order."""
         result: list[GraphNode] = []
         while self._ordered and self._is_complete(self.executed + 1):
             self.executed += 1
@@ -115,7 +115,7 @@ class Epochs:
         return all(self.reached[rank] >= epoch for rank in range(self._graph.participants) if working >> rank & 1)
 
     def _followed(self, node: GraphNode) -> int:
-        """The depth of the deepest b that a message follows."""
+        """Return the depth of the deepest b that a message follows."""
         depth = self.executed
         if self._ordered:
             for rank in range(self._graph.participants):

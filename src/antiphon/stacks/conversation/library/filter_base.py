@@ -52,7 +52,7 @@ TIMEOUT_NS: Final = 20 * MILLISECOND_NS
 
 @final
 class FilterOptions:
-    """How a participant talks."""
+    """The window, the acknowledgements and the retries of one participant."""
 
     __slots__ = ("ack_delay_ns", "ack_every", "queue_max", "timeout_ns", "tries", "window")
 
@@ -90,7 +90,7 @@ class FilterOptions:
 
 @final
 class FilterBase:
-    """One participant's sending, acknowledging and repairing."""
+    """Sends, acknowledges and retries for one participant."""
 
     __slots__ = (
         "_ack_at_ns",
@@ -128,18 +128,18 @@ class FilterBase:
     # ---- sending ---------------------------------------------------------------------------------------------------
 
     def has_room(self) -> bool:
-        """Whether the window lets a message of the application go."""
+        """Return whether the window allows a message of the application."""
         graph = self.conversation.replica.graph
         while self._own and graph.is_stable(self._own[0]):
             self._own.popleft()
         return len(self._own) < self._window and self.conversation.may_send()
 
     def unstable(self) -> int:
-        """Messages of ours that are not stable."""
+        """Return how many own messages are not stable."""
         return len(self._own)
 
     def begin(self) -> GraphNode | None:
-        """Start the conversation, if that is ours to do: what starts it elsewhere comes with its first message."""
+        """Start the conversation, if this participant has to; elsewhere it starts with the first message that comes."""
         if self.conversation.me or self.conversation.view.count:
             return None
         return self._said(self.conversation.send(framed(ACK), urgent=True))
@@ -153,7 +153,7 @@ class FilterBase:
         return node
 
     def _said(self, node: GraphNode) -> GraphNode:
-        """Whatever we say acknowledges all that is in the view."""
+        """Note that a message was sent, which acknowledges all that is in the view."""
         self._unanswered = 0
         self._ack_at_ns = NEVER
         return node
@@ -161,7 +161,7 @@ class FilterBase:
     # ---- receiving -------------------------------------------------------------------------------------------------
 
     def receive(self, now_ns: int) -> tuple[GraphNode, int, bytes] | None:
-        """The next message of the conversation, its kind and what it says."""
+        """Return the next message of the conversation, its kind and its payload."""
         one = self.conversation.receive()
         if one is None:
             return None
@@ -175,7 +175,7 @@ class FilterBase:
         return node, kind, payload
 
     def settle(self, now_ns: int, urgent: bool = False) -> GraphNode | None:
-        """After all has been received and sent: acknowledge and repair, if it is time. The ACK, if one was sent."""
+        """Acknowledge and retry what is due, after all has been received and sent; return the ACK, if one was sent."""
         self._repair(now_ns)
         due = urgent or self._unanswered >= self._manner.ack_every or now_ns >= self._ack_at_ns
         if not self._unanswered or not due or not self.conversation.may_note(urgent=True):
@@ -186,7 +186,7 @@ class FilterBase:
     # ---- repairing -------------------------------------------------------------------------------------------------
 
     def _forget_stable(self) -> bool:
-        """Whether the view has made progress."""
+        """Drop own messages that have become stable; return whether the view has made progress."""
         graph = self.conversation.replica.graph
         while self._own and graph.is_stable(self._own[0]):
             self._own.popleft()
@@ -207,7 +207,7 @@ class FilterBase:
             self.conversation.replica.ask_everybody()
 
     def forget(self) -> None:
-        """Now and then, have the graph forget what is stable; to be asked when all that has come is in the view."""
+        """Have the graph forget stable messages from time to time; call this when all that has come is in the view."""
         count = self.conversation.view.count
         if count - self._forgotten_at >= FREE_EVERY:
             self._forgotten_at = count
@@ -215,8 +215,8 @@ class FilterBase:
             graph.free_waves(graph.stable_wave)
 
     def laggards(self) -> list[int]:
-        """Who has not acknowledged the oldest message that is not stable, when all tries were in vain: perhaps somebody
-        to mask out."""
+        """Return the participants that have not acknowledged the oldest unstable message through all retries:
+        candidates for masking out."""
         if not self._patience.is_exhausted() or not self._unstable:
             return []
         graph = self.conversation.replica.graph

@@ -17,7 +17,7 @@ from antiphon.stacks.conversation.library.stable import StableSend
 
 
 class BeginFilter(ConversationRequest):
-    """Put a filter on a conversation; nobody else may use that until `EndFilter`."""
+    """Put a filter on a conversation, which only the filter may use until `EndFilter`."""
 
     __slots__ = ("options",)
 
@@ -33,7 +33,7 @@ class BeginFilter(ConversationRequest):
 
 @final
 class BeginCircuit(BeginFilter):
-    """Streams in both directions, with a window (4.1); `machine` is this end."""
+    """Put a circuit on a conversation: streams in both directions, with a window (4.1); `machine` is this end."""
 
     __slots__ = ("machine",)
 
@@ -49,7 +49,7 @@ class BeginCircuit(BeginFilter):
 
 @final
 class BeginBroadcast(BeginFilter):
-    """All messages, in one order at all participants (4.2)."""
+    """Put an ordered broadcast on a conversation: all messages in one order at all participants (4.2)."""
 
     __slots__ = ("machine",)
 
@@ -65,7 +65,8 @@ class BeginBroadcast(BeginFilter):
 
 @final
 class BeginOperations(BeginFilter):
-    """Operations on an object that every participant has a copy of; some commute (4.3)."""
+    """Put operations on a conversation: each participant has a copy of an object, and some operations on it commute
+    (4.3)."""
 
     __slots__ = ("machine",)
 
@@ -81,7 +82,7 @@ class BeginOperations(BeginFilter):
 
 @final
 class BeginStableSend(BeginFilter):
-    """Send, and know when everybody has it, or so many participants (Figure 6, 3.4)."""
+    """Send a message, and report when all participants have it, or this many (Figure 6, 3.4)."""
 
     __slots__ = ("machine", "participants", "payload", "timeout_ns", "tries")
 
@@ -108,7 +109,7 @@ class BeginStableSend(BeginFilter):
 
 @final
 class EndFilter(ConversationRequest):
-    """Take the filter off a conversation, which stays as it is."""
+    """Take the filter off a conversation, which stays open."""
 
     __slots__ = ()
 
@@ -118,7 +119,7 @@ class EndFilter(ConversationRequest):
 
 @final
 class OfferMessage(OfferingRequest):
-    """Have something sent by the filter as soon as its window lets it."""
+    """Have the filter send a message as soon as its window allows."""
 
     __slots__ = ("payload",)
 
@@ -136,7 +137,7 @@ class OfferMessage(OfferingRequest):
 
 @final
 class OfferOperation(OfferingRequest):
-    """Issue an operation. `at_once`: it is to be executed by the caller, before anything else."""
+    """Issue an operation. `at_once`: the caller has to execute it before anything else."""
 
     __slots__ = ("at_once", "commutes", "payload")
 

@@ -38,7 +38,7 @@ def unframed(data: bytes) -> tuple[int, bytes]:
 
 
 def drain(conversation: ConversationCore) -> list[tuple[GraphNode, bytes]]:
-    """All that has come and was not received yet."""
+    """Return all messages that have come and were not received yet."""
     got: list[tuple[GraphNode, bytes]] = []
     while (one := conversation.receive()) is not None:
         got.append(one)

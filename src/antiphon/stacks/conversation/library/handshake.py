@@ -61,13 +61,13 @@ class HandshakeSession:
         return self.phase == TALKING and self._conversation.may_send()
 
     def send(self, payload: bytes) -> GraphNode:
-        """Say something, between the beginning and the end; ask `may_send` first."""
+        """Send a message between the beginning and the end; ask `may_send` first."""
         if self.phase != TALKING:
             raise UsageError("the conversation has not begun, or is about to end; nothing more can be said in it")
         return self._conversation.send(framed(DATA, payload))
 
     def end(self, now_ns: int) -> None:
-        """We have no more to say."""
+        """Announce that this participant has nothing more to send."""
         if self.phase == TALKING:
             self._begins_end = self._ends == 0
             self._say_end(now_ns)
@@ -76,7 +76,7 @@ class HandshakeSession:
     # ---- what drives it --------------------------------------------------------------------------------------------
 
     def poll(self, now_ns: int) -> int:
-        """See what has come, try again if it is time; the phase."""
+        """Receive what has come and retry what is due; return the phase."""
         while self.phase not in (ENDED, FAILED):
             one = self._conversation.receive()
             if one is None:
@@ -114,7 +114,7 @@ class HandshakeSession:
             self._patience.end()
 
     def _is_ready(self) -> bool:
-        """Whether all others have answered our OPEN."""
+        """Return whether all others have answered the OPEN of this participant."""
         opened = self._last
         return self._conversation.me == 0 and opened is not None and self._conversation.replica.graph.is_stable(opened)
 

@@ -49,7 +49,7 @@ class Operations(FilterMachine):
         """By message, the operations in the view that were not executed yet."""
 
     def begin(self) -> None:
-        """Start the conversation, if that is ours to do and there is nothing to say yet."""
+        """Start the conversation, if this participant has to and there is nothing else to send."""
         first = self._talker.begin()
         if first is not None:
             self._epochs.add_other(first)
@@ -58,8 +58,8 @@ class Operations(FilterMachine):
         return self._commuting.has_room() and self._ordered.has_room()
 
     def offer(self, payload: bytes, commutes: bool) -> bool:
-        """Issue an operation; ask `may_offer` first. If this is True, it is to be executed at once, and `poll` will not
-        tell of it."""
+        """Issue an operation; ask `may_offer` first. Return whether the caller has to execute it at once; `poll` does
+        not return it then."""
         if not commutes:
             self._ordered.put(payload)
             return False
@@ -72,11 +72,11 @@ class Operations(FilterMachine):
         return True
 
     def outstanding(self) -> int:
-        """How much of ours was not sent yet, or not acknowledged by everybody."""
+        """Return how many own messages are not sent yet, or not acknowledged by all."""
         return len(self._early) + len(self._commuting) + len(self._ordered) + self._talker.unstable()
 
     def waiting(self) -> int:
-        """Messages in the view with operations that were not executed yet."""
+        """Return how many messages of the view have operations that were not executed yet."""
         return self._epochs.waiting
 
     def acks(self) -> int:
@@ -86,7 +86,7 @@ class Operations(FilterMachine):
         return self._talker.laggards()
 
     def poll(self, now_ns: int) -> list[Operation]:
-        """Send, receive, acknowledge, try again, as it is time; the operations to execute now, in order."""
+        """Send, receive, acknowledge and retry what is due; return the operations to execute now, in order."""
         self._say_early()
         while (one := self._talker.receive(now_ns)) is not None:
             self._see(one[0], one[1], one[2])
@@ -114,7 +114,7 @@ class Operations(FilterMachine):
             self._see(self._talker.send(frame), kind, frame[1:])
 
     def _see(self, node: GraphNode, kind: int, data: bytes) -> None:
-        """A message is in the view."""
+        """Process a message that has entered the view."""
         if kind not in (DATA, ORDERED):
             self._epochs.add_other(node)
             return

@@ -20,7 +20,7 @@ def pack(payloads: list[bytes]) -> bytes:
 
 
 def unpack(data: bytes) -> list[bytes]:
-    """What was packed; nothing if it is no pack."""
+    """Return the payloads of a pack; none if it is malformed."""
     payloads: list[bytes] = []
     position = 0
     while position + _LENGTH_SIZE <= len(data):
@@ -32,7 +32,7 @@ def unpack(data: bytes) -> list[bytes]:
 
 @final
 class PackQueue:
-    """What was offered and has not been sent yet."""
+    """The payloads that were offered and not sent yet."""
 
     __slots__ = ("_bytes", "_limit", "_waiting")
 
@@ -54,11 +54,11 @@ class PackQueue:
         self._bytes += _LENGTH_SIZE + len(payload)
 
     def is_full_pack(self) -> bool:
-        """Whether there is enough for a message: another payload might not go into it."""
+        """Return whether the queue fills a message, so that another payload might not fit."""
         return self._bytes >= PACK_BYTES_MAX * 3 // 4
 
     def take(self) -> list[bytes]:
-        """What goes into the next message."""
+        """Remove and return the payloads of the next message."""
         taken: list[bytes] = []
         size = 0
         while self._waiting:

@@ -24,7 +24,7 @@ IDLE: Final = 3
 
 @final
 class RequestClient:
-    """The one that asks."""
+    """The participant that sends requests."""
 
     __slots__ = ("_conversation", "_patience", "_request", "_wanted", "outcome", "replies")
 
@@ -38,7 +38,7 @@ class RequestClient:
         """To the last request, as they came."""
 
     def ask(self, payload: bytes, now_ns: int, *, wanted: int = 1) -> GraphNode:
-        """Ask all servers, and want so many replies."""
+        """Send a request to all servers, for this many replies."""
         if self.outcome == WAITING:
             raise UsageError("one request at a time: wait for the replies to the one before")
         if not 0 < wanted < len(self._conversation.participants):
@@ -51,7 +51,7 @@ class RequestClient:
         return self._request
 
     def poll(self, now_ns: int) -> int:
-        """See what has come, ask again if it is time; how things stand."""
+        """Receive what has come and retry if that is due; return the state of the request."""
         for node, data in drain(self._conversation):
             kind, payload = unframed(data)
             if kind == REPLY and self._request is not None and self._request.precedes(node):
@@ -89,7 +89,7 @@ class ReceivedRequest:
 
 @final
 class RequestServer:
-    """One that answers."""
+    """A participant that answers requests."""
 
     __slots__ = ("_conversation", "_current")
 
@@ -98,7 +98,7 @@ class RequestServer:
         self._current: ReceivedRequest | None = None
 
     def poll(self) -> list[ReceivedRequest]:
-        """New requests; and see who has answered the current one."""
+        """Return new requests, and note who has answered the current one."""
         requests: list[ReceivedRequest] = []
         for node, data in drain(self._conversation):
             kind, payload = unframed(data)
@@ -111,11 +111,11 @@ class RequestServer:
         return requests
 
     def is_current(self, request: ReceivedRequest) -> bool:
-        """Whether the client has not asked anything since."""
+        """Return whether the client has sent no request since this one."""
         return request is self._current
 
     def reply(self, request: ReceivedRequest, payload: bytes) -> bool:
-        """Answer the current request; False, and nothing is sent, if it is no longer that."""
+        """Answer the current request; return False, without sending, if a newer one has come."""
         if not self.is_current(request):
             return False
         self._conversation.send(framed(REPLY, payload), urgent=True)

@@ -11,7 +11,7 @@ GROWTH_MAX: Final = 4
 
 @final
 class RetryTimer:
-    """A time-out that is waited for again and again; each one that passes counts as a try."""
+    """A repeated time-out; each one that passes counts as a try."""
 
     __slots__ = ("_due_ns", "_timeout_ns", "_tries", "used")
 
@@ -25,17 +25,17 @@ class RetryTimer:
         """Tries that have passed without success."""
 
     def begin(self, now_ns: int) -> None:
-        """Wait from now on, with all tries ahead."""
+        """Start the time-out, with all tries left."""
         self.used = 0
         self._due_ns = now_ns + self._timeout_ns
 
     def end(self) -> None:
-        """There is nothing to wait for."""
+        """Stop the time-out."""
         self.used = 0
         self._due_ns = NEVER
 
     def rest(self) -> None:
-        """Wait no longer; the tries stay used."""
+        """Stop the time-out, but keep the count of tries."""
         self._due_ns = NEVER
 
     def is_waiting(self) -> bool:
@@ -45,7 +45,7 @@ class RetryTimer:
         return self.used >= self._tries
 
     def has_passed(self, now_ns: int) -> bool:
-        """Whether a time-out has passed; if so it counts, and the next begins."""
+        """Return whether a time-out has passed; if so, count it and start the next."""
         if now_ns < self._due_ns:
             return False
         self.used += 1

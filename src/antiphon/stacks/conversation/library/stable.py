@@ -36,18 +36,18 @@ def majority(participants: int) -> int:
 
 
 def is_quorum_stable(graph: MessageGraph, node: GraphNode) -> bool:
-    """Whether more than half of the participants have received a message and said something since."""
+    """Return whether more than half of the participants have received a message and sent something since."""
     return graph.is_n_stable(node, majority(graph.participants))
 
 
 def is_known_to(graph: MessageGraph, node: GraphNode, participants: int) -> bool:
-    """Whether so many participants have a message, or `ALL`."""
+    """Return whether this many participants, or `ALL`, have a message."""
     return graph.is_stable(node) if participants == ALL else graph.is_n_stable(node, participants)
 
 
 @final
 class StableSend(FilterMachine):
-    """One message on its way to being stable."""
+    """One message that is repeated until it is stable."""
 
     __slots__ = ("_conversation", "_participants", "_patience", "node", "outcome", "received")
 
@@ -74,7 +74,7 @@ class StableSend(FilterMachine):
         self.poll(now_ns)
 
     def poll(self, now_ns: int) -> int:
-        """See what has come, try again if it is time; how things stand."""
+        """Receive what has come and retry if that is due; return the state of the message."""
         if self.outcome != WAITING:
             return self.outcome
         self.received += drain(self._conversation)
