@@ -101,10 +101,10 @@ def _repair_own_only(self: FilterBase, now_ns: int) -> None:
     """Whoever has all of its own acknowledged asks for nothing more."""
     self._forget_stable()
     if not self._own:
-        self._patience.end()
-    elif not self._patience.is_waiting():
-        self._patience.begin(now_ns)
-    elif self._patience.has_passed(now_ns) and self._latest is not None:
+        self._retry_timer.end()
+    elif not self._retry_timer.is_waiting():
+        self._retry_timer.begin(now_ns)
+    elif self._retry_timer.has_passed(now_ns) and self._latest is not None:
         self.conversation.resend(self._latest)
 
 

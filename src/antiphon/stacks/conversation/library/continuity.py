@@ -21,13 +21,13 @@ from antiphon.stacks.conversation.library.retry_timer import RetryTimer
 class Continuity:
     """One of two participants that send in turns; participant 0 begins."""
 
-    __slots__ = ("_conversation", "_last", "_patience", "my_turn")
+    __slots__ = ("_conversation", "_last", "_retry_timer", "my_turn")
 
     def __init__(self, conversation: ConversationCore, *, tries: int, timeout_ns: int) -> None:
         if len(conversation.participants) != 2:
             raise UsageError(f"two speak by turns, not {len(conversation.participants)}")
         self._conversation = conversation
-        self._patience = RetryTimer(tries, timeout_ns)
+        self._retry_timer = RetryTimer(tries, timeout_ns)
         self._last: GraphNode | None = None
         self.my_turn = conversation.me == 0
 
@@ -37,30 +37,30 @@ class Continuity:
             raise UsageError("it is the other's turn; wait for its answer")
         self._last = self._conversation.send(framed(DATA, payload), urgent=True)
         self.my_turn = False
-        self._patience.begin(now_ns)
+        self._retry_timer.begin(now_ns)
         return self._last
 
     def has_failed(self) -> bool:
         """Return whether all retries went without an answer."""
-        return self._patience.is_exhausted()
+        return self._retry_timer.is_exhausted()
 
     def over(self) -> None:
         """Stop expecting an answer."""
-        self._patience.end()
+        self._retry_timer.end()
 
     def poll(self, now_ns: int) -> bytes | None:
         """Return the other's answer, if it has come; retry if that is due."""
         one = self._conversation.receive()
         if one is not None:
             self.my_turn = True
-            self._patience.end()
+            self._retry_timer.end()
             return unframed(one[1])[1]
-        if self._patience.has_passed(now_ns) and self._last is not None:
-            if self._patience.is_exhausted():
-                self._patience.rest()
+        if self._retry_timer.has_passed(now_ns) and self._last is not None:
+            if self._retry_timer.is_exhausted():
+                self._retry_timer.rest()
             else:
                 self._conversation.resend(self._last)
         return None
 
     def deadline_ns(self) -> int:
-        return self._patience.deadline_ns()
+        return self._retry_timer.deadline_ns()

@@ -98,7 +98,7 @@ class FilterBase:
         "_latest",
         "_manner",
         "_own",
-        "_patience",
+        "_retry_timer",
         "_unanswered",
         "_unstable",
         "_window",
@@ -109,7 +109,7 @@ class FilterBase:
     def __init__(self, conversation: ConversationCore, manner: FilterOptions) -> None:
         self.conversation = conversation
         self._manner = manner
-        self._patience = RetryTimer(manner.tries, manner.timeout_ns)
+        self._retry_timer = RetryTimer(manner.tries, manner.timeout_ns)
         others = len(conversation.participants) - 1
         self._window = max(1, min(manner.window, conversation.unstable_max() // (1 + 2 * others)))
         self._own: deque[GraphNode] = deque()
@@ -198,10 +198,10 @@ class FilterBase:
     def _repair(self, now_ns: int) -> None:
         progress = self._forget_stable()
         if not self._unstable:
-            self._patience.end()
-        elif progress or not self._patience.is_waiting():
-            self._patience.begin(now_ns)
-        elif self._patience.has_passed(now_ns):
+            self._retry_timer.end()
+        elif progress or not self._retry_timer.is_waiting():
+            self._retry_timer.begin(now_ns)
+        elif self._retry_timer.has_passed(now_ns):
             if self._own and self._latest is not None:
                 self.conversation.resend(self._latest)
             self.conversation.replica.ask_everybody()
@@ -217,7 +217,7 @@ class FilterBase:
     def laggards(self) -> list[int]:
         """Return the participants that have not acknowledged the oldest unstable message through all retries:
         candidates for masking out."""
-        if not self._patience.is_exhausted() or not self._unstable:
+        if not self._retry_timer.is_exhausted() or not self._unstable:
             return []
         graph = self.conversation.replica.graph
         oldest = self._unstable[0]
@@ -225,4 +225,4 @@ class FilterBase:
         return [rank for rank in range(graph.participants) if rank not in answered and not graph.is_masked(rank)]
 
     def deadline_ns(self) -> int:
-        return min(self._ack_at_ns, self._patience.deadline_ns())
+        return min(self._ack_at_ns, self._retry_timer.deadline_ns())

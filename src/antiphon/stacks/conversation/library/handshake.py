@@ -36,12 +36,12 @@ FAILED: Final = 5
 class HandshakeSession:
     """One participant in a conversation that has a beginning and an end."""
 
-    __slots__ = ("_begins_end", "_conversation", "_ends", "_last", "_patience", "phase", "received")
+    __slots__ = ("_begins_end", "_conversation", "_ends", "_last", "_retry_timer", "phase", "received")
 
     def __init__(self, conversation: ConversationCore, now_ns: int, *, tries: int, timeout_ns: int) -> None:
         self._conversation = conversation
-        self._patience = RetryTimer(tries, timeout_ns)
-        self._patience.begin(now_ns)
+        self._retry_timer = RetryTimer(tries, timeout_ns)
+        self._retry_timer.begin(now_ns)
         self._last: GraphNode | None = None
         """What is sent again while an answer to it is waited for."""
         self._ends = 0
@@ -88,19 +88,19 @@ class HandshakeSession:
         elif self.phase == ENDING and self._begins_end and self._all_have_ended():
             self._tell(CLOSE)
             self.phase = LINGERING
-            self._patience.begin(now_ns)
-        if self._patience.has_passed(now_ns):
+            self._retry_timer.begin(now_ns)
+        if self._retry_timer.has_passed(now_ns):
             self._try_again()
         return self.phase
 
     def deadline_ns(self) -> int:
-        return NEVER if self.phase in (TALKING, ENDED, FAILED) else self._patience.deadline_ns()
+        return NEVER if self.phase in (TALKING, ENDED, FAILED) else self._retry_timer.deadline_ns()
 
     def _take(self, node: GraphNode, data: bytes, now_ns: int) -> None:
         kind, payload = unframed(data)
         if kind == OPEN and self.phase == OPENING:
             self._tell(READY)
-            self._patience.begin(now_ns)
+            self._retry_timer.begin(now_ns)
         elif kind == GO and self.phase == OPENING:
             self._become_talking()
         elif kind == DATA:
@@ -111,7 +111,7 @@ class HandshakeSession:
                 self._say_end(now_ns)
         elif kind == CLOSE and self.phase in (ENDING, LINGERING):
             self.phase = ENDED
-            self._patience.end()
+            self._retry_timer.end()
 
     def _is_ready(self) -> bool:
         """Return whether all others have answered the OPEN of this participant."""
@@ -123,19 +123,19 @@ class HandshakeSession:
 
     def _become_talking(self) -> None:
         self.phase = TALKING
-        self._patience.end()
+        self._retry_timer.end()
 
     def _say_end(self, now_ns: int) -> None:
         self._tell(END)
         self._ends |= 1 << self._conversation.me
         self.phase = ENDING
-        self._patience.begin(now_ns)
+        self._retry_timer.begin(now_ns)
 
     def _tell(self, kind: int) -> None:
         self._last = self._conversation.send(framed(kind), urgent=True)
 
     def _try_again(self) -> None:
-        if not self._patience.is_exhausted():
+        if not self._retry_timer.is_exhausted():
             if self._last is not None:
                 self._conversation.resend(self._last)
             self._conversation.replica.ask_everybody()
@@ -144,4 +144,4 @@ class HandshakeSession:
             self.phase = ENDED
         else:
             self.phase = FAILED
-        self._patience.end()
+        self._retry_timer.end()

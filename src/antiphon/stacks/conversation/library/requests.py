@@ -26,11 +26,11 @@ IDLE: Final = 3
 class RequestClient:
     """The participant that sends requests."""
 
-    __slots__ = ("_conversation", "_patience", "_request", "_wanted", "outcome", "replies")
+    __slots__ = ("_conversation", "_request", "_retry_timer", "_wanted", "outcome", "replies")
 
     def __init__(self, conversation: ConversationCore, *, tries: int, timeout_ns: int) -> None:
         self._conversation = conversation
-        self._patience = RetryTimer(tries, timeout_ns)
+        self._retry_timer = RetryTimer(tries, timeout_ns)
         self._request: GraphNode | None = None
         self._wanted = 0
         self.outcome = IDLE
@@ -47,7 +47,7 @@ class RequestClient:
         self._wanted = wanted
         self.replies = []
         self.outcome = WAITING
-        self._patience.begin(now_ns)
+        self._retry_timer.begin(now_ns)
         return self._request
 
     def poll(self, now_ns: int) -> int:
@@ -60,18 +60,18 @@ class RequestClient:
             return self.outcome
         if len(self.replies) >= self._wanted:
             self.outcome = SUCCESS
-            self._patience.end()
-        elif self._patience.has_passed(now_ns):
-            if self._patience.is_exhausted():
+            self._retry_timer.end()
+        elif self._retry_timer.has_passed(now_ns):
+            if self._retry_timer.is_exhausted():
                 self.outcome = FAILURE
-                self._patience.end()
+                self._retry_timer.end()
             else:
                 self._conversation.resend(self._request)
                 self._conversation.replica.ask_everybody()
         return self.outcome
 
     def deadline_ns(self) -> int:
-        return self._patience.deadline_ns()
+        return self._retry_timer.deadline_ns()
 
 
 @final

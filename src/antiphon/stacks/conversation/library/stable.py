@@ -49,7 +49,7 @@ def is_known_to(graph: MessageGraph, node: GraphNode, participants: int) -> bool
 class StableSend(FilterMachine):
     """One message that is repeated until it is stable."""
 
-    __slots__ = ("_conversation", "_participants", "_patience", "node", "outcome", "received")
+    __slots__ = ("_conversation", "_participants", "_retry_timer", "node", "outcome", "received")
 
     def __init__(
         self,
@@ -65,8 +65,8 @@ class StableSend(FilterMachine):
             raise UsageError(f"there are {len(conversation.participants)} participants, not {participants}")
         self._conversation = conversation
         self._participants = participants
-        self._patience = RetryTimer(tries, timeout_ns)
-        self._patience.begin(now_ns)
+        self._retry_timer = RetryTimer(tries, timeout_ns)
+        self._retry_timer.begin(now_ns)
         self.node = conversation.send(payload)
         self.outcome = WAITING
         self.received: list[tuple[GraphNode, bytes]] = []
@@ -80,11 +80,11 @@ class StableSend(FilterMachine):
         self.received += drain(self._conversation)
         if is_known_to(self._conversation.replica.graph, self.node, self._participants):
             self.outcome = SUCCESS
-            self._patience.end()
-        elif self._patience.has_passed(now_ns):
-            if self._patience.is_exhausted():
+            self._retry_timer.end()
+        elif self._retry_timer.has_passed(now_ns):
+            if self._retry_timer.is_exhausted():
                 self.outcome = FAILURE
-                self._patience.end()
+                self._retry_timer.end()
             else:
                 self._conversation.resend(self.node)
                 self._conversation.replica.ask_everybody()
@@ -94,4 +94,4 @@ class StableSend(FilterMachine):
         self.poll(now_ns)
 
     def deadline_ns(self) -> int:
-        return self._patience.deadline_ns()
+        return self._retry_timer.deadline_ns()
