@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from functools import lru_cache
 from ipaddress import ip_address
 from typing import Final
 
@@ -12,6 +13,8 @@ SocketAddress = tuple[str, int] | tuple[str, int, int, int]
 """What sendto takes: IPv4 or IPv6."""
 WILDCARDS: Final = ("0.0.0.0", "::")
 """Bound to one of these, a socket receives on every address of its machine."""
+KEPT_MAX: Final = 4096
+"""Of so many addresses in figures the socket addresses are kept."""
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -39,8 +42,14 @@ def join_address(address: SocketAddress) -> str:
 def numeric(address: str, family: int) -> SocketAddress | None:
     """The socket address that `address` writes in figures; None for names, nonsense and other families.
 
-    What others say about addresses is taken by this alone: it looks nothing up, so it neither waits nor raises.
+    What others say about addresses is taken by this alone: it looks nothing up, so it neither waits nor raises. The
+    answers last asked for are kept, since many packets go by routes of their own, but not those that name an
+    interface ("fe80::1%eth0"): its number changes when it is made anew.
     """
+    return _kept_numeric(address, family) if "%" not in address else _numeric(address, family)
+
+
+def _numeric(address: str, family: int) -> SocketAddress | None:
     try:
         host, port = split_address(address)
         flags = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
@@ -49,6 +58,9 @@ def numeric(address: str, family: int) -> SocketAddress | None:
         return None
     where: SocketAddress = found[0][4]  # type: ignore[assignment]  # datagrams over IP have no other kind
     return where
+
+
+_kept_numeric = lru_cache(maxsize=KEPT_MAX)(_numeric)
 
 
 def is_loopback(address: SocketAddress) -> bool:
