@@ -81,7 +81,8 @@ class Faults:
 
     def begin(self, name: str) -> None:
         network = self._trial.network
-        one, other, third = self._random.sample(self._trial.hosts, 3)
+        running = [host for host in self._trial.hosts if host in self._trial.running]  # one may have been killed
+        one, other, third = self._random.sample(running, 3)
         if name == "deaf":
             network.deafen(one)
         elif name == "mute":
