@@ -13,6 +13,7 @@ from antiphon.testing import FaultPlan, Host, NetworkFault, Result, simulate
 from antiphon.testing.fault_plan import SECOND_NS
 
 BOTH = frozenset("bc")
+AB, C = frozenset("ab"), frozenset("c")
 PAIRS = {"with b": ("b", "a"), "with c": ("c", "a")}
 
 
@@ -57,7 +58,10 @@ def excluded_one(result: Result) -> str:
 
 
 def note_labels(result: Result, process: str) -> list[tuple[str | None, str | None]]:
-    rows: tuple[Row, ...] = next(rows for rows in result.rows if (rows[0].process, rows[0].incarnation) == (process, 1))
+    """Of the first life of a process."""
+    rows: tuple[Row, ...] = min(
+        (rows for rows in result.rows if rows[0].process == process), key=lambda rows: rows[0].incarnation
+    )
     return [(row.group, row.label) for row in rows if row.kind in ("note", "crash")]
 
 
@@ -119,3 +123,42 @@ async def read_group(group: antiphon.Group, host: Host) -> None:
     async for _ in group:
         if host.ending.is_set():
             break
+
+
+def alone_for_a_while() -> FaultPlan:
+    """c hears nobody, and nobody hears c."""
+    cuts = [NetworkFault(Partition(one, other, 2 * SECOND_NS, 6 * SECOND_NS)) for one, other in ((C, AB), (AB, C))]
+    return FaultPlan(Delay(200_000, 300_000), cuts, 10 * SECOND_NS)
+
+
+async def joins_one_after_the_other(host: Host) -> list[StreamEvent]:
+    """Nothing is read before both groups are joined; meanwhile c is excluded from the first."""
+    seen: dict[str, list[StreamEvent]] = {}
+    options = antiphon.Options.fast()
+    async with antiphon.Node(host.name, address=host.at(), options=options, rejoin=True) as node:
+        if host.name == "c":
+            contacts = [host.members()["a"], host.members()["b"]]
+            first = await node.join("first", contacts=contacts)
+            await first.send(b"from a life that nobody has read of")
+            await asyncio.sleep(2.5)
+            await node.join("second", contacts=contacts, timeout_s=20)
+        else:
+            for name in ("first", "second"):
+                await node.join(name, members={founder: host.members()[founder] for founder in "ab"})
+        reading = asyncio.create_task(read(node, seen))
+        await host.ending.wait()
+        reading.cancel()
+    return [event for events in seen.values() for event in events]
+
+
+def test_a_life_that_nobody_has_read_of_does_not_hold_up_the_next_one() -> None:
+    result = simulate(dict.fromkeys("abc", joins_one_after_the_other), seed=3, faults=alone_for_a_while())
+    assert result.kept, result.report("…")
+    events = result.returned["c"]
+    assert not any(isinstance(event, antiphon.Excluded) for event in events), "it had been handed nothing of that life"
+    views = {event.group: event.view for event in events if isinstance(event, antiphon.ViewChange)}
+    assert {group: sorted(process.name for process in view.members) for group, view in views.items()} == {
+        "first": ["a", "b", "c"],
+        "second": ["a", "b", "c"],
+    }
+    assert note_labels(result, "c")[-1] == (None, "excluded")

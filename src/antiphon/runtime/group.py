@@ -521,7 +521,12 @@ class Group:
         self._finish()
 
     def _lapse(self) -> None:
-        """This incarnation is over, and the next goes on in the same stream. What is in the outbox waits for it."""
+        """This incarnation is over, and the next goes on in the same stream. What is in the outbox waits for it.
+
+        An application that reads nothing yet has seen nothing of this incarnation, and is told nothing of it: it may
+        be waiting to join a further group, which only the next incarnation can."""
+        if self.view is not NO_VIEW and self._streams.drop_unseen(self):
+            self.view = NO_VIEW
         if self.view is NO_VIEW:
             self._driver.return_to(self.name)
             return

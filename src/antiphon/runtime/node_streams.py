@@ -157,6 +157,14 @@ class NodeStreams:
             self._noted = True
             self._driver.record_reading_apart()
 
+    def drop_unseen(self, member: StreamedGroup) -> bool:
+        """Drop what a group has put here if nobody reads at all so far; return whether that is so."""
+        if self.reading != UNDECIDED:
+            return False
+        member._stream.take_out(member.name)
+        member._stream.check_room()
+        return True
+
     def split_off(self, member: StreamedGroup) -> Stream:
         """The stream of one group alone, for its end; its events are read by no reader of the node any more."""
         self._divide(member)
