@@ -148,7 +148,37 @@ def test_without_spark_the_extra_is_named(run: Run, kept_history: Path, monkeypa
     monkeypatch.setattr(auditing, "find_spec", lambda name: None)
     outcome = run("audit", str(kept_history))
     assert outcome.code == 2
-    assert outcome.err == "antiphon: the audit runs on Spark, which is not installed; pip install 'antiphon[spark]'\n"
+    assert outcome.err == (
+        "antiphon: the audit runs on Spark, which is not installed; audit with --quick, or pip install "
+        "'antiphon[spark]'\n"
+    )
+
+
+def test_a_quick_audit_gives_the_same_exit_codes_without_spark(
+    run: Run, kept_history: Path, broken_history: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(auditing, "find_spec", lambda name: None)
+    report = tmp_path / "report.html"
+    kept = run("audit", str(kept_history), "--quick", "--report", str(report))
+    assert kept.code == 0
+    assert "Spark" not in kept.err
+    assert "<html" in report.read_text()
+    broken = run("audit", str(broken_history), "--quick", "--json")
+    assert broken.code == 1
+    assert json.loads(broken.out)["guarantees"]["fifo"]["violations"] == 1
+    refused = run("audit", str(kept_history), "--quick", "--incremental")
+    assert refused.code == 2
+    assert "leave out --master and --incremental, or --quick" in refused.err
+
+
+@pytest.mark.processes
+def test_a_failure_of_spark_has_an_exit_code_of_its_own(
+    run: Run, kept_history: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    outcome = run("audit", str(kept_history))
+    assert outcome.code == 4
+    assert "holds no bin/java that runs" in outcome.err
 
 
 def test_a_missing_history_is_named(run: Run, tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ from antiphon.pipeline.audit.reduce import root_counts
 from antiphon.pipeline.audit.row_queries import QUERIED_ROWS, QueryResults, RowQueries, results_of, select_rows
 from antiphon.pipeline.audit.summary import Summary, summaries_of, summarise
 from antiphon.pipeline.audit.total import Placed
-from antiphon.pipeline.first_pass import Limits, Logs, goes_beyond
+from antiphon.pipeline.first_pass import Limits, goes_beyond
 from antiphon.pipeline.guarantees import CHECKED, PRIMARY, SETTLED, VIEW_AGREEMENT
 from antiphon.pipeline.promises import gather
 from antiphon.pipeline.result import Audit
+from antiphon.pipeline.view_rows import Logs
 
 BY_FRAMES = (VIEW_AGREEMENT, PRIMARY)
 """Judged on Spark alone (`antiphon.pipeline.view_frames`): test_view_frames.py compares them."""
@@ -46,6 +47,14 @@ def pieces_of(rows: Sequence[Row], piece_rows: int) -> list[Piece]:
         for first in range(0, len(own), piece_rows):
             pieces.append(Piece(run, process, table_of(own[first : first + piece_rows])))
     return pieces
+
+
+def logs_of(rows: Sequence[Row], piece_rows: int) -> Logs:
+    """What is known of each log after the first pass."""
+    pieces = pieces_of(rows, piece_rows)
+    return gather_logs(
+        summaries_of(pa.Table.from_batches([summarise(each, at, {}) for at, each in enumerate(pieces)])), {}
+    )
 
 
 def count(rows: Sequence[Row], *, piece_rows: int, promise: Sequence[str] | None = None) -> Counts:

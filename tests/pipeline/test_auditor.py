@@ -16,6 +16,7 @@ from antiphon.history.segments import segment_file
 from antiphon.pipeline import reference
 from antiphon.pipeline.auditor import audit
 from antiphon.pipeline.promises import UnknownGuaranteeError
+from antiphon.pipeline.quick import quick_audit
 from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN, Audit
 from tests.pipeline.histories import PROMISES, make_history, rows_of
 from tests.pipeline.inprocess import table_of
@@ -47,6 +48,7 @@ def without_examples(result: Audit) -> Audit:
 
 def check_equal(spark: SparkSession, path: Path) -> Audit:
     found, expected = audit(path, spark), reference.audit(path)
+    assert quick_audit(path) == found, "in one process the same, to the examples"
     assert without_examples(found) == without_examples(expected)
     assert [f.guarantee for f in found.findings if f.example] == [f.guarantee for f in expected.findings if f.example]
     return found

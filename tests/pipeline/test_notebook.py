@@ -18,9 +18,9 @@ from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.reader import HistoryFiles as HistoryFiles
 from antiphon.history.recorder import Recorder
 from antiphon.history.schema import Row
+from antiphon.pipeline.errors import SparkError
 from antiphon.pipeline.failures import spark_failures
 from antiphon.pipeline.notebook import FRAMES, History, _progress_line
-from antiphon.pipeline.session import SparkError
 from antiphon.simulator.run import SimulationOptions, simulate
 
 DOCUMENT = Path(__file__).resolve().parent.parent.parent / "docs" / "notebooks.md"

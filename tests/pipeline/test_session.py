@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from antiphon.pipeline import java, session
-from antiphon.pipeline.java import PID_FILE, NoJavaError, find_java, write_java_home
+from antiphon.pipeline.errors import NoJavaError
+from antiphon.pipeline.java import PID_FILE, find_java, write_java_home
 
 pytestmark = pytest.mark.processes
 

@@ -4,16 +4,12 @@ from collections import defaultdict
 from dataclasses import replace
 from random import Random
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import Row
-from antiphon.pipeline import reference
-from antiphon.pipeline.audit.logs import gather_logs
-from antiphon.pipeline.audit.summary import summaries_of, summarise
-from antiphon.pipeline.first_pass import Logs
+from antiphon.pipeline import reference, view_counts
 from antiphon.pipeline.promises import Promises
 from antiphon.pipeline.result import Finding
 from antiphon.pipeline.view_frames import count_views
@@ -28,7 +24,7 @@ from tests.pipeline.corruption import (
     move_view,
     skip_view,
 )
-from tests.pipeline.inprocess import BY_FRAMES, pieces_of
+from tests.pipeline.inprocess import BY_FRAMES, logs_of
 from tests.pipeline.script import make_rows
 from tests.pipeline.test_reference_equality import make_rows as make_spoiled_rows
 
@@ -38,18 +34,13 @@ OF_VIEWS = (change_members, change_view, exclude, skip_view, move_view, forget_n
 HELD = Promises({}, frozenset(BY_FRAMES))
 
 
-def logs_of(rows: list[Row], piece_rows: int) -> Logs:
-    pieces = pieces_of(rows, piece_rows)
-    return gather_logs(
-        summaries_of(pa.Table.from_batches([summarise(each, at, {}) for at, each in enumerate(pieces)])), {}
-    )
-
-
 def counted(spark: SparkSession, rows: list[Row], piece_rows: int = 9) -> dict[str, dict[str, tuple[int, ...]]]:
     """By run and guarantee: violations, unknown, checked, root causes; without what open logs leave unknown."""
     logs = logs_of(rows, piece_rows)
     sums: dict[str, dict[str, tuple[int, ...]]] = defaultdict(lambda: dict.fromkeys(BY_FRAMES, (0, 0, 0, 0)))
-    for run, _, guarantee, found in count_views(spark, logs, HELD):
+    on_spark = count_views(spark, logs, HELD)
+    assert view_counts.count_views(logs, HELD) == on_spark, "in one process the same, to the first violation"
+    for run, _, guarantee, found in on_spark:
         own = (found.violations, found.unknown, found.checked, found.roots)
         sums[run][guarantee] = tuple(map(sum, zip(sums[run][guarantee], own, strict=True)))
         assert (found.first_violation is not None) == (found.violations > 0)

@@ -21,6 +21,10 @@ def audit(
     promise: Annotated[
         str | None, typer.Option(metavar="A,B", help="Judge these guarantees instead of those that the run promised.")
     ] = None,
+    quick: Annotated[
+        bool,
+        typer.Option("--quick", help="Audit in this process, without Spark: the same verdicts, for short histories."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Also write a self-contained HTML report.")
@@ -36,17 +40,21 @@ def audit(
 
     The verdict is kept, broken (with the shortest chain of events that shows it), unknown (the record leaves it
     open) or unchecked (promised, but nothing of the kind happened; asked for by --promise, that is unknown). The exit
-    code: 0 kept, 1 broken, 2 the input is of no use, 3 unknown, or nothing was checked at all.
+    code: 0 kept, 1 broken, 2 the input is of no use, 3 unknown, or nothing was checked at all, 4 Spark or its cluster
+    failed.
 
     \b
       antiphon audit run1
+      antiphon audit run1 --quick                   at once, on one core and without Java
       antiphon audit run1 --report run1.html
       antiphon audit run1 --promise causal,settled --json
       antiphon audit run1 --incremental             again as run1 grows: only what is new is read
       antiphon audit run1 --master spark://cluster:7077
     """
     promised = tuple(name.strip() for name in promise.split(",")) if promise is not None else None
-    result, reuse = audit_history(history, master=master, promise=promised, report=report, incremental=incremental)
+    result, reuse = audit_history(
+        history, master=master, promise=promised, report=report, incremental=incremental, quick=quick
+    )
     if json:
         show_json(audit_document(result) | ({} if reuse is None else {"incremental": asdict(reuse)}))
     else:

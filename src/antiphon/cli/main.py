@@ -5,6 +5,7 @@ exit  meaning
 1     an audit found a broken promise; nothing else exits with 1
 2     not done: the input, the command line or the machine is at fault, and the message says which
 3     an audit could not decide
+4     Spark, or the cluster that it runs on, failed; the same input may well be audited when it works again
 70    a defect of Antiphon itself
 130   interrupted
 """
@@ -32,8 +33,10 @@ from antiphon.cli.sequencer import sequencer
 from antiphon.cli.sim import sim
 from antiphon.cli.structure import structure
 from antiphon.kernel.errors import AntiphonError
+from antiphon.pipeline.errors import SparkError
 
 EXIT_UNUSABLE: Final = 2
+EXIT_SPARK: Final = 4
 EXIT_INTERNAL: Final = 70
 
 app = typer.Typer(
@@ -91,6 +94,9 @@ def main() -> None:
     logging.basicConfig(handlers=[logging.NullHandler()])
     try:
         app()
+    except SparkError as error:
+        complain(str(error))
+        sys.exit(EXIT_SPARK)
     except AntiphonError as error:
         complain(str(error))
         sys.exit(EXIT_UNUSABLE)

@@ -15,8 +15,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from antiphon.history.reader import HistoryFiles
+from antiphon.pipeline.errors import SparkError
 from antiphon.pipeline.increment import code_digest
-from antiphon.pipeline.session import SparkError
 
 EXECUTOR_WAIT_S: Final = 60.0
 POLL_S: Final = 0.1

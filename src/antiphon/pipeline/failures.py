@@ -7,7 +7,7 @@ from typing import Final
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
-from antiphon.pipeline.session import SparkError
+from antiphon.pipeline.errors import SparkError
 
 SAID_LENGTH_MAX: Final = 300
 

@@ -1,31 +1,29 @@
-"""The first pass over a history on Spark: the summaries of its pieces, and from these its logs.
+"""The first pass over a history: the summaries of its pieces, and from these its logs.
 
 Audit and graph both begin with it, so they never differ in what came before what. Row groups that cannot be read are
 left out, and the logs that they belong to are cut short there. If something was delivered that was never sent, the
 pieces concerned are summarised again, so that it is left out of every past.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, SparkSession
 
 from antiphon.history.errors import DamagedRowGroupError, UnusableHistoryError
 from antiphon.history.reader import Damage, HistoryFiles
-from antiphon.pipeline.audit.logs import ENDLESS, LogFacts, gather_logs
+from antiphon.pipeline.audit.logs import ENDLESS, gather_logs
 from antiphon.pipeline.audit.order import never_sent
 from antiphon.pipeline.audit.pieces import Task, read_pieces
 from antiphon.pipeline.audit.rows import Key
 from antiphon.pipeline.audit.summary import SUMMARY, Summary, summaries_of, summarise
 from antiphon.pipeline.increment import Increment
-from antiphon.pipeline.passes import over_numbers
+from antiphon.pipeline.view_rows import Logs
+from antiphon.pipeline.workplace import Workplace
 
 Limits = Mapping[str, Mapping[Key, int]]
-Logs = Mapping[str, Mapping[str, LogFacts]]
-"""run → process → log."""
 
 
 class FirstPass(NamedTuple):
@@ -40,36 +38,23 @@ class FirstPass(NamedTuple):
 
 
 def read_logs(
-    spark: SparkSession, history: HistoryFiles, tasks: list[Task], increment: Increment | None = None
+    place: Workplace, history: HistoryFiles, tasks: list[Task], increment: Increment | None = None
 ) -> FirstPass:
     """Raises UnusableHistoryError for what is no history, or has no causal order."""
-    history, summaries = _first_pass(spark, history, tasks, increment)
+    history, summaries = _first_pass(place, history, tasks, increment)
     lost = {damage.unit for damage in history.damages}
     tasks = [tuple(unit for unit in task if unit not in lost) for task in tasks]
-    logs, summaries = _logs(spark, history, tasks, summaries)
+    logs, summaries = _logs(place, history, tasks, summaries)
     return FirstPass(history, tasks, summaries, logs)
 
 
-def over_tasks(
-    spark: SparkSession, chosen: Sequence[int], work: Callable[[int], Iterator[pa.RecordBatch]], schema: pa.Schema
-) -> DataFrame:
-    """Run `work` over some tasks, by their places."""
-
-    def work_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                yield from work(chosen[number])
-
-    return over_numbers(spark, len(chosen), work_on, schema)
-
-
 def _first_pass(
-    spark: SparkSession, history: HistoryFiles, tasks: list[Task], increment: Increment | None
+    place: Workplace, history: HistoryFiles, tasks: list[Task], increment: Increment | None
 ) -> tuple[HistoryFiles, list[Summary]]:
     """The summaries of all that can be read, and the history without the row groups that cannot."""
 
     def make(chosen: list[int]) -> pa.Table:
-        return _summarise(spark, tasks, chosen, {})
+        return _summarise(place, tasks, chosen, {})
 
     table = make(list(range(len(tasks)))) if increment is None else increment.summaries(make)
     summaries = summaries_of(table)
@@ -84,7 +69,7 @@ def _first_pass(
 
 
 def _logs(
-    spark: SparkSession, history: HistoryFiles, tasks: list[Task], summaries: list[Summary]
+    place: Workplace, history: HistoryFiles, tasks: list[Task], summaries: list[Summary]
 ) -> tuple[Logs, list[Summary]]:
     """The logs; where something was delivered that was never sent, with summaries that leave it out."""
     unfinished = history.unfinished()
@@ -93,7 +78,7 @@ def _logs(
     if limits:
         chosen = sorted({summary["task"] for summary in summaries if goes_beyond(summary, limits)})
         others = [summary for summary in summaries if summary["task"] not in chosen]
-        summaries = others + summaries_of(_summarise(spark, tasks, chosen, limits))
+        summaries = others + summaries_of(_summarise(place, tasks, chosen, limits))
         logs = gather_logs(summaries, unfinished)
     return logs, summaries
 
@@ -107,13 +92,13 @@ def goes_beyond(summary: Summary, limits: Limits) -> bool:
     )
 
 
-def _summarise(spark: SparkSession, tasks: list[Task], chosen: list[int], limits: Limits) -> pa.Table:
+def _summarise(place: Workplace, tasks: list[Task], chosen: list[int], limits: Limits) -> pa.Table:
     """Rows of SUMMARY for some tasks."""
 
-    def work(place: int) -> Iterator[pa.RecordBatch]:
-        return _summaries(tasks[place], place, limits)
+    def work(task: int) -> Iterator[pa.RecordBatch]:
+        return _summaries(tasks[task], task, limits)
 
-    table = over_tasks(spark, chosen, work, SUMMARY).toArrow()
+    table = place.over_tasks(chosen, work, SUMMARY)
     unusable = table.filter(pc.and_(pc.is_valid(table["problem"]), pc.is_null(table["damaged"])))["problem"]
     if len(unusable):
         raise UnusableHistoryError(None, min(unusable.to_pylist()))

@@ -15,15 +15,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from antiphon.kernel.errors import UsageError
+from antiphon.pipeline.errors import NoJavaError
 
 VERSION_MIN: Final = 17
 PID_FILE: Final = "java.pid"
 """Where in its home a Java that was started leaves its process id."""
-
-
-class NoJavaError(UsageError):
-    """There is no Java that Spark could run on."""
 
 
 def find_java() -> Path:

@@ -20,15 +20,11 @@ from typing import Final
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from antiphon.kernel.errors import UsageError
+from antiphon.pipeline.errors import SparkError
 from antiphon.pipeline.java import PID_FILE, find_java, write_java_home
 
 LOOPBACK: Final = "127.0.0.1"
 TRIES: Final = 3
-
-
-class SparkError(UsageError):
-    """Spark did not start."""
 
 
 def is_local(master: str | None) -> bool:

@@ -15,65 +15,40 @@ which the driver puts into words.
 """
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
-from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.view_intervals import Event, ViewCounts, ViewViolation
-from antiphon.pipeline.explain import (
-    broken_chain_text,
-    fork_text,
-    members_differ_text,
-    no_majority_text,
-    not_in_view_text,
-    view_falls_text,
-)
+from antiphon.pipeline.audit.view_intervals import ViewCounts
 from antiphon.pipeline.guarantees import PRIMARY, VIEW_AGREEMENT
 from antiphon.pipeline.promises import Promises
-
-VIEW_ROWS: Final = pa.schema(
-    [
-        *((name, pa.string()) for name in ("run", "group", "process")),
-        ("log", pa.int64()),  # the place of the log among those of the run, by name
-        *((name, pa.int64()) for name in ("index", "view")),
-        ("members", pa.list_(pa.string())),
-    ]
+from antiphon.pipeline.view_rows import (
+    ABSENT,
+    DIFFERS,
+    FALLS,
+    FORK,
+    GAP,
+    GROUPS,
+    IN_DOUBT,
+    MINORITY,
+    VIEW_ROWS,
+    GroupCounts,
+    Logs,
+    first_violation,
+    held_groups,
+    view_rows,
 )
-GROUPS: Final = pa.schema(
-    [
-        *((name, pa.string()) for name in ("run", "group")),
-        *((guarantee, pa.bool_()) for guarantee in (VIEW_AGREEMENT, PRIMARY)),  # whether the group is held to it
-        ("left", pa.list_(pa.string())),  # who left the group, or announced so
-        ("open", pa.list_(pa.string())),  # whose logs do not tell of all their views: they are open, or say so
-    ]
-)
-
-DIFFERS, FALLS, ABSENT = "differs", "falls", "absent"
-FORK, MINORITY, GAP, IN_DOUBT = "fork", "minority", "gap", "in doubt"
-
-Logs = Mapping[str, Mapping[str, LogFacts]]
-
-
-class GroupCounts(NamedTuple):
-    """What was found of one guarantee in one group of a run."""
-
-    run: str
-    group: str
-    guarantee: str
-    counts: ViewCounts
 
 
 def count_views(spark: SparkSession, logs: Logs, promises: Promises) -> list[GroupCounts]:
     """Both guarantees in all groups that are held to them; groups by name."""
-    groups = _groups(logs, promises)
-    if not groups.num_rows:
+    groups = held_groups(logs, promises)
+    if not groups:
         return []
-    rows = spark.createDataFrame(_view_rows(logs))
-    held = spark.createDataFrame(groups)
+    rows = spark.createDataFrame(pa.Table.from_pylist(view_rows(logs), VIEW_ROWS))
+    held = spark.createDataFrame(pa.Table.from_pylist(groups, GROUPS))
     found = view_agreement(rows, held).unionAll(primary(rows, held)).orderBy("run", "group", "guarantee").collect()
     return [
         GroupCounts(
@@ -82,7 +57,7 @@ def count_views(spark: SparkSession, logs: Logs, promises: Promises) -> list[Gro
             row["guarantee"],
             ViewCounts(
                 *(row["violations"], row["unknown"], row["checked"]),
-                _first_violation(row["group"], json.loads(row["first"]), list(logs[row["run"]]))
+                first_violation(row["group"], json.loads(row["first"]), list(logs[row["run"]]))
                 if row["first"]
                 else None,
                 row["roots"],
@@ -207,58 +182,3 @@ def _is_majority(present: str) -> Column:
     doubled, all_of_them = 2 * f.size(present), f.size("electors")
     oldest = f.array_contains(present, f.element_at("electors", 1))
     return (doubled > all_of_them) | ((doubled == all_of_them) & oldest)
-
-
-def _view_rows(logs: Logs) -> pa.Table:
-    rows = [
-        {"run": run, "process": process, "log": place, **view}
-        for run, of_run in logs.items()
-        for place, (process, log) in enumerate(of_run.items())
-        for piece in log.pieces
-        for view in piece["views"]
-    ]
-    return pa.Table.from_pylist(rows, VIEW_ROWS)
-
-
-def _groups(logs: Logs, promises: Promises) -> pa.Table:
-    """The groups that have view rows and are held to anything here."""
-    rows: list[dict[str, Any]] = []
-    for run, of_run in logs.items():
-        announced = {name: {left for piece in log.pieces for left in piece["leaves"]} for name, log in of_run.items()}
-        views = [view for log in of_run.values() for piece in log.pieces for view in piece["views"]]
-        for group in sorted({view["group"] for view in views}):
-            held = {guarantee: promises.holds(guarantee, run, group) for guarantee in (VIEW_AGREEMENT, PRIMARY)}
-            left = [process for process, groups in announced.items() if not groups.isdisjoint((group, None))]
-            unsure = [process for process, log in of_run.items() if log.lacks_views(group)]
-            if any(held.values()):
-                rows.append({"run": run, "group": group, **held, "left": left, "open": unsure})
-    return pa.Table.from_pylist(rows, GROUPS)
-
-
-def _first_violation(group: str, shown: Mapping[str, Any], processes: Sequence[str]) -> ViewViolation:
-    """A violation in words; `processes` are those of the run, in the order of their logs."""
-
-    def event(row: Mapping[str, int]) -> Event:
-        return processes[row["log"]], row["index"]
-
-    view = shown["view"]
-    match shown["fault"]:
-        case "fork":
-            text = fork_text(group, view, shown["fork_members"], shown["members"])
-            return ViewViolation(text, (event(shown["row"]), event(shown["fork_row"])))
-        case "minority":
-            text = no_majority_text(group, view, shown["present"], shown["electors"])
-            return ViewViolation(text, (event(shown["row_before"]), event(shown["row"])))
-        case "gap":
-            return ViewViolation(broken_chain_text(group, view), (event(shown["row"]),))
-    own = event(shown)
-    match shown["fault"]:
-        case "differs":
-            standard = event(shown["standard_row"])
-            text = members_differ_text(own[0], group, view, shown["members"], standard[0])
-            return ViewViolation(text, (standard, own))
-        case "falls":
-            before = shown["before"]
-            return ViewViolation(view_falls_text(own[0], group, view, before["view"]), ((own[0], before["index"]), own))
-        case _:
-            return ViewViolation(not_in_view_text(own[0], group, view, shown["members"]), (own,))

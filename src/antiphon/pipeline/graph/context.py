@@ -21,11 +21,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.audit.pieces import read_pieces
-from antiphon.pipeline.first_pass import over_tasks
 from antiphon.pipeline.graph.reading import CausalHistory, read_causal_history
 from antiphon.pipeline.graph.reduction import EDGES, edges, slices
 from antiphon.pipeline.graph.stability import DELIVERED, STABILITY, blocks, delivered, stability
 from antiphon.pipeline.graph.waves import WAVES, wave_table
+from antiphon.pipeline.on_spark import over_tasks
 
 
 class ContextGraph:
