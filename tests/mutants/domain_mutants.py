@@ -34,6 +34,7 @@ from tests.stacks.domain.test_components import (
     test_a_process_closes_its_configuration_once_for_a_suggestion,
     test_a_process_that_has_gone_on_does_not_go_back,
 )
+from tests.stacks.domain.test_latency import test_whoever_saves_its_vote_casts_it_where_the_others_do_not
 from tests.stacks.domain.test_partitionable import (
     test_what_one_survivor_alone_holds_is_fetched_when_the_configuration_is_closed,
 )
@@ -61,6 +62,7 @@ SUSPECTS = "suspects"
 LOAD = "load"
 LAST = "last"
 LOSS = "loss"
+SAVED = "saved"
 SEEDS_MAX = 120
 
 
@@ -101,6 +103,7 @@ SCENES: dict[str, Callable[[], None]] = {
     SUSPECTS: test_messages_of_a_suspect_are_dropped_unless_somebody_else_has_them,
     LOAD: test_members_that_send_all_the_time_are_not_suspected,
     LOSS: test_3_3_a_loss_is_recognised_from_the_chain_and_asked_for_by_a_negative_ack,
+    SAVED: test_whoever_saves_its_vote_casts_it_where_the_others_do_not,
     LAST: test_what_one_survivor_alone_holds_is_fetched_when_the_configuration_is_closed,
 }
 
@@ -163,7 +166,7 @@ _most_without = voting._most_without
 
 def _votes_that_change(self: VoteRounds, sender: int, number: int, past: list[int], ordered: bool) -> None:
     """The last message of a member is its vote, not the first."""
-    if self._votes[sender] and not ordered and not self._votes[sender][-1][2]:
+    if self._votes[sender] and not ordered and self._votes[sender][-1][0] not in self._ordered[sender]:
         self._votes[sender].pop()
         self._heard &= ~(1 << sender)
         for rank in self._support:
@@ -172,6 +175,10 @@ def _votes_that_change(self: VoteRounds, sender: int, number: int, past: list[in
 
 
 _add = VoteRounds.add
+
+
+def _nothing_lacks(self: Services) -> bool:
+    return False
 
 
 def _safe_at_its_place(self: Services, held: HeldBatch) -> bool:
@@ -328,6 +335,7 @@ DOMAIN_MUTANTS = (
     Mutant("everybody waited for", (ROUNDS,), ((graphs, "next_in_round", _never_sure_enough),)),
     Mutant("half is a majority against a candidate", (ROUNDS,), ((voting, "_most_without", _half_is_a_majority),)),
     Mutant("a vote changes", (GRAPHS,), ((VoteRounds, "add", _votes_that_change),)),
+    Mutant("a vote that was saved is not cast", (SAVED,), ((Services, "lacks_places", _nothing_lacks),)),
     Mutant("safe messages at their place", (ISLANDS,), ((Services, "_is_safe", _safe_at_its_place),)),
     Mutant("safe messages without their votes", (TABLE,), ((Services, "_is_safe", _safe_without_its_votes),)),
     Mutant("other messages overtake ordered ones", (ISLANDS,), ((Services, "_is_blocked", _weak_overtakes),)),

@@ -72,7 +72,7 @@ def outcome(members: int, votes: Ballot, candidates: set[int]) -> list[int]:
     """What a round places if these are all votes, by the definition."""
     voters = {rank: {voter for voter, ranks in votes.items() if rank in ranks} for rank in candidates}
     kept = [d for d in candidates if all(2 * len(voters[c] - voters[d]) <= members for c in candidates)]
-    return sorted(kept, key=lambda rank: (-len(voters[rank]), rank))
+    return sorted(kept)
 
 
 def further_votes(members: int, votes: Ballot, candidates: set[int]) -> Iterator[tuple[Ballot, set[int]]]:

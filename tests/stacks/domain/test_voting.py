@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from antiphon.stacks.domain.voting import NOT_YET, ROUND_OVER, next_in_round
+from antiphon.stacks.domain.voting import NOT_YET, ROUND_OVER, next_in_round, rest_of_round
 from tests.stacks.domain.graphs import (
     OVER,
     Ballot,
@@ -45,6 +45,9 @@ def test_every_state_of_a_round_is_decided_as_far_as_it_can_be_and_no_further(me
     for votes, candidates in all_ballots(members):
         expected = settled(members, votes, candidates)
         assert by_rule(members, votes, candidates) == expected, (votes, candidates)
+        if len(votes) == members:
+            support = {rank: sum(1 << voter for voter in votes if rank in votes[voter]) for rank in candidates}
+            assert rest_of_round(members, support, []) == [rank for rank in expected if rank != OVER]
 
 
 @pytest.mark.parametrize(("members", "messages"), [(2, 5), (3, 4), (4, 3)])

@@ -32,6 +32,7 @@ class GraphSession(Session):
 
     __slots__ = (
         "_ack_at_ns",
+        "_ack_gap_ns",
         "_acked_at_ns",
         "_bare_acks",
         "_data_last",
@@ -64,6 +65,8 @@ class GraphSession(Session):
         """By sender, the last node with messages that was taken in."""
         self._unacked = 0
         self._ack_at_ns = NEVER
+        self._ack_gap_ns = options.ack_gap_ns
+        """How long after a node an empty one is sent at the earliest."""
         self._acked_at_ns = 0
         self._status_at_ns = 0
         self._stated_ns = 0
@@ -153,7 +156,7 @@ class GraphSession(Session):
 
     def _ack_soon(self, now_ns: int) -> None:
         """Somebody waits for this member's acknowledgement."""
-        self._ack_at_ns = min(self._ack_at_ns, max(now_ns, self._acked_at_ns + self._options.ack_gap_ns))
+        self._ack_at_ns = min(self._ack_at_ns, max(now_ns, self._acked_at_ns + self._ack_gap_ns))
 
     def _note_node_sent(self, now_ns: int) -> None:
         """A node left, and with it all acknowledgements."""

@@ -12,8 +12,8 @@ OWN_COPIES: Final = "own_copies"
 """How many members must hold a fifo or causal message before its own sender is delivered it. 2: one other has it, as
 footnote 2 of transis-1992 recommends, so that what a program has seen of its own was on the network. 1: at once."""
 EARLY_ORDER: Final = "early_order"
-"""1: agreed messages get their places as soon as the votes that are here decide them. 0: only when all members have
-been heard (all-ack), which places the same, later; for measuring the difference."""
+"""1: agreed messages get their places as soon as the votes that are here decide them. 0: when all members have been
+heard (all-ack), by rank; for measuring the difference."""
 
 _NOT_APART: Final = ("view_sending", "primary", "group_broadcast")
 """What is not promised where components go on apart; the rest is, per component."""

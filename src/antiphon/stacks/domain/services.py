@@ -67,7 +67,6 @@ class Services:
         "_blocked",
         "_closing",
         "_copies",
-        "_early_order",
         "_graph",
         "_in_order",
         "_line",
@@ -95,10 +94,10 @@ class Services:
         self._copies = min(own_copies, members)
         """How many members must hold an own message, this one among them, before it is delivered here."""
         self._graph = graph
-        self.rounds = VoteRounds(members)
+        self.rounds = VoteRounds(members, early)
         self._places = 0
         """How many places were given."""
-        self._stable_rounds = VoteRounds(members)
+        self._stable_rounds = VoteRounds(members, early)
         """The same for the stable part of the graph…"""
         self._unstable: list[deque[tuple[int, list[int], bool]]] = [deque() for _ in range(members)]
         """…and, by sender, the nodes that are not in it yet: number, past, whether it is to be ordered."""
@@ -120,7 +119,6 @@ class Services:
         self.paused = False
         self.delivered = 0
         """How many ordered nodes were delivered."""
-        self._early_order = early
         self.early = 0
         """Of those with places, how many had theirs before all members were heard…"""
         self.heard = 0
@@ -145,6 +143,10 @@ class Services:
             if held.sender == rank:
                 count += 1
         return count
+
+    def lacks_places(self) -> bool:
+        """Whether an ordered message waits for votes."""
+        return bool(self._ordered)
 
     def waits_for_others(self) -> bool:
         """Whether acknowledgements would let something through."""
@@ -230,9 +232,7 @@ class Services:
         """Give places to what the graph decides."""
         if not self._ordered:
             return
-        unheard = len(self.rounds.unheard())
-        if unheard and not self._early_order and not self._closing:
-            return
+        unheard = self.rounds.silent()
         placed = self.rounds.take()
         for mid in placed:
             held = self._ordered.pop(mid)

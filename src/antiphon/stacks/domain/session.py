@@ -11,6 +11,15 @@ node: soon after an agreed or safe message has come, else after a while or some 
 was among what decided the place of a safe message that waits here, or if another member says that it waits. Otherwise
 empty nodes are not acknowledged, or there would be no end to it.
 
+Not more of them than votes are of use. An agreed message needs the votes of a majority, at best (voting.py). So where
+there are more than three members, half of the others, those whose ranks come next after the sender's, vote at once; the
+rest do so a moment later, if a message is still without a place then, and otherwise just acknowledge in time. (Of
+three, the sender's vote and a receiver's own are a majority, so each votes at once and places the message without
+waiting for anybody.) And there is a mean time between nodes, which grows with the number of members: an empty one waits
+until, with it, no more have left. So each member is sent no more than about 4 / `ack_gap_ns` empty nodes a second by
+all others together; members that send all the time vote by what they send, and empty nodes do not take the processor
+from that.
+
 Why that is live: each node with messages is acknowledged by all, so an ordered one has all votes (voting.py). A safe
 message needs, besides, that all acknowledge the votes that decided its place at the member where it waits; whoever
 waits says so in its status, and all answer with a node that follows all they have, the votes included, or lack some of
@@ -26,11 +35,12 @@ packets, by which the loss of a last message is found.
 
 from collections import deque
 from random import Random
-from typing import final
+from typing import Final, final
 
-from antiphon.kernel.effects import Effects, Transmit
+from antiphon.kernel.effects import NEVER, Effects, Transmit
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.levels import AGREED, CAUSAL
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, REQUEST, STATUS
 from antiphon.parts.graph_packets import decode_request, decode_status, encode_request, encode_status
@@ -53,6 +63,9 @@ from antiphon.stacks.domain.offers import EARLY_ORDER, NUMBER, OFFERS, OWN_COPIE
 from antiphon.stacks.domain.services import Services
 from antiphon.stacks.domain.window import NetworkWindow
 
+_AT_ONCE: Final = 2
+"""So many empty nodes, after a rest, may follow each other without waiting."""
+
 
 def members_max(options: Options) -> int:
     """How many members a view may have, so that the acks of a node take half of a packet at most."""
@@ -70,10 +83,12 @@ class DomainSession(GraphSession):
     __slots__ = (
         "_broadcast",
         "_data",
+        "_hurried",
         "_last_past",
         "_losses_before",
         "_services",
         "_unicasts",
+        "_vote_at_ns",
         "_window",
         "_window_size",
     )
@@ -94,6 +109,11 @@ class DomainSession(GraphSession):
         self._begin(self._broadcast.graph)
         copies, early = _option(options, OWN_COPIES), _option(options, EARLY_ORDER) > 0
         self._services = Services(group, view, self._me, self._graph, options.message_bytes_max, copies, early)
+        self._hurried = members // 2 if early and members > 3 else members
+        """How many members after an agreed message's sender, by rank, vote for it at once."""
+        self._vote_at_ns = NEVER
+        """When to vote if a message has no place then."""
+        self._ack_gap_ns = options.ack_gap_ns * max(4, members - 1) // 4
         self._window = NetworkWindow(members, options)
         self._data: list[deque[int]] = [deque() for _ in range(members)]
         """By sender, the nodes with messages that not all are known to follow: the network sliding window…"""
@@ -154,8 +174,17 @@ class DomainSession(GraphSession):
         node, added = attached
         if added.batch is not None:
             self._note_messages(node)
-            self._owe_ack(added.batch.level, now_ns)
+            self._owe_vote(node.sender, added.batch.level, now_ns)
         self._services.add(node, added, effects)
+
+    def _owe_vote(self, sender: int, level: int, now_ns: int) -> None:
+        """A node with messages of this level was taken in."""
+        if level != AGREED or (self._me - sender - 1) % len(self.view.members) < self._hurried:
+            self._owe_ack(level, now_ns)
+            return
+        self._owe_ack(CAUSAL, now_ns)
+        vote_at_ns = max(now_ns, self._acked_at_ns + self._ack_gap_ns) + self._options.ack_gap_ns
+        self._vote_at_ns = min(self._vote_at_ns, vote_at_ns)
 
     def _note_messages(self, node: GraphNode) -> None:
         """A node with messages is in the window from here on."""
@@ -203,6 +232,10 @@ class DomainSession(GraphSession):
         if self._may_ack():
             if self._services.lacks_ack(self._last_past, self._me):
                 self._ack_soon(now_ns)
+            if self._vote_at_ns <= now_ns:
+                self._vote_at_ns = NEVER
+                if self._services.lacks_places():
+                    self._ack_at_ns = now_ns
             if self._ack_at_ns <= now_ns:
                 self._bare_acks += 1
                 self._send_node(b"", 0, effects, now_ns)
@@ -264,7 +297,10 @@ class DomainSession(GraphSession):
         added = DomainNode(packet, self._me, number, predecessors, decode_batch(body, 0))
         node = self._broadcast.send(added)
         self._last_past = node.past
+        self._vote_at_ns = NEVER
+        paced_ns = max(self._acked_at_ns + self._ack_gap_ns, now_ns - _AT_ONCE * self._ack_gap_ns)
         self._note_node_sent(now_ns)
+        self._acked_at_ns = min(now_ns + self._ack_gap_ns, paced_ns)
         self._services.add(node, added, effects)
         return node
 
@@ -282,7 +318,7 @@ class DomainSession(GraphSession):
             return deadline_ns
         deadline_ns = min(deadline_ns, self._broadcast.deadline_ns())
         if self._may_ack():
-            deadline_ns = min(deadline_ns, self._ack_at_ns)
+            deadline_ns = min(deadline_ns, self._ack_at_ns, self._vote_at_ns)
             if self._wants_to_send() and self._window_size < self._window.limit:
                 deadline_ns = min(deadline_ns, self._window.next_ns)
         return deadline_ns

@@ -11,15 +11,14 @@ round "pending" means: at its beginning.
   vote of q   the first message of q, ordered or not, that equals or follows a pending one; it supports every candidate
               that it equals or follows. V(c): the members whose votes support c
   beaten      d is beaten if for some candidate c more than n/2 members support c and not d
-  outcome     all candidates that are not beaten, those with more votes first, of those with as many the lowest rank
+  outcome     all candidates that are not beaten, by the ranks of their senders
 When the outcome is placed the next round begins, with the beaten candidates still pending.
 
 Rule. With u members unheard, that is without a vote yet:
   out     d is out if among the votes known it is beaten. An unseen candidate is out if some V(c) exceeds n/2.
   sure    d is sure if 2u <= n and for each other candidate c, |V(c) - V(d)| + u <= n/2.
-  next    of the candidates that are not out and not placed, d is placed next if it is sure, precedes each other one,
-          e, even if all the unheard support e alone, and precedes an unseen candidate, unless those are out, of
-          each unheard member, even if all the unheard support it.
+  next    of the candidates that are not out and not placed, the one of the lowest rank, d, is placed next if it is sure
+          and, unless unseen candidates are out, no unheard member has a lower rank.
 The round ends when all known candidates that are not out are placed and unseen ones are out, or nobody is unheard.
 
 Why the definitions make sense. The vote of q is known as soon as it is here, because what it follows is here: votes do
@@ -30,17 +29,20 @@ n/2, and what beats c would have more than n/2 members without c. Members that v
 each.
 
 Safe. By induction over rounds all members begin a round with the same placed messages, so their votes are the same
-where they know them. What the rule places next is next in the outcome, whatever the unheard vote, for each of: being
-beaten needs more than the known votes and all u against d; e comes first only with more votes, and has at most u more
-than known; an unseen candidate has at most u. What is out stays out, since known votes stay. So what one member has
-placed is, at any time, a beginning of what any other will have placed.
+where they know them. What the rule places next is next in the outcome, whatever the unheard vote: being beaten needs
+more than the known votes and all u against d, and of a lower rank there is nothing but what is placed or out. What is
+out stays out, since known votes stay. So what one member has placed is, at any time, a beginning of what any other will
+have placed.
 
 Tight. Where the rule stops, two extensions of the graph differ in what comes next (or the round ends in one of them).
-Let d be the first by votes and rank of what is known, not out, not placed. If all the unheard support d alone, it comes
-next. If d is not sure, they may support c alone, or a new candidate, which beats d; if e or an unseen x could precede
-d, they may support that one alone, which is then not beaten. If there is no such d, the unheard may support a new
-candidate, which comes next, or an old one, and the round ends. Any such votes are possible: whoever is unheard may have
-received just what the vote is to follow.
+Let d be the one of the lowest rank of what is known, not out, not placed. If all the unheard support d alone, it comes
+next. If d is not sure, they may support c alone, or a new candidate, which beats d; if an unheard member of a lower
+rank could have a candidate that is not out, they may support that one alone, which is then not beaten and precedes d.
+If there is no such d, the unheard may support a new candidate, which comes next, or an old one, and the round ends. Any
+such votes are possible: whoever is unheard may have received just what the vote is to follow.
+
+Why by rank and not by votes: which of two candidates has more votes is open until nearly all have voted, also where
+both are sure. In a group of eight that all send, with places by votes, agreed messages were later than by all-ack.
 
 Live. A message with n followers has all votes in each round until it is placed; with u = 0 the rule stops only at the
 end of a round; each round places something. Members acknowledge what is to be ordered (session.py).
@@ -54,7 +56,8 @@ more would wait; by more, the best case would be lost.
 
 Members that are gone abstain (`close`): to abstain is one more thing the unheard may do that the rule allows for.
 
-Cost: a step per member for each message and round, and the square of the number of candidates when a vote comes in.
+Cost: a step per member for each message and round, and the square of the number of candidates when a vote comes in that
+makes it a majority or more. What waits for later rounds costs nothing until then.
 """
 
 from collections import deque
@@ -71,28 +74,34 @@ def next_in_round(members: int, support: dict[int, int], placed: list[int], unhe
     """The rank whose candidate comes next in this round; NOT_YET if that depends on the unheard, ROUND_OVER if none
     comes any more. `support`: by rank of each candidate, the bits of the members that support it."""
     silent = unheard.bit_count()
+    if 2 * silent > members:
+        return NOT_YET  # so few have voted that nothing is placed or out
     unseen_out = not unheard
-    alive: list[int] = []
+    lowest, without = members, 0
     for rank, voters in support.items():
         if 2 * voters.bit_count() > members:
             unseen_out = True
-        if rank not in placed and 2 * _most_without(rank, support) <= members:
-            alive.append(rank)
-    if not alive:
+        if rank < lowest and rank not in placed:
+            most = _most_without(rank, support)
+            if 2 * most <= members:
+                lowest, without = rank, most
+    if lowest == members:
         return ROUND_OVER if unseen_out else NOT_YET
-    leader = alive[0]
-    for rank in alive:
-        if _precedes(support[rank].bit_count(), rank, support[leader].bit_count(), leader):
-            leader = rank
-    if 2 * silent > members or 2 * (_most_without(leader, support) + silent) > members:
+    if 2 * (without + silent) > members:
         return NOT_YET
-    votes = support[leader].bit_count()
-    for rank in alive:
-        if rank != leader and not _precedes(votes, leader, support[rank].bit_count() + silent, rank):
-            return NOT_YET
-    if not unseen_out and not _precedes(votes, leader, silent, (unheard & -unheard).bit_length() - 1):
+    if not unseen_out and (unheard & -unheard).bit_length() - 1 < lowest:
         return NOT_YET
-    return leader
+    return lowest
+
+
+def rest_of_round(members: int, support: dict[int, int], placed: list[int]) -> list[int]:
+    """What `next_in_round` would give one by one until the round is over, where nobody is unheard."""
+    found: list[int] = []
+    for rank in support:
+        if rank not in placed and 2 * _most_without(rank, support) <= members:
+            found.append(rank)
+    found.sort()
+    return found
 
 
 def _most_without(rank: int, support: dict[int, int]) -> int:
@@ -105,43 +114,36 @@ def _most_without(rank: int, support: dict[int, int]) -> int:
     return most
 
 
-def _precedes(votes: int, rank: int, other_votes: int, other: int) -> bool:
-    return votes > other_votes or (votes == other_votes and rank < other)
-
-
 @final
 class VoteRounds:
     """The order of one graph's messages, as far as one member knows it."""
 
-    __slots__ = ("_closed", "_first", "_heard", "_members", "_ordered", "_placed", "_support", "_votes")
+    __slots__ = ("_closed", "_early", "_first", "_heard", "_is_news", "_members", "_ordered", "_placed", "_support",
+                 "_votes")  # fmt: skip
 
-    def __init__(self, members: int) -> None:
+    def __init__(self, members: int, early: bool = True) -> None:
+        """`early`: place what the votes that are here decide. If not, wait in each round until all have voted, and
+        place all candidates then, by rank (the all-ack rule, for comparison)."""
         self._members = members
+        self._early = early
         self._ordered: list[deque[int]] = [deque() for _ in range(members)]
         """By sender, the numbers of messages that were pending when this round began, or came since."""
         self._first = [0] * members
         """By sender, the first of these; 0 if there is none."""
-        self._votes: list[deque[tuple[int, list[int], bool]]] = [deque() for _ in range(members)]
-        """By sender: its vote in this round, and all after it: number, past, and whether it is to be ordered."""
+        self._votes: list[deque[tuple[int, list[int]]]] = [deque() for _ in range(members)]
+        """By sender: its vote in this round, and all after it: number and past."""
         self._heard = 0
         """Bits of the members that have voted in this round."""
+        self._is_news = False
+        """Whether somebody has voted since places were last looked for."""
         self._support: dict[int, int] = {}
         self._placed: list[int] = []
         """The senders of what was placed in this round."""
         self._closed = False
 
-    def pending(self) -> int:
-        """How many messages wait for their place."""
-        count = -len(self._placed)
-        for numbers in self._ordered:
-            count += len(numbers)
-        return count
-
-    def unheard(self) -> list[int]:
-        """The members that have not voted in this round; none if nothing is pending."""
-        if not self.pending():
-            return []
-        return [rank for rank in range(self._members) if not self._heard >> rank & 1]
+    def silent(self) -> int:
+        """How many members have not voted in this round; none if nothing is pending."""
+        return self._members - self._heard.bit_count() if self._support else 0
 
     def add(self, sender: int, number: int, past: list[int], ordered: bool) -> None:
         """A message has come into the graph, whose `past` tells how much of each member precedes it."""
@@ -150,70 +152,84 @@ class VoteRounds:
             if not self._first[sender]:
                 self._first[sender] = number
         if self._heard >> sender & 1:
-            self._votes[sender].append((number, past, ordered))
-        elif self._follows(sender, number, past):
-            self._votes[sender].append((number, past, ordered))
-            self._count_vote(sender)
+            self._votes[sender].append((number, past))
+            return
+        ballot = self._ballot(sender, number, past)
+        if ballot:
+            self._votes[sender].append((number, past))
+            self._count(sender, ballot)
 
     def take(self) -> list[Place]:
         """The messages whose place has become known, in order."""
         result: list[Place] = []
-        while self._support:
+        while self._is_news:
+            self._is_news = False
             unheard = 0 if self._closed else ((1 << self._members) - 1) & ~self._heard
-            rank = next_in_round(self._members, self._support, self._placed, unheard)
-            if rank == NOT_YET:
-                break
-            if rank == ROUND_OVER:
+            if not unheard:
+                self._place(self._rest(), result)
                 self._begin_round()
-            else:
-                self._placed.append(rank)
-                result.append((rank, self._first[rank]))
+            elif self._early:
+                rank = next_in_round(self._members, self._support, self._placed, unheard)
+                while rank >= 0:
+                    self._place([rank], result)
+                    rank = next_in_round(self._members, self._support, self._placed, unheard)
+                if rank == ROUND_OVER:
+                    self._begin_round()
         return result
 
     def close(self) -> None:
         """Nothing more comes: whoever was not heard abstains, in this and in all further rounds."""
         self._closed = True
+        self._is_news = bool(self._support)
 
-    def _follows(self, sender: int, number: int, past: list[int]) -> bool:
-        """Whether a message equals or follows a pending one."""
-        for rank, first in enumerate(self._first):
+    def _rest(self) -> list[int]:
+        return rest_of_round(self._members, self._support, self._placed) if self._early else sorted(self._support)
+
+    def _place(self, ranks: list[int], result: list[Place]) -> None:
+        for rank in ranks:
+            self._placed.append(rank)
+            result.append((rank, self._first[rank]))
+
+    def _ballot(self, sender: int, number: int, past: list[int]) -> int:
+        """Bits of the senders whose first pending message this one equals or follows; none if it is no vote."""
+        found = 0
+        for rank in range(self._members):
+            first = self._first[rank]
             if first and (past[rank] >= first or (rank == sender and number == first)):
-                return True
-        return False
+                found |= 1 << rank
+        return found
 
-    def _count_vote(self, voter: int) -> None:
-        """Count the first of a member's messages that may be a vote."""
-        number, past, ordered = self._votes[voter][0]
+    def _count(self, voter: int, ballot: int) -> None:
+        """Count a vote. That of a candidate's sender names nobody else, and comes before those that follow it. (If the
+        voter has something pending, its vote is that or precedes it, so a vote does not follow a message of its own.)
+        """
         self._heard |= 1 << voter
-        is_candidate = ordered and number == self._first[voter]
-        for rank, first in enumerate(self._first):
-            if first and past[rank] >= first:
-                is_candidate = False
-                if rank in self._support:
-                    self._support[rank] |= 1 << voter
-        if is_candidate:
-            self._support[voter] = 1 << voter
+        self._is_news = True
+        if ballot == 1 << voter:
+            self._support[voter] = ballot
+            return
+        for rank in self._support:
+            if ballot >> rank & 1:
+                self._support[rank] |= 1 << voter
 
     def _begin_round(self) -> None:
         for rank in self._placed:
-            self._ordered[rank].popleft()
-            self._first[rank] = self._ordered[rank][0] if self._ordered[rank] else 0
+            numbers = self._ordered[rank]
+            numbers.popleft()
+            self._first[rank] = numbers[0] if numbers else 0
         self._placed = []
         self._support = {}
         self._heard = 0
-        voters: list[int] = []
+        followers: list[tuple[int, int]] = []
         for rank, votes in enumerate(self._votes):
-            while votes and not self._follows(rank, votes[0][0], votes[0][1]):
+            while votes:
+                ballot = self._ballot(rank, votes[0][0], votes[0][1])
+                if ballot == 1 << rank:
+                    self._count(rank, ballot)
+                    break
+                if ballot:
+                    followers.append((rank, ballot))
+                    break
                 votes.popleft()
-            if votes:
-                number, past, ordered = votes[0]
-                if ordered and number == self._first[rank] and not self._has_pending_past(past):
-                    self._heard |= 1 << rank
-                    self._support[rank] = 1 << rank
-                else:
-                    voters.append(rank)
-        for rank in voters:
-            self._count_vote(rank)
-
-    def _has_pending_past(self, past: list[int]) -> bool:
-        return any(first and past[rank] >= first for rank, first in enumerate(self._first))
+        for rank, ballot in followers:
+            self._count(rank, ballot)
