@@ -13,18 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.processes
-@pytest.mark.skipif(not _build.is_compiled(), reason="the core is plain Python: the contracts run the toy stack anyway")
-def test_the_toy_stack_keeps_the_contracts_on_the_python_sources() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    command += ["tests/contracts", "tests/toy_stack/test_toy_stack.py", "-k", "toy"]
-    run_pure(command)
-
-
-@pytest.mark.processes
 @pytest.mark.skipif(not _build.is_compiled(), reason="the core is plain Python: these tests run anyway")
-def test_stacks_of_tests_run_in_the_simulated_world_on_the_python_sources() -> None:
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    run_pure([*command, "tests/simulation/test_devices.py", "tests/simulation/test_toy.py"])
+def test_stacks_of_tests_keep_the_contracts_and_run_in_the_simulated_world_on_the_python_sources() -> None:
+    """In one process: to start one and to collect tests is what takes the time."""
+    simulated = ["tests/simulation/test_devices.py", "tests/simulation/test_toy.py"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "toy or devices"]
+    run_pure([*command, "tests/contracts", "tests/toy_stack/test_toy_stack.py", *simulated])
 
 
 def run_pure(command: list[str]) -> None:
