@@ -76,15 +76,8 @@ from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.parts.membership.graph_view_end import GraphViewEnd
 from antiphon.parts.suspicion import Suspicion
 from antiphon.stacks.domain.commitment import Commitment, Words, cut_by, fits
-from antiphon.stacks.domain.component_messages import (
-    ATTEMPT,
-    COMMIT,
-    Attempt,
-    Commit,
-    Suggestion,
-    encode_attempt,
-    encode_commit,
-)
+from antiphon.stacks.domain.component_messages import Attempt, Commit, Suggestion
+from antiphon.stacks.domain.component_sender import ComponentSender
 from antiphon.stacks.domain.proposal import Cuts, SuggestionDraft
 from antiphon.stacks.domain.surroundings import Surroundings
 
@@ -93,20 +86,15 @@ CLOSINGS_MAX: Final = 3
 WAIT_NS_MAX: Final = 8_000 * MILLISECOND_NS
 """The longest time without a suggestion, where suggestions come to nothing again and again."""
 
-Letter = tuple[str, int, bytes]
-"""Address, kind, body."""
-
 
 @final
 class Components:
-    """One process's part in the agreement on configurations. Collects what is to leave in `out`."""
+    """One process's part in the agreement on configurations. What is to leave is in `sender`."""
 
     __slots__ = (
         "_address",
-        "_answered_ns",
         "_around",
         "_attempt_at_ns",
-        "_attempted_ns",
         "_closed_number",
         "_closings",
         "_cuts",
@@ -127,7 +115,7 @@ class Components:
         "leaving",
         "left",
         "let_go",
-        "out",
+        "sender",
         "suspected",
         "view",
     )
@@ -151,16 +139,12 @@ class Components:
         """This process wants to go, and the others go on without it."""
         self.suspected: list[ProcessId] = []
         """Members that were taken to be lost, to be reported."""
-        self.out: list[Letter] = []
+        self.sender = ComponentSender(address, options.retry_ns)
         self._number = 0
         self._cuts: Cuts = set()
         self._around = Surroundings(process, options)
-        self._answered_ns: dict[str, int] = {}
-        """By address, from when on an answer may be sent there again."""
         self._made = 0
         """Suggestions that this process was committed to since it is in this configuration."""
-        self._attempted_ns: dict[str, int] = {}
-        """By address, when an ATTEMPT was last sent there."""
         self._suggest_at_ns = NEVER
         self._tell_at_ns = NEVER
         self._attempt_at_ns = 0
@@ -201,7 +185,7 @@ class Components:
         self._withdrawals = 0
         self.left = set()
         self._cuts = set()
-        self._answered_ns = {}
+        self.sender.forget_answers()
         self._made = 0
         self._suggest_at_ns = NEVER
         self._tell_at_ns = NEVER
@@ -250,7 +234,7 @@ class Components:
             if self.leaving and attempt.view.rank(self._process) < 0:
                 self.let_go = True
             if self.installed is not None and self.installed.suggestion.origins.get(sender) == attempt.view.id:
-                self._answer(self.installed, attempt.address, now_ns)  # it has not installed this one yet
+                self.sender.answer(self.installed, attempt.address, now_ns)  # it has not installed this one yet
                 return
             if attempt.view.id < self.view.id:
                 self._cut(sender, now_ns)
@@ -286,7 +270,7 @@ class Components:
         self._around.state(sender, suggestion.id if commit.installed else suggestion.origins[sender])
         if suggestion.id == self.view.id:
             if not commit.installed and self.installed is not None:
-                self._answer(self.installed, commit.address, now_ns)
+                self.sender.answer(self.installed, commit.address, now_ns)
         elif self.view.rank(sender) >= 0 and self._is_elsewhere(sender, suggestion.origins[sender], commit, now_ns):
             return
         elif not suggestion.has(self._process) and commit.installed:
@@ -298,7 +282,7 @@ class Components:
         elif suggestion.origins[self._process] != self.view.id:
             before = 0 if self.installed is None else self.installed.suggestion.origins[self._process]
             if self.installed is not None and suggestion.origins[self._process] == before:
-                self._answer(self.installed, commit.address, now_ns)
+                self.sender.answer(self.installed, commit.address, now_ns)
             else:
                 self._attempt(commit.address, now_ns, self._options.retry_ns)
         else:
@@ -310,7 +294,7 @@ class Components:
         if origin == self.view.id or commit.installed:
             return False
         if self.installed is not None and self.installed.suggestion.origins.get(sender) == origin:
-            self._answer(self.installed, commit.address, now_ns)
+            self.sender.answer(self.installed, commit.address, now_ns)
             return True
         if origin > self.view.id:
             return False
@@ -340,7 +324,7 @@ class Components:
             if better is not current.suggestion:
                 self._commit(better, commit.words, now_ns, suggestion)
         elif current.suggestion.has(commit.sender):
-            self._answer(self._own_commit(current), commit.address, now_ns)
+            self.sender.answer(self._own_commit(current), commit.address, now_ns)
 
     def _cut(self, process: ProcessId, now_ns: int) -> None:
         """Take the link to a process to be cut."""
@@ -485,26 +469,15 @@ class Components:
     def _own_commit(self, current: Commitment) -> Commit:
         return Commit(self._process, self._address, current.suggestion, current.words, False)
 
-    def _tell(self, commit: Commit, address: str) -> None:
-        self.out.append((address, COMMIT, encode_commit(commit)))
-
-    def _answer(self, commit: Commit, address: str, now_ns: int) -> None:
-        """Tell a process about a suggestion, if that was not done just now."""
-        if now_ns >= self._answered_ns.get(address, 0):
-            self._answered_ns[address] = now_ns + self._options.retry_ns // 4
-            self._tell(commit, address)
-
     def _attempt(self, address: str, now_ns: int, spacing_ns: int, probe: bool = False) -> None:
         """Tell a process what this one is in, if that was not done just now; `probe`: it is to answer."""
-        if address == self._address or now_ns < self._attempted_ns.get(address, -spacing_ns) + spacing_ns:
-            return
-        self._attempted_ns[address] = now_ns
-        attempt = Attempt(self._process, self._address, self.view, self.leaving, probe)
-        self.out.append((address, ATTEMPT, encode_attempt(attempt)))
+        if self.sender.may_attempt(address, now_ns, spacing_ns):
+            attempt = Attempt(self._process, self._address, self.view, self.leaving, probe)
+            self.sender.attempt(attempt, address, now_ns)
 
     def attempt_soon(self, now_ns: int) -> None:
         """Tell others at once what this process is in, and whether it wants to go."""
-        self._attempted_ns = {}
+        self.sender.forget_attempts(now_ns)
         self._attempt_at_ns = now_ns
         self._send_attempts(now_ns)
 
@@ -559,8 +532,7 @@ class Components:
         for address in (*self._around.addresses(), *(self.view.addresses if self.leaving else ())):
             if address not in inside or self.leaving:
                 self._attempt(address, now_ns, self._options.retry_ns)
-        since_ns = now_ns - self._options.silence_ns_min
-        self._attempted_ns = {where: at_ns for where, at_ns in self._attempted_ns.items() if at_ns > since_ns}
+        self.sender.forget_attempts(now_ns - self._options.silence_ns_min)
         self._plan(now_ns)
 
     def _press(self, now_ns: int) -> None:
@@ -581,7 +553,7 @@ class Components:
         view = current.suggestion.view
         for process, address in zip(view.members, view.addresses, strict=True):
             if process != self._process:
-                self._tell(told, address)
+                self.sender.tell(told, address)
 
     def _is_late(self, current: Commitment, now_ns: int) -> bool:
         """Whether the next step takes too long: to commit; to hear each other, when all have committed; to close, when

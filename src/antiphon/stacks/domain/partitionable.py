@@ -247,12 +247,11 @@ class PartitionableMember(Member):
             effects.events.append(Ended(self.group, False))
 
     def _collect(self, effects: Effects) -> None:
-        for address, kind, body in self._components.out:
+        for address, kind, body in self._components.sender.take():
             packets = packets_of(
                 kind, body, NUMBER, self.group_id, self._declaration.id, self._options.packet_bytes_max
             )
             effects.transmits.append(Transmit(Route((), (address,)), packets))
-        self._components.out = []
 
     # ---- questions -------------------------------------------------------------------------------------------------
 
