@@ -30,7 +30,7 @@ MAY_IMPORT: Final = {
     "runtime": ("kernel", "parts", "stacks", "engine", "faults", "history", "recording", "runtime"),
     "simulator": ("kernel", "parts", "stacks", "engine", "faults", "history", "recording", "simulator"),
     "history": ("kernel.identity", "kernel.errors", "history"),  # all errors share one root, see kernel/errors.py
-    "pipeline": ("kernel.errors", "history", "pipeline"),
+    "pipeline": ("kernel.errors", "kernel.labels", "history", "pipeline"),  # comparisons are the same everywhere
     "report": ("kernel.errors", "history", "pipeline", "report"),
     "conversation": ("_build", "kernel", "parts", "stacks", "runtime", "conversation"),
     "domain": ("_build", "kernel", "parts", "stacks", "runtime", "domain"),

@@ -7,12 +7,15 @@ import sys
 import time
 from typing import Any
 
+from antiphon.kernel.labels import precedes
 from antiphon.kernel.levels import SAFE
-from antiphon.stacks.label.comparison import precedes
+from antiphon.parts.node_batch import NodeBatch
+from antiphon.stacks.label.handover import LabelHandover
 from antiphon.stacks.label.item import NOWHERE, Item, LabelFrame, Mid, Priority
 from antiphon.stacks.label.link import LabelLink
 from antiphon.stacks.label.ordering import TotalOrder
 from antiphon.stacks.label.pool import MessagePool
+from antiphon.stacks.label.queues import LabelQueues
 from antiphon.stacks.label.session import LabelSession
 from antiphon.stacks.label.traffic import LabelTraffic
 from antiphon.stacks.label.view_end import LabelViewEnd
@@ -23,6 +26,7 @@ from tests.papers.test_isis_1987 import (
     test_3_3_b_precedes_b_if_it_was_delivered_at_the_sender,
     test_3_3_causal_messages_wait_for_what_a_labelled_one_came_ahead_of,
     test_3_4_causal_messages_come_after_agreed_ones_that_their_sender_had_delivered,
+    test_3_4_causal_messages_tell_the_place_of_agreed_ones_behind_open_ones,
     test_3_5_atomicity_reaches_over_chains_whatever_the_labels,
 )
 from tests.papers.test_isis_1987_holes import (
@@ -34,6 +38,12 @@ from tests.papers.test_isis_1987_protocols import (
     test_4_3_1_a_recipient_assigns_a_priority_above_all_it_has_seen,
     test_4_3_2_a_message_travels_by_way_of_processes_it_is_not_for,
 )
+from tests.papers.test_isis_1987_queues import (
+    test_3_2_causal_messages_come_after_abcasts_that_happened_before_them,
+    test_4_3_1_one_successor_at_a_time_completes_what_others_began,
+    test_4_3_1_survivors_agree_on_what_nobody_had_a_final_priority_of,
+    test_4_3_1_what_a_survivor_has_delivered_comes_first_at_all,
+)
 from tests.stacks.label.sweep import random_scene, run_scene
 
 SCENES = "scenes"
@@ -43,12 +53,17 @@ CLAIMS = (
     test_3_3_b_precedes_b_if_it_was_delivered_at_the_sender,
     test_3_3_a_lesser_label_travels_by_way_of_others_too,
     test_3_4_causal_messages_come_after_agreed_ones_that_their_sender_had_delivered,
+    test_3_4_causal_messages_tell_the_place_of_agreed_ones_behind_open_ones,
     test_4_1_a_gap_is_told_after_a_moment_and_again,
     test_4_3_1_a_recipient_assigns_a_priority_above_all_it_has_seen,
     test_3_4_hole_d_does_not_arise_on_the_stack,
     test_3_5_atomicity_reaches_over_chains_whatever_the_labels,
     test_4_3_2_a_message_travels_by_way_of_processes_it_is_not_for,
     test_4_4_hole_b_does_not_arise_on_the_stack,
+    test_3_2_causal_messages_come_after_abcasts_that_happened_before_them,
+    test_4_3_1_one_successor_at_a_time_completes_what_others_began,
+    test_4_3_1_survivors_agree_on_what_nobody_had_a_final_priority_of,
+    test_4_3_1_what_a_survivor_has_delivered_comes_first_at_all,
 )
 """What random scenes seldom come across, staged."""
 SEEDS_MAX = 200
@@ -259,6 +274,50 @@ def _head_without_acks(self: LabelTraffic, sender: int, ack: int, consumed: int,
     self.links[sender].take_ack(ack, now_ns)
 
 
+def _queue_without_order(self: LabelQueues, label: bytes) -> None:
+    """A final ABCAST passes open ones of its label."""
+    line = self._lines.pop(label)
+    self.ready += [self._waiting.pop(mid).item for _, mid in line if self._waiting[mid].is_final]
+    rest = [entry for entry in line if entry[1] in self._waiting]
+    if rest:
+        self._lines[label] = rest
+
+
+def _own_priority_in_queue(self: LabelQueues, number: int, rank: int, priority: int) -> None:
+    """The first priority that comes is the final one of an ABCAST."""
+    ballot = self._ballots.pop(number, None)
+    if ballot is not None:
+        self.commits.append((ballot.item, (priority, rank)))
+
+
+def _close_queues_by_arrival(self: LabelQueues) -> None:
+    """At the end of a view each delivers ABCASTs as they came."""
+    self.ready += [queued.item for queued in self._waiting.values()]
+    self._waiting, self._lines, self._ballots = {}, {}, {}
+
+
+def _close_queues_by_clock(self: LabelQueues) -> None:
+    """At the end of a view final priorities of ABCASTs do not count."""
+    rest = [queued.item for queued in self._waiting.values()]
+    self.ready += sorted(rest, key=lambda item: (item.clock, item.sender, item.number))
+    self._waiting, self._lines, self._ballots = {}, {}, {}
+
+
+def _never_held_back(self: LabelQueues, arrival: int) -> bool:
+    """Causal messages do not wait for ABCASTs."""
+    return True
+
+
+def _one_assembly(self: LabelHandover, sender: int, batch: NodeBatch) -> bool:
+    """A sender has one message that is half here."""
+    halves = self._halves[sender]
+    for number in [number for number in halves if number != batch.first_message]:
+        del halves[number]
+    return _take_part(self, sender, batch)
+
+
+_take_part = LabelHandover.take_part
+
 LABEL_MUTANTS = (
     Mutant("what must come first is not carried", (SCENES,), ((MessagePool, "take_for", _carry_nothing),)),
     Mutant("copies for others are not carried", (SCENES,), ((MessagePool, "_is_owed", _carry_for_destinations_only),)),
@@ -283,6 +342,12 @@ LABEL_MUTANTS = (
     Mutant("labels take nothing of others along", (SCENES,), ((MessagePool, "_may_stay", _others_may_stay),)),
     Mutant("the cut is not waited for", (SCENES,), ((LabelViewEnd, "is_complete", _cut_is_complete),)),
     Mutant("own ordered ones hold up nothing", (SCENES,), ((LabelSession, "_take_pending", _ballots_do_not_hold),)),
+    Mutant("a final abcast passes open ones", (SCENES,), ((LabelQueues, "_advance", _queue_without_order),)),
+    Mutant("an abcast's first priority is final", (SCENES,), ((LabelQueues, "answer", _own_priority_in_queue),)),
+    Mutant("abcasts end as they came", (SCENES,), ((LabelQueues, "close", _close_queues_by_arrival),)),
+    Mutant("abcasts end by clocks alone", (SCENES,), ((LabelQueues, "close", _close_queues_by_clock),)),
+    Mutant("nothing waits for abcasts", (SCENES,), ((LabelQueues, "has_passed", _never_held_back),)),
+    Mutant("one half message a sender", (SCENES,), ((LabelHandover, "take_part", _one_assembly),)),
     Mutant("acks strike nobody off", (SCENES,), ((LabelTraffic, "take_head", _head_without_acks),)),
 )
 

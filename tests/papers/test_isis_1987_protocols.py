@@ -529,6 +529,6 @@ def test_5_4_the_response_does_not_depend_on_the_number_of_sites() -> None:
 
 
 def test_3_4_the_levels_of_the_stack_are_the_primitives() -> None:
-    assert offer("label").levels == ("reliable", "fifo", "causal", "agreed", "safe")
+    assert offer("label").levels == ("reliable", "fifo", "causal", "agreed", "safe", "abcast")
     assert offer("label").subsets
     assert offer("label").labels

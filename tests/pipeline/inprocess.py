@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from antiphon.history.schema import SCHEMA, Row
 from antiphon.history.start import parse_start
-from antiphon.pipeline.audit import settled, total_global, views
+from antiphon.pipeline.audit import label_order, settled, total_global, views
 from antiphon.pipeline.audit.judge import PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import gather_logs
 from antiphon.pipeline.audit.order import never_sent
@@ -18,7 +18,7 @@ from antiphon.pipeline.audit.row_queries import QUERIED_ROWS, QueryResults, RowQ
 from antiphon.pipeline.audit.summary import Summary, summaries_of, summarise
 from antiphon.pipeline.audit.total import Placed
 from antiphon.pipeline.first_pass import Limits, goes_beyond
-from antiphon.pipeline.guarantees import CHECKED, PRIMARY, SETTLED, VIEW_AGREEMENT
+from antiphon.pipeline.guarantees import CHECKED, LABEL_ORDER, PRIMARY, SETTLED, VIEW_AGREEMENT
 from antiphon.pipeline.promises import gather
 from antiphon.pipeline.result import Audit
 from antiphon.pipeline.view_rows import Logs
@@ -110,7 +110,7 @@ def count_pieces(pieces: Sequence[Piece], promise: Sequence[str] | None = None) 
         for group, found_in in settled.count(run.order, run.logs).items():
             if promises.holds(SETTLED, name, group):
                 add(SETTLED, (found_in.violations, found_in.unknown, found_in.checked, found_in.missed.roots()))
-    cycles = find_order_cycles(runs, placements, read_rows)
+    cycles = find_order_cycles(runs, placements, promises, read_rows)
     for name, run in runs.items():
         for guarantee, of_views, _ in views.count(
             run.order, run.logs, run.view_intervals, promises, cycles.get(name, {})
@@ -118,6 +118,8 @@ def count_pieces(pieces: Sequence[Piece], promise: Sequence[str] | None = None) 
             add(guarantee, (of_views.violations, of_views.unknown, of_views.checked, of_views.roots))
     for _, guarantee, over_groups, _ in total_global.count(runs, promises, read_rows):
         add(guarantee, (over_groups.violations, over_groups.unknown, over_groups.checked, over_groups.roots))
+    for _, of_labels, _ in label_order.count(runs, promises, read_rows):
+        add(LABEL_ORDER, (of_labels.violations, of_labels.unknown, of_labels.checked, of_labels.roots))
     for guarantee, roots in root_counts(broken).items():
         add(guarantee, (0, 0, 0, roots))
     judged = [guarantee for guarantee in promises.all() if guarantee not in BY_FRAMES]

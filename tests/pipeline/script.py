@@ -3,8 +3,9 @@
     make_rows(p="s1 d:q1 quiet", q="s1 d:q1 d:p1 quiet")
 
 `s1` sends message 1 to group g, `d:q1` delivers q's message 1, `d:q1-3` three of them as one row; `@h` behind it means
-group h, `~fifo` a level other than causal, `>q` one destination, `!` a barrier, which is safe. The end is `quiet`,
-`crash`, `left`, `stop` (for some other reason) or nothing (cut short). Every process is a member of every group.
+group h, `~fifo` a level other than causal, `>q` one destination, `[text]` a label, `!` a barrier, which is safe. The
+end is `quiet`, `crash`, `left`, `stop` (for some other reason) or nothing (cut short). Every process is a member of
+every group.
 
 `v2:pq` is a view row: view 2 with the members p and q, of group g unless `@h` follows. Messages are sent and delivered
 in the last such view of the line, or the one that `%4` names behind it; before it in view 1, of all whose line does not
@@ -23,7 +24,7 @@ from tests.pipeline.histories import MESSAGE_PROMISES
 ALL = " ".join(MESSAGE_PROMISES)
 WORD = re.compile(
     r"(s|d:(?P<sender>[a-z]+))(?P<first>\d+)(-(?P<last>\d+))?(@(?P<group>\w+))?(~(?P<level>[\w-]+))?(>(?P<to>\w+))?"
-    r"(?P<barrier>!)?(%(?P<view>\d+))?"
+    r"(\[(?P<label>[^]]*)\])?(?P<barrier>!)?(%(?P<view>\d+))?"
 )
 VIEW = re.compile(r"v(?P<id>\d+):(?P<members>[a-z]*)(@(?P<group>\w+))?")
 
@@ -69,8 +70,11 @@ def _make_log(
         if match is None:
             _note_or_end(log, time_ns, word)
             continue
-        group, label = match["group"] or "g", BARRIER if match["barrier"] else None
-        level, in_view = match["level"] or ("safe" if label else "causal"), int(match["view"] or current[group])
+        group, label = match["group"] or "g", BARRIER if match["barrier"] else match["label"]
+        level, in_view = (
+            match["level"] or ("safe" if match["barrier"] else "causal"),
+            int(match["view"] or current[group]),
+        )
         first, count = int(match["first"]), int(match["last"] or match["first"]) - int(match["first"]) + 1
         if match["sender"]:
             log.deliver(time_ns, group, in_view, match["sender"], 1, first, count, level, 8 * count, label)

@@ -8,7 +8,7 @@ from antiphon.stacks.registry import OFFERS, founding_stacks, offer
 
 BY_OTHER_RUNS = {
     "label": {
-        "labelled broadcast sent ahead of own ones that do not precede it",  # these seeds send no labels
+        "labelled broadcast sent ahead of own ones that do not precede it",  # only where broadcasts may wait
         "ordered broadcast delivered because a later one tells its place",
     },
     "sequencer": {

@@ -42,8 +42,11 @@ deliveries of its group, everywhere, right before the next view.
 that a delivery can be judged when its sender's log is lost. There an empty list means that nothing is known of them:
 version 1 did not record it.
 `digest` is null, or eight hexadecimal digits per message of a send or deliver row: the CRC-32 of its payload.
-`label` of a send or deliver row that is no barrier is a short text that the application gave the message.
-Level is one of reliable, fifo, causal, agreed, safe. Kinds, levels and names are low in variety: dictionary-encoded.
+`label` of a send or deliver row that is no barrier is a short text that the application gave the message. Messages of
+level abcast are in one order with those of the same label; messages of level reliable whose label is `comparison=value`
+are ordered by that comparison.
+Level is one of reliable, abcast, fifo, causal, agreed, safe, causal-total. Kinds, levels and names are low in variety:
+dictionary-encoded.
 """
 
 from dataclasses import dataclass
@@ -73,7 +76,7 @@ SCOPES: Final = (GROUP_SCOPE, DOMAIN_SCOPE, ALL_GROUPS)
 """Of causal order."""
 DIGEST_DIGITS: Final = 8
 """Per message."""
-LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe", "causal-total")
+LEVELS: Final = ("reliable", "abcast", "fifo", "causal", "agreed", "safe", "causal-total")
 """Weakest first."""
 
 SCHEMA: Final = pa.schema(

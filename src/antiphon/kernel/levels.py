@@ -8,6 +8,9 @@ safe      agreed, and only when every member holds it
 
 One level more, on the stack `sequencer`, stands between causal and agreed:
 causal-total  causal over all groups, and in one order at all members of each group (kindberg-1995, 3.1)
+And one, on the stack `label`, beside them all:
+abcast    reliable, and in one order at all its destinations with the others of the same label (isis-1987, 3.2); in no
+          order with messages of other labels or levels
 """
 
 from typing import Final, Literal
@@ -18,10 +21,11 @@ CAUSAL: Final = 2
 AGREED: Final = 3
 SAFE: Final = 4
 CAUSAL_TOTAL: Final = 5
+ABCAST: Final = 6
 
 COMMON_LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe")
 """Those that most stacks offer, weakest first."""
-LEVEL_NAMES: Final = ("reliable", "fifo", "causal", "agreed", "safe", "causal-total")
+LEVEL_NAMES: Final = ("reliable", "fifo", "causal", "agreed", "safe", "causal-total", "abcast")
 LEVELS: Final = {
     "reliable": RELIABLE,
     "fifo": FIFO,
@@ -29,6 +33,7 @@ LEVELS: Final = {
     "agreed": AGREED,
     "safe": SAFE,
     "causal-total": CAUSAL_TOTAL,
+    "abcast": ABCAST,
 }
-Order = Literal["reliable", "fifo", "causal", "agreed", "safe", "causal-total"]
+Order = Literal["reliable", "fifo", "causal", "agreed", "safe", "causal-total", "abcast"]
 """The names of the levels, as a type."""

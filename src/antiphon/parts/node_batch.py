@@ -58,7 +58,7 @@ def encode_batch(load: PacketLoad) -> bytes:
     return b"".join([head, lengths_table(load.complete), *load.complete])
 
 
-def decode_batch(section: bytes, start: int) -> NodeBatch | None:
+def decode_batch(section: bytes, start: int, level_max: int = SAFE) -> NodeBatch | None:
     """What a node carries, from `start` on; None for an acknowledgement. Raises MalformedError."""
     if len(section) == start:
         return None
@@ -66,7 +66,7 @@ def decode_batch(section: bytes, start: int) -> NodeBatch | None:
         raise MalformedError("length")
     level, fragment, count, first_message = _HEAD.unpack_from(section, start)
     position = start + _HEAD_SIZE
-    if level > SAFE or fragment > 1 or count == 0 or not 0 < first_message <= NUMBER_MAX:
+    if level > level_max or fragment > 1 or count == 0 or not 0 < first_message <= NUMBER_MAX:
         raise MalformedError("batch")
     batch = NodeBatch(section, int(level), int(first_message), int(count), 0, 0)
     if fragment:

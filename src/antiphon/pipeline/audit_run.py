@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from antiphon.history.reader import HistoryFiles
 from antiphon.history.start import parse_start
-from antiphon.pipeline.audit import settled, total_global, views
+from antiphon.pipeline.audit import label_order, settled, total_global, views
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
@@ -47,7 +47,7 @@ from antiphon.pipeline.audit.view_intervals import ViewCounts
 from antiphon.pipeline.example_builder import ExampleBuilder
 from antiphon.pipeline.explain import early_text, open_log_text, override_text, undescribed_text, untold_text
 from antiphon.pipeline.first_pass import read_logs
-from antiphon.pipeline.guarantees import CHECKED, OF_OWED, PRIMARY, SETTLED
+from antiphon.pipeline.guarantees import CHECKED, LABEL_ORDER, OF_OWED, PRIMARY, SETTLED
 from antiphon.pipeline.increment import TASK, Increment
 from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
@@ -87,7 +87,7 @@ def run_audit(
     runs = prepare(logs, promises, read_rows)
     with workplace.sharing(_knowledge(runs)) as open_knowledge:
         judged = _second_pass(workplace, tasks, runs, open_knowledge, promises, increment)
-    cycles = find_order_cycles(runs, placements(judged), read_rows)
+    cycles = find_order_cycles(runs, placements(judged), promises, read_rows)
     tell("adding up")
     compared = [*workplace.count_views(logs, promises), *_over_groups(runs, promises, read_rows)]
     tallies = _tallies(judged, runs, promises, cycles, compared, history)
@@ -104,6 +104,8 @@ def run_audit(
 def _over_groups(runs: Mapping[str, RunFacts], promises: Promises, read_rows: ReadRows) -> Iterator[GroupCounts]:
     for run, guarantee, found, group in total_global.count(runs, promises, read_rows):
         yield GroupCounts(run, group, guarantee, found)
+    for run, found, group in label_order.count(runs, promises, read_rows):
+        yield GroupCounts(run, group, LABEL_ORDER, found)
 
 
 def _knowledge(runs: Mapping[str, RunFacts]) -> Knowledge:
@@ -246,6 +248,10 @@ def _add_open_logs(tallies: Mapping[str, Tally], run: RunFacts, promises: Promis
     for guarantee, tally in tallies.items():
         if not promises.in_run(guarantee, run.order.run):
             continue
+        if guarantee == LABEL_ORDER:
+            for group in sorted(run.view_intervals):
+                if promises.holds(LABEL_ORDER, run.order.run, group):
+                    tally.open_logs += label_order.unknown_comparisons(run.order, group)
         for log in run.logs.values():
             if log.open:
                 tally.unknown += 1

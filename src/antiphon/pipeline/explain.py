@@ -202,6 +202,15 @@ def _before(step: Step) -> str:
     return f"{message_name(step.before, False)} before {message_name(step.after, False)}"
 
 
+def label_text(process: str, message: MessageName, missing: MessageName, later: bool, less: str, label: str) -> str:
+    """`less` is the label of what is missing, `label` that of what was delivered."""
+    return f"{_wrong_order(process, message, missing, later, False)}, although its label {less!r} precedes {label!r}"
+
+
+def comparison_text(name: str) -> str:
+    return f"the comparison {name!r} of labels is not known here"
+
+
 def _wrong_order(process: str, message: MessageName, missing: MessageName, later: bool, with_group: bool) -> str:
     before = "before" if later else "but never"
     done, wanted = message_name(message, with_group), message_name(missing, with_group)

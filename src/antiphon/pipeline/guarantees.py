@@ -23,6 +23,7 @@ VIEW_SENDING: Final = "view_sending"
 PRIMARY: Final = "primary"
 SILENCE: Final = "silence"
 GROUP_BROADCAST: Final = "group_broadcast"
+LABEL_ORDER: Final = "label_order"
 TRANSITIONAL: Final = "transitional"
 MERGED: Final = "merged"
 SETTLED: Final = "settled"
@@ -54,8 +55,9 @@ TABLE: Final = (
     ),
     Guarantee(
         TOTAL,
-        "All members deliver a group's agreed, safe and causal-total messages in one common order.",
-        "no message was delivered as agreed, safe or causal-total in a view that was completed",
+        "All members deliver a group's agreed, safe and causal-total messages in one common order, and abcast ones in "
+        "one for each label.",
+        "no message was delivered as agreed, safe, causal-total or abcast in a view that was completed",
     ),
     Guarantee(
         TOTAL_PAIRWISE,
@@ -108,7 +110,9 @@ TABLE: Final = (
         "no barrier was delivered beside other messages",
     ),
     Guarantee(
-        "label_order", "Labelled messages respect the order of their labels wherever one may have caused the other."
+        LABEL_ORDER,
+        "Labelled messages respect the order of their labels wherever one may have caused the other.",
+        "no message was delivered whose label is compared",
     ),
     Guarantee(
         TRANSITIONAL,
@@ -130,7 +134,7 @@ TABLE: Final = (
 BY_ID: Final = {guarantee.id: guarantee for guarantee in TABLE}
 MEANINGS: Final = {guarantee.id: guarantee.meaning for guarantee in TABLE}
 GUARANTEES: Final = tuple(BY_ID)
-OF_OWED: Final = (FIFO, CAUSAL, SETTLED)
+OF_OWED: Final = (FIFO, CAUSAL, LABEL_ORDER, SETTLED)
 """Those that ask for whom a message was."""
 OF_PARTING: Final = (TRANSITIONAL, MERGED)
 """Those that are promised only where the views of a group part and merge."""

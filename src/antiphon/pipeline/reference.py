@@ -39,9 +39,12 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   agree on in the flush: isis-1991, footnote 4); if its log is open or stopped early, each counts as unknown. Counted
   are the sets of messages, more than one, of which each is delivered before each other, somewhere or by a chain of
   such steps.
+* Messages at level abcast are in one order for each label, by their send rows (no label is one, too). In a view that
+  the process completed, a delivery of such a message off record is unknown. Level abcast is below fifo.
 * total_global does the same for all groups together that are held to it, in the order of each log, and so does
   total_pairwise; but level causal-total, which total treats like agreed, takes no part in them. total_pairwise counts
   the pairs of messages that two processes both deliver, in different orders.
+* label_order: `antiphon.pipeline.reference_labels` has the rule.
 * safe holds the members of a view in which anybody delivered a message at level safe, if they have a view row for the
   group: each must have delivered it, anywhere. Those that crashed or left are not held; of those that are open or
   stopped early, it is unknown.
@@ -116,6 +119,7 @@ from antiphon.pipeline.observe import observe
 from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.reference_components import ComponentJudge, GroupSteps, parted_groups
 from antiphon.pipeline.reference_content import ContentJudge
+from antiphon.pipeline.reference_labels import LabelJudge
 from antiphon.pipeline.reference_order import OrderJudge
 from antiphon.pipeline.reference_past import AT_LEAST_CAUSAL, Pasts, chain, has_weak_deliveries
 from antiphon.pipeline.reference_views import ViewJudge
@@ -200,6 +204,7 @@ class _Judge:
         for group, process, view in views.overrides():
             self._tallies[PRIMARY].overrides.append(override_text(process, group, view, self._told_run))
         OrderJudge(self._world, self._components, delivered, self._tally, self._example).judge()
+        LabelJudge(self._world, self._tally, self._example).judge()
         ComponentJudge(self._world, self._components, self._tally, self._example).judge()
         self._count_open_logs()
         for tally in self._tallies.values():

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from antiphon.history.schema import BARRIER, Row
+from antiphon.kernel.labels import SEPARATOR
 from antiphon.pipeline.cycle import cycle_through, inversions, strongly_connected_sets
 from antiphon.pipeline.explain import MessageName, group_broadcast_text, pairwise_text, safe_text, total_text
 from antiphon.pipeline.guarantees import GROUP_BROADCAST, SAFE, TOTAL, TOTAL_GLOBAL, TOTAL_PAIRWISE
@@ -17,8 +18,15 @@ from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, messages
 from antiphon.pipeline.roots import fewer_names
 from antiphon.pipeline.verdicts import Tally
 
+IN_ORDER = ("agreed", "safe", "causal-total", "abcast")
 Firsts = dict[MessageName, Row]
 """Messages in the order in which a process first delivered them, each with its row."""
+
+
+def order_label(send: Row) -> str:
+    """The label that orders the messages of a send row; empty if none does."""
+    label = send.label or ""
+    return label if send.level == "abcast" or (send.level == "reliable" and SEPARATOR in label) else ""
 
 
 class _Delivery(NamedTuple):
@@ -61,14 +69,15 @@ class OrderJudge:
     def judge(self) -> None:
         deliveries = self._deliveries()
         for group in sorted({group for log in self._world.logs.values() for group in log.last_view}):
-            self._judge_total(group, deliveries[group])
+            self._judge_total(group, [each for each in deliveries[group] if each.row.level != "abcast"])
+            self._judge_queues(group, [each for each in deliveries[group] if each.row.level == "abcast"])
             self._judge_safe(group, [each for each in deliveries[group] if each.row.level == "safe"])
             self._judge_broadcast(group)
         for guarantee in (TOTAL_GLOBAL, TOTAL_PAIRWISE):
             self._judge_over_groups(guarantee)
 
     def _deliveries(self) -> dict[str, list[_Delivery]]:
-        """What was delivered as agreed or safe in views, by group."""
+        """What was delivered as agreed, safe and the like in views, by group."""
         result: dict[str, list[_Delivery]] = defaultdict(list)
         for log in self._world.logs.values():
             views: dict[str, int] = {}
@@ -81,7 +90,7 @@ class OrderJudge:
                     late.discard(group)
                 elif row.kind == "transitional" and group in self._world.parted and group in views:
                     late.add(group)
-                elif row.kind == "deliver" and row.level in ("agreed", "safe", "causal-total") and group in views:
+                elif row.kind == "deliver" and row.level in IN_ORDER and group in views:
                     messages = [message for message in messages_of(row) if message in self._world.bit]
                     to = next((view for index, view in following.get(group, ()) if index > row.index), None)
                     result[group] += [
@@ -117,6 +126,25 @@ class OrderJudge:
         self._judge_sequences(tally, group, sequences)
         for _, own in sorted(in_components.items(), key=lambda item: item[0]):
             self._judge_sequences(tally, group, own)
+
+    def _judge_queues(self, group: str, deliveries: list[_Delivery]) -> None:
+        """The same for the messages of each label, of those at level abcast."""
+        if (tally := self._tally(TOTAL, group)) is None:
+            return
+        by_label: dict[str, dict[str, Firsts]] = defaultdict(lambda: defaultdict(dict))
+        doubtful: set[tuple[str, MessageName]] = set()
+        for each in deliveries:
+            log, send = self._world.logs[each.process], self._world.send_row.get(each.message)
+            if not log.completes(group, each.row.index):
+                if log.is_early(group):
+                    doubtful.add((each.process, each.message))
+            elif send is None:
+                doubtful.add((each.process, each.message))
+            else:
+                by_label[order_label(send)][each.process].setdefault(each.message, each.row)
+        tally.unknown += len(doubtful)
+        for _, sequences in sorted(by_label.items()):
+            self._judge_sequences(tally, group, sequences)
 
     def _judge_sequences(self, tally: Tally, group: str, sequences: Mapping[str, Firsts]) -> None:
         """Count what of some deliveries, by process, is in no order."""

@@ -6,7 +6,7 @@ each violation is put down to a cause, and the causes are counted, each once:
 guarantee                                  a violation is put down to
 creation, duplication, content,            the message that was delivered
 view_sending
-fifo, causal                               the first message, by group, sender and number, that the process should have
+fifo, causal, label_order                  the first message, by group, sender and number, that the process should have
                                            delivered before and had not; of a message in its own past, that message
 silence                                    the sender that should have been silent, in the group
 settled, safe, view_synchrony              the message, or the process that lacks it

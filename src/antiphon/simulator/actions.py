@@ -1,7 +1,8 @@
 """Actions: what a script has applications do, and what it has happen to processes.
 
 kind               beside `kind`, `at_ns` and `process`
-send               group, level, sizes: one multicast of as many messages as there are sizes, in bytes
+send               group, level, sizes: one multicast of as many messages as there are sizes, in bytes; also a label,
+                   and destinations if they are fewer than the view
 send_private       group, to: a causal message to one member alone
 barrier            group
 leave              group
@@ -58,7 +59,10 @@ STATIC_ACTIONS: Final = (SEND, PAUSE, PAUSE_APPLICATION)
 class Action:
     """One thing that a process does, or that happens to it; fields that its kind does not use are empty."""
 
-    __slots__ = ("at_ns", "both", "countdown", "group", "kind", "level", "packet", "process", "sizes", "to", "until_ns")
+    __slots__ = (
+        "at_ns", "both", "countdown", "destinations", "group", "kind", "label", "level", "packet", "process", "sizes",
+        "to", "until_ns",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -73,6 +77,8 @@ class Action:
         packet: str = "",
         countdown: int = 0,
         both: bool = False,
+        label: str = "",
+        destinations: Sequence[str] = (),
     ) -> None:
         self.kind = kind
         self.at_ns = at_ns
@@ -85,6 +91,8 @@ class Action:
         self.packet = packet
         self.countdown = countdown
         self.both = both
+        self.label = label
+        self.destinations = tuple(destinations)
 
     def document(self) -> dict[str, Any]:
         """Plain values, ready for `json.dumps`; `Action(**document)` is the way back."""
@@ -92,4 +100,8 @@ class Action:
         for name in ACTION_FIELDS[self.kind]:
             value = getattr(self, name)
             result[name] = list(value) if name == "sizes" else value
+        if self.label:
+            result["label"] = self.label
+        if self.destinations:
+            result["destinations"] = list(self.destinations)
         return result

@@ -206,6 +206,8 @@ def _problem(action: Action, allowed: Sequence[str], processes: Sequence[str], g
         return f"there is no group {action.group!r}"
     if "level" in used and (action.level not in LEVELS or not action.sizes):
         return f"a message needs a size and one of the levels {', '.join(LEVELS)}"
+    if not set(action.destinations) <= set(processes):
+        return f"of its destinations {action.destinations} some are not among the processes"
     if "packet" in used and action.packet not in PACKETS:
         return f"there is no packet {action.packet!r}"
     return ""

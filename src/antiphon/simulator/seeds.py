@@ -15,6 +15,7 @@ from antiphon.kernel.effects import Delivered
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.inputs import MAIN
 from antiphon.kernel.levels import LEVEL_NAMES
+from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.simulator.actions import BARRIER, CRASH, CUT_LINKS, SEND, SEND_PRIVATE, START, Action
 from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.churn_draw import draw_churn
@@ -78,7 +79,28 @@ def on_stack(script: Script, stack: str) -> Script:
     for action in script.actions:
         if action.level and action.level not in offered.levels:
             action.level = offered.levels[-1]
+    if offered.labels:
+        _draw_labels(script)
     return script
+
+
+def _draw_labels(script: Script) -> None:
+    """Some messages get labels that order them, some are in the order of a label's queue, and some go to fewer members
+    than the view."""
+    random = Random(f"{script.seed}/labels")
+    members = script.groups[0].members
+    for action in script.actions:
+        if action.kind != SEND:
+            continue
+        draw = random.random()
+        if draw < 0.25:
+            action.level, action.label = "abcast", random.choice(("", "red", "blue"))
+        elif draw < 0.5:
+            moment = action.at_ns // (20 * MILLISECOND_NS)
+            label = random.choice((f"clock={moment}", f"vector={moment},{random.randrange(3)}", "none=x"))
+            action.level, action.label = "reliable", label
+        if len(members) > 1 and random.random() < 0.3:
+            action.destinations = tuple(random.sample(members, random.randint(1, len(members) - 1)))
 
 
 def _draw_services(script: Script) -> None:

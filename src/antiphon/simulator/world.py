@@ -317,9 +317,7 @@ class World:
         if not incarnation.is_in(group):
             return
         if action.kind == SEND:
-            payloads = [self._payload(size) for size in action.sizes]
-            incarnation.backlog.append(Send(group=group, payloads=payloads, level=LEVELS[action.level]))
-            self._offer(incarnation)
+            self._send(incarnation, action)
         elif action.kind == SEND_PRIVATE:
             destination = incarnation.member(group, action.to)
             if destination is not None:
@@ -350,6 +348,18 @@ class World:
         """Bytes that tell one message from another, as far as they have room for it."""
         self._payloads += 1
         return (self._payloads.to_bytes(8, "little") + bytes(size))[:size]
+
+    def _send(self, incarnation: Incarnation, action: Action) -> None:
+        """Have the application send, to those of the named destinations that are in the view."""
+        found = [incarnation.member(action.group, name) for name in action.destinations]
+        destinations = tuple(member for member in found if member is not None)
+        if destinations or not action.destinations:
+            payloads = [self._payload(size) for size in action.sizes]
+            level = LEVELS[action.level]
+            incarnation.backlog.append(
+                Send(group=action.group, payloads=payloads, level=level, destinations=destinations, label=action.label)
+            )
+            self._offer(incarnation)
 
     # ---- incarnations ----------------------------------------------------------------------------------------------
 
@@ -423,10 +433,15 @@ class World:
             if taken:
                 payloads = send.payloads[:taken]
                 size = sum(map(len, payloads))
-                incarnation.recorder.call(send.group, payloads, send.level, send.destinations, size, self.now_ns)
+                label = send.label or None
+                incarnation.recorder.call(
+                    send.group, payloads, send.level, send.destinations, size, self.now_ns, label=label
+                )
             rest = send.payloads[taken:]
             if rest:
-                backlog[0] = Send(group=send.group, payloads=rest, level=send.level, destinations=send.destinations)
+                backlog[0] = Send(
+                    group=send.group, payloads=rest, level=send.level, destinations=send.destinations, label=send.label
+                )
             else:
                 backlog.pop(0)
             self._carry_out(incarnation, effects)

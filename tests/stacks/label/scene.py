@@ -14,9 +14,9 @@ from random import Random
 
 from antiphon.kernel.effects import BarrierReached, Delivered, Effects, Ended, Installed, Sent
 from antiphon.kernel.inputs import Input, Send
-from antiphon.kernel.levels import AGREED, CAUSAL, RELIABLE, SAFE
+from antiphon.kernel.labels import precedes
+from antiphon.kernel.levels import ABCAST, AGREED, CAUSAL, RELIABLE, SAFE
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.stacks.label.comparison import precedes
 from antiphon.stacks.label.member import LabelMember
 from antiphon.stacks.label.session import LabelSession
 from tests.table import GROUP, Table
@@ -53,6 +53,9 @@ class LabelTable(Table):
         self.effect = 0
         self.crash_at = frozenset(crash_at)
         self.labels: dict[Name, str] = {}
+        """The labels of CBCASTs…"""
+        self.queues: dict[Name, str] = {}
+        """…and those of ABCASTs."""
         self.wanted: list[list[str]] = [[] for _ in range(members)]
         groups = {GROUP: tuple(range(members if founders is None else founders))}
         super().__init__(members, quick_options(lazy_us), policy, groups, stack="label")
@@ -82,7 +85,9 @@ class LabelTable(Table):
     def _note_labels(self, member: int, event: Sent) -> None:
         for number in range(event.number, event.number + event.count):
             label = self.wanted[member].pop(0) if not event.barrier and self.wanted[member] else ""
-            if label:
+            if event.level == ABCAST:
+                self.queues[self.names[member], number] = label
+            elif label:
                 self.labels[self.names[member], number] = label
 
     def tell(self, member: int, level: int, to: Collection[int] = (), label: str = "", size: int = 3) -> None:
@@ -122,7 +127,9 @@ def play_scene(table: LabelTable, random: Random, sends: int = 14, barriers: boo
         elif kind < 0.3:
             clock += random.randrange(2)
             label = random.choice((f"clock={clock}", f"vector={clock},{random.randrange(3)}", "none=x"))
-            table.tell(sender, RELIABLE, to, label)
+            table.tell(sender, RELIABLE, to, label, size=random.choice((3, 3, 3000)))
+        elif kind < 0.5:
+            table.tell(sender, ABCAST, to, random.choice(("", "red", "blue=1")), size=random.choice((3, 3, 3, 3000)))
         else:
             level = random.choice((RELIABLE, CAUSAL, CAUSAL, AGREED, AGREED, SAFE))
             table.tell(sender, level, to, size=random.choice((3, 3, 3, 3000)))
@@ -298,7 +305,7 @@ def _causal(stories: Stories) -> Iterator[str]:
         so_far: set[Name] = set()
         for name in mine:
             told = stories.messages[name]
-            if told.level >= CAUSAL:
+            if told.level >= CAUSAL and told.level != ABCAST:
                 for before in stories.past(name) - so_far - {name}:
                     if member in stories.messages[before].receivers:
                         yield f"p{member + 1} delivers {name} before {before}, which happened before it"
@@ -317,11 +324,24 @@ def _labelled(stories: Stories) -> Iterator[str]:
 
 
 def _total(stories: Stories) -> Iterator[str]:
+    """One order of agreed and safe ones, and one for each label of ABCASTs."""
+    yield from _one_order(stories, "")
+    for label in sorted(set(stories.table.queues.values())):
+        yield from _one_order(stories, f"abcast {label!r}")
+
+
+def _one_order(stories: Stories, of: str) -> Iterator[str]:
     table = stories.table
     after: dict[Name, set[Name]] = {}
+
+    def takes_part(name: Name, least: int) -> bool:
+        if of:
+            return name in table.queues and f"abcast {table.queues[name]!r}" == of and least == AGREED
+        return least <= stories.messages[name].level <= SAFE
+
     for member, mine in enumerate(stories.delivered):
         least = AGREED if member in table.survivors() else SAFE
-        ordered = [name for name in mine if stories.messages[name].level >= least]
+        ordered = [name for name in mine if takes_part(name, least)]
         for first, second in pairwise(ordered):
             after.setdefault(first, set()).add(second)
     done: set[Name] = set()
@@ -339,8 +359,8 @@ def _total(stories: Stories) -> Iterator[str]:
         return found
 
     if any(has_cycle(name) for name in list(after)):
-        orders = [[n for n in mine if stories.messages[n].level >= AGREED] for mine in stories.delivered]
-        yield f"there is no one order: {orders}"
+        orders = [[name for name in mine if takes_part(name, AGREED)] for mine in stories.delivered]
+        yield f"there is no one order: {of} {orders}"
 
 
 def _views(stories: Stories) -> Iterator[str]:

@@ -27,6 +27,22 @@ def test_messages_go_to_any_set_of_members_at_every_level() -> None:
     run(test)
 
 
+def test_abcasts_of_a_label_come_in_one_order_at_all_members() -> None:
+    async def test() -> None:
+        async with founded(stack="label") as places:
+            for count in range(10):
+                for place in places:
+                    payload = f"{place.process.name} {count}".encode()
+                    await place.group.send(payload, order="abcast", label=("red", "blue")[count % 2])
+            heard = [[await place.message() for _ in range(30)] for place in places]
+            for parity in (0, 1):
+                orders = [[each for each in own if int(each.split()[1]) % 2 == parity] for own in heard]
+                assert len(orders[0]) == 15
+                assert orders[0] == orders[1] == orders[2]
+
+    run(test)
+
+
 def test_labels_order_reliable_messages_by_a_comparison_of_the_program() -> None:
     async def test() -> None:
         antiphon.register_comparison("by length", by_length)

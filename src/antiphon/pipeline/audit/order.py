@@ -18,7 +18,7 @@ from antiphon.pipeline.audit.departures import NOT_LEFT
 from antiphon.pipeline.audit.logs import ENDLESS, MISSING, LogFacts
 from antiphon.pipeline.audit.parting import Parting
 from antiphon.pipeline.audit.past import Past, Sources, direct_past, raise_to_full
-from antiphon.pipeline.audit.rows import Key
+from antiphon.pipeline.audit.rows import ABCAST_RANK, Key
 from antiphon.pipeline.audit.summary import Summary
 from antiphon.pipeline.domains import domain_of
 from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, difference, span, union
@@ -47,6 +47,14 @@ class WrittenOff(NamedTuple):
     row: Ints
 
 
+class OrderLabel(NamedTuple):
+    """A label that orders messages."""
+
+    text: str
+    is_queue: bool
+    """Of messages at level abcast; others are compared."""
+
+
 @dataclass
 class Order:
     """One run, ready to be judged. The send runs are sorted by key and number."""
@@ -69,12 +77,15 @@ class Order:
     """A place in `audiences`, or -1 for what is off record."""
     narrow: Ints
     """A place in `destinations`, or -1 where none are named."""
+    label: Ints
+    """A place in `labels`, or -1 where none orders the messages."""
     uncertain: Mask
     """What left in a view that no view row describes, so that nobody knows who was owed it."""
     past: Past
     """The full past of each send run, once the order is closed."""
     audiences: list[frozenset[str]]
     destinations: list[frozenset[str]]
+    labels: list["OrderLabel"]
     joined: frozenset[tuple[str, str]]
     """(group, process) of all view rows."""
     missing: frozenset[str]
@@ -204,7 +215,7 @@ def make_order(
     collected = [_runs_of(log, places, audiences) for log in logs.values()]
     columns = [np.concatenate(parts) for parts in zip(*collected, strict=True)]
     sorting = np.lexsort((columns[1], columns[0]))
-    key, start, end, index, time_ns, view, audience, narrow, place = (column[sorting] for column in columns)
+    key, start, end, index, time_ns, view, audience, narrow, label, place = (column[sorting] for column in columns)
     of_key = np.array([sent.get(known, 0) for known in keys], np.int64)
     domain = _domains_of_keys(keys, domains or {})
     sources = _make_sources(keys, logs, domain, key, start, end, index, place, of_key)
@@ -221,10 +232,12 @@ def make_order(
         view=view,
         audience=audience,
         narrow=narrow,
+        label=label,
         uncertain=_uncertain(keys, key, view, audiences),
         past=direct_past(logs, keys, sources, "reach"),
         audiences=audiences.members.sets,
         destinations=audiences.destinations.sets,
+        labels=list(audiences.labels),
         joined=audiences.joined,
         missing=frozenset(process for process, log in logs.items() if log.ending == MISSING),
         unseen=frozenset((group, name) for group in groups for name, log in logs.items() if log.lacks_views(group)),
@@ -321,6 +334,8 @@ class _Audiences:
         self.joined = frozenset(joined)
         self.members = _Sets()
         self.destinations = _Sets()
+        self.labels: dict[OrderLabel, int] = {}
+        """Those that order messages, numbered."""
         self._views = {view: frozenset(members) for view, members in views.items()}
 
     def described(self, group: str) -> list[int]:
@@ -335,24 +350,42 @@ class _Audiences:
         return self.members.place(members if meant is None else members & meant), narrow
 
 
-_Columns = tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]
+_Columns = tuple[Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints, Ints]
 
 
 def _runs_of(log: LogFacts, places: Mapping[Key, int], audiences: _Audiences) -> _Columns:
-    """The send runs of one log as columns: key, start, end, index, time, view, audience, destinations, place."""
-    columns: list[_Columns] = [(np.empty(0, np.int64),) * 9]
+    """The send runs of one log as columns: key, start, end, index, time, view, audience, destinations, label, place."""
+    columns: list[_Columns] = [(np.empty(0, np.int64),) * 10]
     for piece in log.pieces:
         key = np.array([places[group, log.process] for group in piece["send_groups"]], np.int64)[piece["send_group"]]
         audience, narrow = _meant(piece, audiences)
         number, end = piece["send_number"], piece["send_number"] + piece["send_count"]
         index, time_ns, view = piece["send_index"], piece["send_time_ns"], piece["send_view"]
-        columns.append((key, number, end, index, time_ns, view, audience, narrow, piece["send_order"]))
+        label = _labels(piece, audiences.labels)
+        columns.append((key, number, end, index, time_ns, view, audience, narrow, label, piece["send_order"]))
     if log.open:
         columns.append(_off_record_runs(log, places))
-    key, start, end, index, time_ns, view, audience, narrow, place = (
+    key, start, end, index, time_ns, view, audience, narrow, label, place = (
         np.concatenate(parts) for parts in zip(*columns, strict=True)
     )
-    return key, start, end, index, time_ns, view, audience, narrow, place
+    return key, start, end, index, time_ns, view, audience, narrow, label, place
+
+
+def _labels(piece: Summary, labels: dict[OrderLabel, int]) -> Ints:
+    """Which label each send run of a piece has, or -1; new ones are added."""
+    if not piece["send_labels"]:
+        return np.full(len(piece["send_number"]), -1)
+    codes, which = np.unique(
+        np.where(piece["send_label"] < 0, -1, 2 * piece["send_label"] + (piece["send_level"] == ABCAST_RANK)),
+        return_inverse=True,
+    )
+    places = np.full(len(codes), -1)
+    for at, code in enumerate(codes.tolist()):
+        if code >= 0:
+            label = OrderLabel(piece["send_labels"][code // 2], bool(code % 2))
+            places[at] = labels.setdefault(label, len(labels))
+    result: Ints = places[which]
+    return result
 
 
 def _meant(piece: Summary, audiences: _Audiences) -> tuple[Ints, Ints]:
@@ -379,4 +412,4 @@ def _off_record_runs(log: LogFacts, places: Mapping[Key, int]) -> _Columns:
     key = np.array([place for place, _ in own], np.int64)
     start = np.array([count + 1 for _, count in own], np.int64)
     nothing = np.full(len(own), NO_ROW)
-    return key, start, np.full(len(own), ENDLESS), *(nothing,) * 6
+    return key, start, np.full(len(own), ENDLESS), *(nothing,) * 7

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from antiphon.history.start import parse_start
-from antiphon.pipeline.audit import lost, total
+from antiphon.pipeline.audit import label_queues, lost, total
 from antiphon.pipeline.audit.components import note_write_offs, parted_groups
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order, close, make_order
@@ -88,7 +88,7 @@ def _note_lost(runs: Mapping[str, RunFacts], missing: Mapping[str, lost.Lost], r
 
 
 def find_order_cycles(
-    runs: Mapping[str, RunFacts], placements: Iterable[Placement], read_rows: ReadRows
+    runs: Mapping[str, RunFacts], placements: Iterable[Placement], promises: Promises, read_rows: ReadRows
 ) -> dict[str, dict[str, OrderCycles]]:
     """By run and group: where positions do not rise along all logs, what is in no order."""
     pieces: dict[tuple[str, str], list[tuple[str, int, Placed]]] = defaultdict(list)
@@ -96,6 +96,13 @@ def find_order_cycles(
         pieces[of_run, group].append((process, index, placed))
     doubtful = [place for place, own in pieces.items() if not total.rises(own)]
     parted = [(name, group) for name, run in runs.items() for group in run.order.partings]
+    queued = [
+        (name, group)
+        for name, run in runs.items()
+        if promises.in_run(TOTAL, name)
+        for group in sorted(label_queues.groups_with(run.logs.values()) & run.view_intervals.keys())
+        if promises.holds(TOTAL, name, group)
+    ]
     queries: dict[LogName, list[RowQuery]] = defaultdict(list)
     for name, group in doubtful:
         for process, query in total.all_queries(group, runs[name].logs):
@@ -104,6 +111,11 @@ def find_order_cycles(
         for process, query in total.component_queries(group, runs[name].order.partings[group]):
             queries[name, process].append(query)
     results: QueryResults = read_rows(queries) if queries else {}
+    of_queues: dict[LogName, list[RowQuery]] = defaultdict(list)
+    for name, group in queued:
+        for process, query in label_queues.queries(group, runs[name].logs):
+            of_queues[name, process].append(query)
+    abcasts: QueryResults = read_rows(of_queues) if of_queues else {}
     result: dict[str, dict[str, OrderCycles]] = defaultdict(dict)
     for name, group in doubtful:
         run, seen = runs[name], results[name, group]
@@ -113,5 +125,8 @@ def find_order_cycles(
     for name, group in parted:
         seen = results.get((name, group), {})
         found = total.component_cycles(runs[name].order, group, seen, runs[name].view_intervals[group])
+        result[name][group] = result[name].get(group, OrderCycles()).and_also(found)
+    for name, group in queued:
+        found = label_queues.find_cycles(runs[name].order, group, runs[name].logs, abcasts.get((name, group), {}))
         result[name][group] = result[name].get(group, OrderCycles()).and_also(found)
     return result

@@ -17,6 +17,8 @@ FIFO_RANK: Final = LEVELS.index("fifo")
 CAUSAL_RANK: Final = LEVELS.index("causal")
 AGREED_RANK: Final = LEVELS.index("agreed")
 SAFE_RANK: Final = LEVELS.index("safe")
+RELIABLE_RANK: Final = LEVELS.index("reliable")
+ABCAST_RANK: Final = LEVELS.index("abcast")
 CAUSAL_TOTAL_RANK: Final = LEVELS.index("causal-total")
 IN_ORDER_RANKS: Final = (AGREED_RANK, CAUSAL_TOTAL_RANK)
 """Of messages that are in one order at all members, in views that they complete."""

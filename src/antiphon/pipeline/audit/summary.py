@@ -18,11 +18,14 @@ import pyarrow.compute as pc
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import LEAVES, LEFT, READS_APART, RECOVERS, STALLED, UNTOLD
+from antiphon.kernel.labels import SEPARATOR
 from antiphon.pipeline.audit.pieces import Piece
 from antiphon.pipeline.audit.rows import (
+    ABCAST_RANK,
     AGREED_RANK,
     CAUSAL_RANK,
     CAUSAL_TOTAL_RANK,
+    RELIABLE_RANK,
     SAFE_RANK,
     Key,
     MessageRows,
@@ -57,7 +60,7 @@ _INTERVALS: Final[Mapping[str, tuple[str, ...]]] = {
 
 SEND_COLUMNS: Final = (
     *("send_group", "send_number", "send_count", "send_index", "send_time_ns", "send_view", "send_destinations"),
-    *("send_level", "send_size", "send_digested"),
+    *("send_level", "send_size", "send_digested", "send_label"),
 )
 DEPART_COLUMNS: Final = ("depart_group", "depart_number", "depart_count", "depart_view", "depart_index")
 
@@ -94,6 +97,8 @@ SUMMARY: Final = pa.schema(
         ("stretches", PACKED),
         # What of it was agreed or safe, behind so many such rows of the group in this piece.
         ("ordered", PACKED),
+        # The groups in which something was delivered as abcast.
+        ("abcasts", pa.list_(pa.string())),
         # Barriers, and what was delivered behind so many of them in this piece, for the groups that have some.
         ("barriers", pa.list_(pa.struct(_BARRIER))),
         ("between", PACKED),
@@ -101,9 +106,11 @@ SUMMARY: Final = pa.schema(
         ("private", pa.list_(pa.struct(_PRIVATE))),
         ("unsaid", PACKED),
         # Send runs in order of index: places in `send_groups`, and in `send_destination_sets`, where -1 is none; a view
-        # of -1 where `depart_…` tell it, if they do; the digests of those that have some, four bytes per message.
+        # of -1 where `depart_…` tell it, if they do; the digests of those that have some, four bytes per message;
+        # places in `send_labels` of the labels that order messages, or -1.
         ("send_groups", pa.list_(pa.string())),
         ("send_destination_sets", pa.list_(pa.list_(pa.string()))),
+        ("send_labels", pa.list_(pa.string())),
         *((name, pa.binary()) for name in SEND_COLUMNS),
         ("send_digest", pa.binary()),
         ("depart_groups", pa.list_(pa.string())),
@@ -132,6 +139,7 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
     ends = pc.is_in(known["kind"], pa.array(["stop", "crash"])).to_numpy()
     views, transitions = _configurations(known, "view"), _configurations(known, "transitional")
     barriers = _barriers(deliveries)
+    of_abcast = deliveries.level == ABCAST_RANK
     places = np.append(sends.index, int(index[0]) + known_rows)
     summary: Summary = {
         "run": piece.run,
@@ -156,6 +164,7 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "stalled": _notes(known, STALLED),
         "groups": _groups(known, sends, deliveries),
         "keys": [dict(zip(("group", "sender"), key, strict=True)) for key in deliveries.keys],
+        "abcasts": sorted({deliveries.keys[key][0] for key in np.unique(deliveries.key[of_abcast]).tolist()}),
         "barriers": barriers,
         **_intervals(deliveries, cuts_of(views, transitions), barriers),
         **_destinations(known, deliveries),
@@ -203,16 +212,30 @@ def _sends(known: pa.Table, sends: MessageRows) -> dict[str, Any]:
     for place in named.tolist():
         meant[place] = sets.setdefault(tuple(destinations[place].as_py()), len(sets))
     digested = np.array([digest is not None for digest in sends.digest], np.int64)
+    labels, label = _order_labels(known, sends)
     columns = (
         *(sends.key, sends.start, sends.end - sends.start, sends.index, sends.time_ns, sends.view, meant),
-        *(sends.level, sends.size, digested),
+        *(sends.level, sends.size, digested, label),
     )
     return {
+        "send_labels": labels,
         "send_digest": bytes.fromhex("".join(sends.digest[digested > 0])),
         "send_groups": [group for group, _ in sends.keys],
         "send_destination_sets": [list(members) for members in sets],
         **{name: pack(column) for name, column in zip(SEND_COLUMNS, columns, strict=True)},
     }
+
+
+def _order_labels(known: pa.Table, sends: MessageRows) -> tuple[list[str], Ints]:
+    """The labels that order messages, and which of them each send run has, or -1."""
+    texts = known.filter(pc.equal(known["kind"], "send"))["label"].combine_chunks()
+    compared = pc.fill_null(pc.match_substring(texts, SEPARATOR), False).to_numpy(zero_copy_only=False)
+    ordering = (sends.level == ABCAST_RANK) | ((sends.level == RELIABLE_RANK) & compared.astype(bool))
+    places: dict[str, int] = {}
+    label = np.full(len(sends.key), -1)
+    for place in np.flatnonzero(ordering).tolist():
+        label[place] = places.setdefault(texts[place].as_py() or "", len(places))
+    return list(places), label
 
 
 def _departures(departs: MessageRows) -> dict[str, Any]:

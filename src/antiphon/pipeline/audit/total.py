@@ -59,10 +59,15 @@ class OrderCycles(NamedTuple):
 
     strong_sets: int = 0
     first_violation: ViewViolation | None = None
+    checked: int = 0
+    """Messages of level abcast, and…"""
+    unknown: int = 0
+    """…deliveries of such, which are judged apart (`antiphon.pipeline.audit.label_queues`)."""
 
     def and_also(self, other: "OrderCycles") -> "OrderCycles":
         first = self.first_violation if self.first_violation is not None else other.first_violation
-        return OrderCycles(self.strong_sets + other.strong_sets, first)
+        checked, unknown = self.checked + other.checked, self.unknown + other.unknown
+        return OrderCycles(self.strong_sets + other.strong_sets, first, checked, unknown)
 
 
 class Model(NamedTuple):
@@ -84,14 +89,14 @@ def count(
 ) -> ViewCounts:
     """All counts of a group. The view intervals tell what takes part and what is unknown."""
     taking_part: dict[str, list[Spans]] = defaultdict(list)
-    unknown = 0
+    unknown = cycles.unknown
     for process, own in view_intervals.items():
         for interval in own:
             for sender, spans in _taking_part(interval, parting):
                 taking_part[sender].append(sendings.existing((group, sender), spans))
             if not interval.completed and logs[process].is_early(group):
                 unknown += sum(sendings.existing((group, key), spans).size() for key, spans in interval.agreed.items())
-    checked = sum(union(*spans).size() for spans in taking_part.values())
+    checked = cycles.checked + sum(union(*spans).size() for spans in taking_part.values())
     if parting is not None:
         checked += _checked_in_components(group, view_intervals, sendings)
     return ViewCounts(cycles.strong_sets, unknown, checked, cycles.first_violation, cycles.strong_sets)
@@ -189,6 +194,18 @@ def existing(order: Order, seen: QueriedRows) -> tuple[Ints, Ints, Ints]:
     end = np.where(order.open_keys[key], seen.end, np.minimum(seen.end, order.sent[key] + 1))
     sent = end > seen.start
     return key[sent], seen.start[sent], end[sent]
+
+
+def distinct(key: Ints, start: Ints, end: Ints) -> int:
+    """How many messages there are, each counted once."""
+    found = 0
+    for place in np.unique(key).tolist():
+        own = key == place
+        along = np.argsort(start[own])
+        starts, ends = start[own][along], end[own][along]
+        reached = np.maximum.accumulate(np.concatenate(([0], ends[:-1])))
+        found += int(np.maximum(ends - np.maximum(starts, reached), 0).sum())
+    return found
 
 
 def place(case: Case, group: str, of_key: Mapping[int, Positions]) -> Placed | None:

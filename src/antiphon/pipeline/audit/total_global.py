@@ -20,7 +20,7 @@ from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.preparation import RunFacts
 from antiphon.pipeline.audit.row_queries import LogName, QueryResults, ReadRows, RowQuery
 from antiphon.pipeline.audit.rows import AGREED_RANK
-from antiphon.pipeline.audit.total import all_queries, blocks_of, existing
+from antiphon.pipeline.audit.total import all_queries, blocks_of, distinct, existing
 from antiphon.pipeline.audit.view_intervals import ViewCounts, ViewViolation
 from antiphon.pipeline.cycle import cycle_through, inversions, strongly_connected_sets
 from antiphon.pipeline.explain import MessageName, pairwise_text, total_text
@@ -86,28 +86,14 @@ def _taking_part(order: Order, groups: Sequence[str], name: str, results: QueryR
 
 
 def _count_doubtful(order: Order, groups: Sequence[str], name: str, results: QueryResults) -> int:
-    return sum(
-        _distinct(*existing(order, seen)) for group in groups for seen in results.get((name, group), {}).values()
-    )
-
-
-def _distinct(key: Ints, start: Ints, end: Ints) -> int:
-    """How many messages there are, each counted once."""
-    found = 0
-    for place in np.unique(key).tolist():
-        own = key == place
-        along = np.argsort(start[own])
-        starts, ends = start[own][along], end[own][along]
-        reached = np.maximum.accumulate(np.concatenate(([0], ends[:-1])))
-        found += int(np.maximum(ends - np.maximum(starts, reached), 0).sum())
-    return found
+    return sum(distinct(*existing(order, seen)) for group in groups for seen in results.get((name, group), {}).values())
 
 
 def _judge(guarantee: str, order: Order, rows: Mapping[str, _Rows], unknown: int, group: str) -> tuple[ViewCounts, str]:
     if not rows:
         return ViewCounts(0, unknown, 0, None, 0), group
     key, start, end = (np.concatenate(columns) for columns in zip(*rows.values(), strict=True))
-    checked = _distinct(key, start, end)
+    checked = distinct(key, start, end)
     bounds, sequences = blocks_of(rows)
     names = [MessageName(*order.keys[place], int(cut)) for place, cuts in bounds.items() for cut in cuts]
     strong_sets = strongly_connected_sets(sequences.values())

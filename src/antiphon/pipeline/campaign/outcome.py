@@ -27,6 +27,7 @@ OUTCOME: Final = pa.schema(
         pa.field("delivered_agreed", pa.int64(), nullable=False),
         pa.field("delivered_safe", pa.int64(), nullable=False),
         pa.field("delivered_causal_total", pa.int64(), nullable=False),
+        pa.field("delivered_abcast", pa.int64(), nullable=False),
         pa.field("virtual_ns", pa.int64(), nullable=False),
         pa.field("simulation_ns", pa.int64(), nullable=False),
         pa.field("audit_ns", pa.int64(), nullable=False),
@@ -65,6 +66,7 @@ class Outcome:
     delivered_agreed: int
     delivered_safe: int
     delivered_causal_total: int
+    delivered_abcast: int
     virtual_ns: int
     simulation_ns: int
     """Real time that the run took…"""

@@ -57,6 +57,7 @@ def _outcome(
         delivered_agreed=judgement.delivered["agreed"],
         delivered_safe=judgement.delivered["safe"],
         delivered_causal_total=judgement.delivered["causal-total"],
+        delivered_abcast=judgement.delivered["abcast"],
         virtual_ns=run.time_ns,
         simulation_ns=simulation_ns,
         audit_ns=audit_ns,

@@ -89,6 +89,7 @@ SUMMED: Final = (
     *("events", "rows", "lives", "groups", "groups_excused", "views", "failures", "beyond_resilience"),
     *("delivered_reliable", "delivered_fifo", "delivered_causal", "delivered_agreed", "delivered_safe"),
     "delivered_causal_total",
+    "delivered_abcast",
     *("virtual_ns", "simulation_ns", "audit_ns"),
 )
 

@@ -1,85 +1,35 @@
-"""Labels that the application orders broadcasts by (isis-1987, 3.3).
-
-A label is a text `comparison=value`. The comparison is a pure function of two values, known to all processes by its
-name (kernel/functions.py): below 0 if the first value comes before the second, above 0 if after it, 0 if neither does.
-It must be a partial order. Labels of different comparisons are not comparable. Three are ready-made:
-
-clock    whole numbers, as a logical clock gives them
-vector   whole numbers with commas between them, as many in each value: no number greater, and one less
-none     nothing comes before anything: a minimal broadcast (3.4)
-
-A text without `=` is no such label, and orders nothing.
-"""
-
-from typing import Final
+"""Which labels a message of this stack may have: those of CBCASTs are compared (kernel/labels.py), those of ABCASTs are
+any text (queues.py)."""
 
 from antiphon.kernel.errors import UsageError
-from antiphon.kernel.functions import find_function, register_function
-from antiphon.kernel.levels import LEVEL_NAMES, RELIABLE
+from antiphon.kernel.functions import find_function
+from antiphon.kernel.labels import SEPARATOR
+from antiphon.kernel.levels import ABCAST, LEVEL_NAMES, RELIABLE
 from antiphon.stacks.label.item import LABEL_BYTES_MAX
-
-_SEPARATOR: Final = "="
-
-
-def compare_clocks(first: bytes, second: bytes) -> int:
-    return int(first) - int(second)
-
-
-def compare_vectors(first: bytes, second: bytes) -> int:
-    some = [int(count) for count in first.split(b",")]
-    more = [int(count) for count in second.split(b",")]
-    if len(some) != len(more):
-        raise ValueError("vectors of different length")
-    less = greater = 0
-    for one, other in zip(some, more, strict=True):
-        if one < other:
-            less = 1
-        elif one > other:
-            greater = 1
-    return greater - less
-
-
-def compare_none(first: bytes, second: bytes) -> int:
-    return 0
-
-
-register_function("clock", compare_clocks)
-register_function("vector", compare_vectors)
-register_function("none", compare_none)
 
 
 def wire_label(label: str) -> bytes:
     """The label as broadcasts carry it; nothing for a text that orders nothing."""
-    return label.encode() if _SEPARATOR in label else b""
+    return label.encode() if SEPARATOR in label else b""
 
 
 def check_order_label(label: str, level: int) -> None:
     """Raise UsageError for a label that cannot order a message of this level."""
-    name, _, value = label.partition(_SEPARATOR)
-    encoded = wire_label(label)
+    name, _, value = label.partition(SEPARATOR)
+    encoded = label.encode() if level == ABCAST else wire_label(label)
     if not encoded:
+        return
+    if len(encoded) > LABEL_BYTES_MAX:
+        raise UsageError(f"a label has at most {LABEL_BYTES_MAX} bytes, not {len(encoded)}: {label!r}")
+    if level == ABCAST:
         return
     if level != RELIABLE:
         raise UsageError(
             f"a label orders a message by its comparison alone, so the message is `reliable`, not "
             f"{LEVEL_NAMES[level]!r}; send it so, or leave the label {label!r} out"
         )
-    if len(encoded) > LABEL_BYTES_MAX:
-        raise UsageError(f"a label has at most {LABEL_BYTES_MAX} bytes, not {len(encoded)}: {label!r}")
     function = find_function(name)
     try:
         function(value.encode(), value.encode())
     except Exception as error:
         raise UsageError(f"the comparison {name!r} cannot read the label {label!r}: {error}") from error
-
-
-def precedes(first: bytes, second: bytes) -> bool:
-    """Whether the first label is comparable with the second and less. What no comparison here can tell is not."""
-    name, _, value = first.partition(b"=")
-    other, _, other_value = second.partition(b"=")
-    if name != other or not first or not second:
-        return False
-    try:
-        return find_function(name.decode())(value, other_value) < 0
-    except Exception:  # the application's own function; nothing it does may come out of a step
-        return False

@@ -25,7 +25,7 @@ from typing import Final, final
 
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import NUMBER_MAX
-from antiphon.kernel.levels import AGREED, CAUSAL
+from antiphon.kernel.levels import ABCAST, AGREED, CAUSAL, CAUSAL_TOTAL, SAFE
 from antiphon.parts.node_batch import NodeBatch, decode_batch
 
 MESSAGES: Final = 0
@@ -70,12 +70,17 @@ def item_overhead(members: int) -> int:
     return 1 + _ITEM_SIZE + 2 * ((members + 7) // 8) + 1 + 4
 
 
+def is_in_order(level: int) -> bool:
+    """Whether messages of this level are in the one order of the view (ordering.py)."""
+    return level in (AGREED, SAFE)
+
+
 @final
 class Item:
     """A broadcast, as one member has it."""
 
     __slots__ = (
-        "batch", "body", "clock", "destinations", "is_delivered", "is_done", "kind", "label", "number", "passed",
+        "after", "batch", "body", "clock", "destinations", "is_done", "kind", "label", "number", "passed", "queue",
         "remaining", "sender", "sent_to",
     )  # fmt: skip
 
@@ -101,14 +106,17 @@ class Item:
         self.remaining = remaining
         """Bits of the ranks that still lack it, as far as is known here."""
         self.label = label
+        """What a CBCAST is ordered by (comparison.py)…"""
+        self.queue = b""
+        """…and the label of an ABCAST (queues.py)."""
         self.body = body
         self.batch: NodeBatch | None = None
+        self.after = 0
+        """How many ABCASTs had come here before it (handover.py)."""
         self.sent_to = 0
         """Bits of the ranks that it was put on the way to from here (SENT-TO)."""
         self.is_done = False
         """It has been collected: nobody needs a copy."""
-        self.is_delivered = False
-        """This member has nothing more to do with it but to keep a copy for others."""
 
     def level(self) -> int:
         """The level of its messages; what orders others counts as the highest below those that are ordered."""
@@ -116,14 +124,23 @@ class Item:
 
     def is_ordered(self) -> bool:
         """Whether it has a place in the total order."""
-        return self.batch is not None and self.batch.level >= AGREED
+        return self.batch is not None and is_in_order(self.batch.level)
+
+    def is_abcast(self) -> bool:
+        """Whether it has a place in the queue of its label, or is a fragment of such a message."""
+        return self.batch is not None and self.batch.level == ABCAST
+
+    def is_part(self) -> bool:
+        """Whether it is a fragment that another one follows."""
+        return self.batch is not None and self.batch.index + 1 < self.batch.total
 
     def encode(self, size: int) -> bytes:
         """The item as a frame; sets of ranks have `size` bytes."""
         place, rank = self.passed
         head = _ITEM.pack(self.kind, self.sender, self.number, self.clock, place, rank, size)
         ranks = self.destinations.to_bytes(size, "little") + self.remaining.to_bytes(size, "little")
-        label = bytes([len(self.label)]) + self.label
+        text = self.queue or self.label
+        label = bytes([len(text)]) + text
         return b"".join([b"\x01", head, ranks, label, _LENGTH.pack(len(self.body)), self.body])
 
     def commits(self) -> list[tuple[int, Priority]]:
@@ -242,11 +259,19 @@ def _decode_item(data: bytes, start: int, members: int, frames: list[LabelFrame]
     return end
 
 
+def read_batch(item: Item) -> None:
+    """Read the messages of a broadcast. Raises MalformedError."""
+    item.batch = decode_batch(item.body, 0, ABCAST)
+    if item.is_abcast():
+        item.queue = item.label
+        item.label = b""
+
+
 def _check_body(item: Item, members: int) -> None:
     if item.kind == MESSAGES:
-        item.batch = decode_batch(item.body, 0)
-        if item.batch is None:
-            raise MalformedError("length")
+        read_batch(item)
+        if item.batch is None or item.batch.level == CAUSAL_TOTAL:
+            raise MalformedError("batch")
     elif item.kind == COMMIT:
         if not item.body or len(item.body) % COMMIT_SIZE:
             raise MalformedError("length")

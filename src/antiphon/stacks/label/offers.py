@@ -16,13 +16,13 @@ NUMBER: Final = 5
 OFFERS: Final = Capabilities(
     name="label",
     number=NUMBER,
-    levels=COMMON_LEVELS,
+    levels=(*COMMON_LEVELS, "abcast"),
     policies=POLICIES,
     packet_kinds=(DATA, STATUS, REQUEST, MEMBERSHIP),
     private=True,
     subsets=True,
     labels=True,
-    promised=group_promises(Promise("causal", GROUP, POLICIES)),
+    promised=(*group_promises(Promise("causal", GROUP, POLICIES)), Promise("label_order", GROUP, POLICIES)),
     situations=(
         "broadcast carried by another than its sender",
         "broadcast came twice, by two ways",
@@ -30,6 +30,8 @@ OFFERS: Final = Capabilities(
         "ordered broadcast placed at the end of a view",
         "ordered broadcast delivered because a later one tells its place",
         "labelled broadcast sent ahead of own ones that do not precede it",
+        "abcast placed at the end of a view",
+        "broadcast held back for an abcast that came before it",
     ),
     options={"lazy_us": 0},
 )

@@ -31,8 +31,8 @@ to those of a failed sender. There is no DONT-SEND: collected ids stay known, as
 from collections import deque
 from typing import final
 
-from antiphon.stacks.label.comparison import precedes
-from antiphon.stacks.label.item import MESSAGES, Item, Mid
+from antiphon.kernel.labels import precedes
+from antiphon.stacks.label.item import Item, Mid
 
 
 @final
@@ -142,5 +142,5 @@ class MessagePool:
         return bool(item.remaining & bit) or not self.reach(item) & bit
 
     def reach(self, item: Item) -> int:
-        """Who is to have a broadcast: those that deliver it or, if it has to do with the total order, everybody."""
-        return item.destinations if item.kind == MESSAGES and not item.is_ordered() else self._everybody
+        """Who is to have a broadcast: those that deliver it or, if it has a place in the total order, everybody."""
+        return self._everybody if item.is_ordered() else item.destinations

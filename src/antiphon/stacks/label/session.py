@@ -1,7 +1,7 @@
 """One view of a group on the stack `label`: links, copies, the total order, and the application.
 
     PendingQueue ──▶ broadcast ──▶ MessagePool ──▶ LabelLink, with all that must come first ──▶ network
-    network ──▶ LabelLink ──▶ MessagePool ──▶ at once, or by TotalOrder ──▶ application
+    network ──▶ LabelLink ──▶ MessagePool ──▶ at once, by TotalOrder or by LabelQueues ──▶ LabelHandover ──▶ application
 
 Each view begins anew: numbers, clocks, links. What becomes of the end of a view is agreed on as in every group
 (parts/membership), by the policies `static` and `primary`.
@@ -10,7 +10,6 @@ Flow. A member keeps at most `window` own broadcasts that somebody is still to d
 nothing, so its senders stop.
 """
 
-from collections import deque
 from random import Random
 from typing import Final, final
 
@@ -18,15 +17,15 @@ from antiphon.kernel.codec import HEADER_SIZE
 from antiphon.kernel.effects import NEVER, Effects, Received, Sent, Transmit
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.levels import AGREED
+from antiphon.kernel.levels import ABCAST
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, REQUEST, STATUS
-from antiphon.parts.emission import MessageAssembler
 from antiphon.parts.membership.messages import BarrierBody
 from antiphon.parts.membership.session import Session
-from antiphon.parts.node_batch import BATCH_OVERHEAD, decode_batch, encode_batch
+from antiphon.parts.node_batch import BATCH_OVERHEAD, encode_batch
 from antiphon.parts.pending import PacketLoad, PendingQueue, PendingRun
 from antiphon.stacks.label.comparison import wire_label
+from antiphon.stacks.label.handover import LabelHandover
 from antiphon.stacks.label.item import (
     COMMIT,
     COMMIT_SIZE,
@@ -39,17 +38,21 @@ from antiphon.stacks.label.item import (
     VOUCH,
     Item,
     LabelFrame,
+    Priority,
     decode_frames,
     decode_link_head,
     encode_commits,
     encode_numbers,
     encode_priority,
     encode_vouch,
+    is_in_order,
     item_overhead,
+    read_batch,
 )
 from antiphon.stacks.label.link import LabelLink
 from antiphon.stacks.label.ordering import TotalOrder
 from antiphon.stacks.label.pool import MessagePool
+from antiphon.stacks.label.queues import LabelQueues
 from antiphon.stacks.label.traffic import LabelTraffic
 from antiphon.stacks.label.view_end import LabelViewEnd
 
@@ -67,9 +70,9 @@ class LabelSession(Session):
     """One member in one view."""
 
     __slots__ = (
-        "_ahead", "_answers", "_assembler", "_closing", "_due", "_everybody", "_handing", "_labelled", "_lazy",
-        "_lazy_at_ns", "_lazy_ns", "_members", "_order", "_passed_on", "_sent", "_strays", "_twice", "_window",
-        "cut", "links", "pool", "traffic",
+        "_ahead", "_answers", "_closing", "_due", "_everybody", "_handover", "_labelled", "_lazy", "_lazy_at_ns",
+        "_lazy_ns", "_members", "_order", "_passed_on", "_sent", "_strays", "_twice", "_window", "cut", "links", "pool",
+        "queues", "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -96,12 +99,12 @@ class LabelSession(Session):
         self.end = self.cut
         self._members = members
         self._everybody = (1 << members) - 1
-        self._assembler = MessageAssembler(group, view, options.message_bytes_max)
+        self.queues = LabelQueues(me)
+        halves_max = self.pool.numbers_max
+        self._handover = LabelHandover(group, view, self.queues, options.message_bytes_max, self._everybody, halves_max)
         self.traffic = LabelTraffic(self.group_id, self.tag, me, self.links, self.pool, self.cut, random, options)
         self._sent = 0
         """The number of the last own broadcast."""
-        self._handing: deque[Item] = deque()
-        """What has its place, and waits for the application."""
         self._due: dict[int, Item] = {}
         """By member, the last own broadcast that is to leave for it…"""
         self._labelled: dict[int, list[Item]] = {}
@@ -162,6 +165,7 @@ class LabelSession(Session):
         elif frame.kind == PRIORITY:
             self._order.see(frame.value)
             self._order.answer(frame.number, source, frame.value)
+            self.queues.answer(frame.number, source, frame.value)
         elif frame.kind == VOUCH:
             self._order.vouch(frame.number, source)
 
@@ -190,20 +194,39 @@ class LabelSession(Session):
         if item.kind == COMMIT:
             for number, priority in item.commits():
                 order.commit((item.sender, number), priority)
+                self.queues.commit((item.sender, number), priority)
         elif item.kind == RELEASE:
             for number in item.released():
                 order.release((item.sender, number))
-        else:
+        elif item.is_ordered():
             if is_mine:
                 self.pool.undelivered[item.sender].add(item.number)
-            if item.is_ordered():
-                answer = encode_priority(item.number, order.add(item))
-                self._answers.setdefault(item.sender, []).append(answer)
-            elif is_mine:
-                self._handing.append(item)
+            answer = encode_priority(item.number, order.add(item))
+            self._answers.setdefault(item.sender, []).append(answer)
+        elif is_mine:
+            self._take_mine(item)
         if not self._closing:  # others have not seen what came with the cut: rule 5 of ordering.py places it
             order.advance()
             self._take_ready()
+
+    def _take_mine(self, item: Item) -> None:
+        """A broadcast that is not in the total order is for this member; it may be an own one."""
+        if item.is_abcast() and item.is_part():
+            assert item.batch is not None
+            self._handover.take_part(item.sender, item.batch)
+            return
+        self.pool.undelivered[item.sender].add(item.number)
+        if item.is_abcast():
+            priority = self._order.tick()
+            self.queues.add(item, priority)
+            if item.sender == self._me:
+                self.queues.answer(item.number, self._me, priority)
+            else:
+                self._answers.setdefault(item.sender, []).append(encode_priority(item.number, priority))
+        elif item.label:
+            self._handover.place(item)
+        else:
+            self._handover.queue(item)
 
     def _observe(self, item: Item, effects: Effects) -> None:
         batch = item.batch
@@ -215,24 +238,26 @@ class LabelSession(Session):
             effects.events.append(Received(self.group, self.view.id, sender, first, count, batch.level, size))
 
     def _take_ready(self) -> None:
-        """What has its place in the total order now goes on to the application."""
-        ready = self._order.ready
-        if ready:
-            for item in ready:
+        """What has its place now goes on to the application."""
+        if self._order.ready:
+            for item in self._order.ready:
                 if item.destinations >> self._me & 1:
-                    self._handing.append(item)
+                    self._handover.queue(item)
             self._order.ready = []
+        if self.queues.ready:
+            for item in self.queues.ready:
+                self._handover.place(item)
+            self.queues.ready = []
 
     def _hand_over(self, effects: Effects, now_ns: int) -> None:
-        while self._handing and (self._closing or not self.paused):
-            item = self._handing.popleft()
+        while self._closing or not self.paused:
+            item = self._handover.next()
+            if item is None:
+                return
             self.pool.undelivered[item.sender].discard(item.number)
             if item.sender != self._me:
                 self.links[item.sender].owe_ack(now_ns)
-            batch = item.batch
-            assert batch is not None
-            self._assembler.private = item.destinations != self._everybody
-            self._assembler.batch(item.sender, batch, effects)
+            self._handover.deliver(item, effects)
 
     # ---- broadcasts out --------------------------------------------------------------------------------------------
 
@@ -261,10 +286,10 @@ class LabelSession(Session):
                 break
             if self._sent - self.pool.collected[self._me] >= self._window:
                 break
-            label = wire_label(run.label)
-            if run.level < AGREED and self._order.ballots:
+            label = run.label.encode() if run.level == ABCAST else wire_label(run.label)
+            if not is_in_order(run.level) and self._order.ballots:
                 break
-            if self._ahead and not label and not self._has_caught_up():
+            if self._ahead and (not label or run.level == ABCAST) and not self._has_caught_up():
                 break
             self._send_next(run, label, effects, now_ns)
         return self._sent > sent
@@ -308,15 +333,18 @@ class LabelSession(Session):
     def _broadcast(self, load: PacketLoad, destinations: int, label: bytes, now_ns: int) -> None:
         item = self._new_item(MESSAGES, destinations, encode_batch(load))
         item.label = label
-        item.batch = decode_batch(item.body, 0)
+        read_batch(item)
         item.remaining = self.pool.reach(item) & ~(1 << self._me)
         is_mine = bool(destinations >> self._me & 1)
-        if is_mine:
-            self.pool.undelivered[self._me].add(item.number)
         if item.is_ordered():
+            if is_mine:
+                self.pool.undelivered[self._me].add(item.number)
             self._order.add(item)
-        elif is_mine:
-            self._handing.append(item)
+        else:
+            if item.is_abcast() and not item.is_part():
+                self.queues.open_ballot(item)
+            if is_mine:
+                self._take_mine(item)
         self._put_out(item, now_ns)
 
     def _new_item(self, kind: int, destinations: int, body: bytes) -> Item:
@@ -329,7 +357,8 @@ class LabelSession(Session):
         """Keep an own broadcast and have it leave for all that are to have it, now or lazily."""
         self.pool.add(item, self._me)
         reach = self.pool.reach(item)
-        is_lazy = self._lazy_ns > 0 and item.kind == MESSAGES and not item.is_ordered() and not item.label
+        is_prompt = item.kind != MESSAGES or item.is_ordered() or item.is_abcast() or bool(item.label)
+        is_lazy = self._lazy_ns > 0 and not is_prompt
         if is_lazy and self._lazy_at_ns == NEVER:
             self._lazy_at_ns = now_ns + self._lazy_ns
         for rank in range(self._members):
@@ -346,6 +375,8 @@ class LabelSession(Session):
     def _tell_order(self, now_ns: int) -> None:
         """Tell final priorities and releases of own broadcasts; vouch for those of others."""
         order = self._order
+        while self.queues.commits:
+            self._tell_places(now_ns)
         while order.commits or order.releases:
             room = self.traffic.frames_bytes_max - item_overhead(self._members)
             if order.commits:
@@ -365,6 +396,23 @@ class LabelSession(Session):
         for sender, number in order.vouches:
             self._answers.setdefault(sender, []).append(encode_vouch(number))
         order.vouches = []
+
+    def _tell_places(self, now_ns: int) -> None:
+        """Tell the destinations of an own ABCAST, and of those after it with the same ones, their final priorities."""
+        commits = self.queues.commits
+        destinations = commits[0][0].destinations
+        most = (self.traffic.frames_bytes_max - item_overhead(self._members)) // COMMIT_SIZE
+        told: list[tuple[int, Priority]] = []
+        while len(told) < min(most, len(commits)) and commits[len(told)][0].destinations == destinations:
+            item, priority = commits[len(told)]
+            told.append((item.number, priority))
+        self.queues.commits = commits[len(told) :]
+        if destinations & ~(1 << self._me):
+            self._put_out(self._new_item(COMMIT, destinations, encode_commits(told)), now_ns)
+        for number, priority in told:
+            self._order.see(priority[0])
+            self.queues.commit((self._me, number), priority)
+        self._take_ready()
 
     def _collect_own(self, now_ns: int) -> None:
         """Find own broadcasts that were delivered wherever they were to be (4.4), and have the others told."""
@@ -430,6 +478,7 @@ class LabelSession(Session):
         for item in fetched:
             self._take_in(item, item.sender, effects, now_ns)
         self._order.close(self.cut.reached)
+        self.queues.close()
         self._take_ready()
         self._hand_over(effects, now_ns)
         self._answers = {}
@@ -442,7 +491,7 @@ class LabelSession(Session):
         return self._sent - self.pool.collected[self._me] + (self.cut.barrier is not None)
 
     def held(self) -> int:
-        return len(self._handing) + self._order.waiting()
+        return self._handover.waiting() + self._order.waiting() + self.queues.waiting()
 
     def known(self) -> list[int]:
         return [self._sent if rank == self._me else self.pool.consumed(rank) for rank in range(self._members)]
@@ -481,13 +530,13 @@ class LabelSession(Session):
             "resends": sum([link.resends for link in self.links]),
             "broadcasts_twice": self._twice,
             "broadcasts_passed_on": self._passed_on,
-            "messages_spoiled": self._assembler.spoiled,
+            "messages_spoiled": self._handover.spoiled,
         }
 
     def situations(self) -> list[int]:
         order = self._order
-        overtaken = self.pool.overtaken
-        return [self._passed_on, self._twice, self.traffic.long_transfers, order.placed_last, order.followed, overtaken]
+        counts = [self._passed_on, self._twice, self.traffic.long_transfers, order.placed_last, order.followed]
+        return [*counts, self.pool.overtaken, self.queues.placed_last, self._handover.held_back]
 
 
 def _by_clock(item: Item) -> tuple[int, int, int]:
