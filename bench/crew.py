@@ -90,6 +90,7 @@ class Members(Crew):
         uvloop: bool = False,
         stack: str = "vector",
         of_stack: dict[str, int] | None = None,
+        contacts: Collection[str] = (),
     ) -> None:
         """`of_stack`: options that the stack alone reads, as `Options.of_stacks` has them."""
         super().__init__([*MEMBER, "uvloop"] if uvloop else MEMBER, [f"p{rank}" for rank in range(1, members + 1)])
@@ -99,6 +100,8 @@ class Members(Crew):
         self._multicast = multicast
         self._stack = stack
         self._of_stack = of_stack or {}
+        self._contacts = list(contacts)
+        """Where the groups live, on a stack whose members do not found them."""
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -121,7 +124,14 @@ class Members(Crew):
                 of_stack=self._of_stack,
             )
             addresses[worker.name] = bound["address"]
-        await self.all("join", members=addresses, groups=self._groups, own_domains=self._own_domains, stack=self._stack)
+        await self.all(
+            "join",
+            members=addresses,
+            groups=self._groups,
+            own_domains=self._own_domains,
+            stack=self._stack,
+            contacts=self._contacts,
+        )
 
     async def close(self) -> None:
         """Have all close their nodes in good order, and so their histories."""

@@ -25,8 +25,10 @@ from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.kernel.policies import PRIMARY
 from antiphon.parts.membership import messages
 from antiphon.parts.packet import DataPacket, decode_data
+from antiphon.stacks.registry import DEFAULT, offer
 
 FLIGHT_NS: Final = 100_000
+VECTOR: Final = offer("vector").number
 _PACKETS: Final = {
     packet_kinds.DATA: "data",
     packet_kinds.STATUS: "status",
@@ -47,9 +49,13 @@ def packet_kind(packet: bytes) -> str:
     kind, _, _, sender, flags, level = codec.unseal(packet)
     if kind == packet_kinds.MEMBERSHIP:
         return _MEMBERSHIP[flags]
-    if kind == packet_kinds.DATA and not decode_data(packet, sender, flags, level).count:
+    if (
+        kind == packet_kinds.DATA
+        and packet[codec.STACK_AT] == VECTOR
+        and not decode_data(packet, sender, flags, level).count
+    ):
         return "order"
-    return _PACKETS[kind]
+    return _PACKETS.get(kind, "other")
 
 
 @final
@@ -108,7 +114,8 @@ class LineCounter:
 class Lab:
     """Processes p0, p1…, each with one engine; every process is at the address of its name."""
 
-    def __init__(self, processes: int, options: Options | None = None) -> None:
+    def __init__(self, processes: int, options: Options | None = None, stack: str = DEFAULT) -> None:
+        self.stack = stack
         self.options = options or Options()
         self.names = [f"p{number}" for number in range(processes)]
         self.ids = [ProcessId(name) for name in self.names]
@@ -142,7 +149,11 @@ class Lab:
         """These processes start the group, in one view."""
         view = View(1, tuple(self.ids[place] for place in places), tuple(self.names[place] for place in places))
         for place in places:
-            self.step(place, Join(group=group, view=view, policy=PRIMARY, address=self.names[place], domain=domain))
+            address = self.names[place]
+            self.step(
+                place,
+                Join(group=group, view=view, stack=self.stack, policy=PRIMARY, address=address, domain=domain),
+            )
 
     def ask_to_join(self, group: str, place: int, contacts: list[int], domain: CausalityDomain = MAIN) -> None:
         known = tuple(self.names[contact] for contact in contacts)

@@ -138,7 +138,11 @@ class Member:
         for number in range(job["groups"]):
             domain = CausalityDomain(name=f"d{number}") if job["own_domains"] else CausalityDomain()
             options: dict[str, Any] = {"domain": domain} if job["stack"] == "vector" else {"stack": job["stack"]}
-            self._groups.append(await self._node.join(f"g{number}", members=job["members"], policy="static", **options))
+            if job.get("contacts"):
+                options["contacts"] = job["contacts"]
+            else:
+                options |= {"members": job["members"], "policy": "static"}
+            self._groups.append(await self._node.join(f"g{number}", **options))
 
     async def do_statistics(self, job: Object) -> Object:
         assert self._node is not None
