@@ -26,7 +26,6 @@ from tests.papers.test_isis_1987 import (
     test_3_3_b_precedes_b_if_it_was_delivered_at_the_sender,
     test_3_3_causal_messages_wait_for_what_a_labelled_one_came_ahead_of,
     test_3_4_causal_messages_come_after_agreed_ones_that_their_sender_had_delivered,
-    test_3_4_causal_messages_tell_the_place_of_agreed_ones_behind_open_ones,
     test_3_5_atomicity_reaches_over_chains_whatever_the_labels,
 )
 from tests.papers.test_isis_1987_holes import (
@@ -40,6 +39,7 @@ from tests.papers.test_isis_1987_protocols import (
 )
 from tests.papers.test_isis_1987_queues import (
     test_3_2_causal_messages_come_after_abcasts_that_happened_before_them,
+    test_3_4_causal_messages_tell_the_place_of_agreed_ones_behind_open_ones,
     test_4_3_1_one_successor_at_a_time_completes_what_others_began,
     test_4_3_1_survivors_agree_on_what_nobody_had_a_final_priority_of,
     test_4_3_1_what_a_survivor_has_delivered_comes_first_at_all,

@@ -238,3 +238,23 @@ def test_3_4_agreed_is_one_order_over_all_labels_and_abcast_is_not() -> None:
         calm(table)
         assert table.log[0] == table.log[1] == table.log[2]
     assert len(seen) > 1
+
+
+def test_3_4_causal_messages_tell_the_place_of_agreed_ones_behind_open_ones() -> None:
+    """p3 has an open broadcast of p4 before p1's, which p2 has delivered without having seen the other."""
+    table = members(4)
+    for _ in range(5):
+        table.tell(1, CAUSAL, (1,))  # p2's clock is ahead
+    table.tell(3, AGREED)
+    table.pass_on(3, 2)
+    table.tell(0, AGREED)
+    for other in (1, 2, 3):
+        table.pass_on(0, other)
+        table.pass_on(other, 0)
+    table.pass_on(0, 1)
+    assert table.log[1][-1] == "p1#1"
+    table.tell(1, CAUSAL)
+    table.pass_on(0, 2)
+    assert table.log[2] == []
+    table.pass_on(1, 2)
+    assert table.log[2] == ["p1#1", "p2#6"]

@@ -64,7 +64,7 @@ def count(
             queries[name, process].append(query)
     results: QueryResults = read_rows(queries) if queries else {}
     for name, group in chosen:
-        yield name, _Judge(runs[name], group, results.get((name, group), {})).counts(), group
+        yield name, _LabelledGroup(runs[name], group, results.get((name, group), {})).counts(), group
 
 
 def unknown_comparisons(order: Order, group: str) -> list[str]:
@@ -82,7 +82,7 @@ def _labelled_runs(order: Order, group: str) -> Mask:
     return result
 
 
-class _Judge:
+class _LabelledGroup:
     """The labelled messages of one group of a run."""
 
     def __init__(self, run: RunFacts, group: str, seen: Mapping[str, QueriedRows]) -> None:
