@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from antiphon.history.schema import KINDS, LEVELS, SCHEMA
+from antiphon.history.schema import KINDS, SCHEMA
 from antiphon.history.segments import segment_file
 
 Ints = npt.NDArray[np.int64]
@@ -26,7 +26,7 @@ MESSAGE_BYTES: Final = 64
 START, SEND, DELIVER, VIEW, CRASH, STOP, NOTE = (
     KINDS.index(kind) for kind in ("start", "send", "deliver", "view", "crash", "stop", "note")
 )
-MADE_LEVELS: Final = LEVELS[:5]
+MADE_LEVELS: Final = ("reliable", "fifo", "causal", "agreed", "safe")
 """The levels of generated histories: those that most stacks offer."""
 AT_RELIABLE, AT_FIFO, AT_CAUSAL, AT_AGREED, AT_SAFE = range(len(MADE_LEVELS))
 PRIVATE: Final = 3
@@ -209,7 +209,7 @@ class LogWriter:
             "sender_incarnation": pa.array(incarnations[rows.sender], mask=rows.sender == NONE),
             "number": pa.array(rows.number, mask=rows.number == NONE),
             "count": pa.array(rows.count, mask=~messages),
-            "level": _words(rows.level, LEVELS),
+            "level": _words(rows.level, MADE_LEVELS),
             "label": _words(rows.label, self._words.labels.values),
             "destinations": _lists(rows.destinations, self._words.lists.values),
             "size": pa.array(rows.count * MESSAGE_BYTES + np.maximum(rows.extra, 0), mask=~messages),

@@ -35,7 +35,6 @@ import msgspec
 import pyarrow as pa
 
 from antiphon.history.durable import StorageError, sync_directory, write_durably
-from antiphon.history.schema import LEVELS
 
 VERSION: Final = 1
 FACTS: Final = "spool.json"
@@ -44,7 +43,7 @@ POSITION: Final = "position.json"
 STAGED: Final = "staged"
 BATCHES: Final = "batches"
 SUFFIX: Final = ".json"
-SENDABLE: Final = LEVELS[1:5]
+SENDABLE: Final = ("fifo", "causal", "agreed", "safe")
 """A row that came in no order could not be told from a repeated one, so `reliable` is not for feeds."""
 
 SCHEMA: Final = pa.schema([pa.field("payload", pa.binary()), pa.field("level", pa.string())])
