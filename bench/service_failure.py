@@ -1,6 +1,6 @@
 """A sequencer is killed under load: real processes on loopback, recorded and audited.
 
-    python -m bench.service_failure [--clients 50] [--groups 200] [--seconds 10] [--json] [--history DIR]
+    python -m bench.service_failure [--clients 50] [--groups 200] [--seconds 10] [--json] [--history DIR] [--quick]
 
 Three peers of the service run with one replica (`antiphon sequencer --replicas 1`); clients know two of them, so two
 are at work, and the third votes and holds copies. The clients, several per process, are in neighbourhoods: five
@@ -9,7 +9,8 @@ ordered stream. Halfway one of the two peers that work is killed (SIGKILL). In t
 group by group, what its neighbours were, and the audit judges the history.
 
 Told are the messages, what the audit says, and how long clients were handed nothing: the longest wait of each client
-in the second in which the peer died, and in a second before, for comparison."""
+in the second in which the peer died, and in a second before, for comparison. The audit runs on Spark; with `--quick`
+the reference auditor judges instead, in this process."""
 
 import argparse
 import asyncio
@@ -26,7 +27,9 @@ from random import Random
 from typing import Any, Final
 
 import antiphon
+from antiphon.cli.auditing import audit_history
 from antiphon.pipeline import reference
+from antiphon.pipeline.result import Audit
 from antiphon.runtime.workers import Parent, Worker, Workers
 from bench.peers.driver import free_ports
 from bench.peers.system import environment
@@ -217,12 +220,21 @@ def run(options: argparse.Namespace, history: str) -> dict[str, Any]:
     finally:
         peers.end()
     if not options.no_audit:
-        audit = reference.audit(Path(history))
+        audit = judge_history(Path(history), options.quick)
+        result["auditor"] = "reference" if options.quick else "Spark"
+        result["events"] = audit.events
         result["audit"] = audit.verdict
         result["findings"] = [
             f"{finding.guarantee} {finding.verdict}" for finding in audit.findings if finding.verdict == "broken"
         ]
     return result
+
+
+def judge_history(history: Path, quick: bool) -> Audit:
+    """The verdict on what was recorded."""
+    if quick:
+        return reference.audit(history)
+    return audit_history(history, master=None, promise=None, report=None).audit
 
 
 def arguments() -> argparse.ArgumentParser:
@@ -234,6 +246,7 @@ def arguments() -> argparse.ArgumentParser:
     parser.add_argument("--processes", type=int, default=2, help="worker processes for the clients")
     parser.add_argument("--history", help="a directory to leave the history in; a temporary one if none is named")
     parser.add_argument("--no-audit", action="store_true")
+    parser.add_argument("--quick", action="store_true", help="judge by the reference auditor, without Spark")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)
     return parser

@@ -9,7 +9,7 @@ from bench import service_failure
 
 @pytest.mark.processes
 def test_a_killed_sequencer_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
-    options = service_failure.arguments().parse_args(["--clients", "6", "--groups", "12", "--seconds", "2"])
+    options = service_failure.arguments().parse_args(["--clients", "6", "--groups", "12", "--seconds", "2", "--quick"])
     result = service_failure.run(options, str(tmp_path))
     assert result["published"] == result["placed"] > 50
     assert result["groups_that_differ"] == 0

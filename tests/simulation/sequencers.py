@@ -4,7 +4,9 @@
 
 Each seed draws a service of up to six sequencers, up to forty processes and sixty groups, and a way in which groups
 overlap (from pairs that never meet to a tangle). Processes join and leave while groups move, links break, processes
-pause and crash; in some seeds sequencers crash. Everything is judged by the reference auditor, also the order over all
+pause and crash; in some seeds sequencers crash. In every second seed processes join a group, or leave it, in the
+very moment in which it begins to move, and one of the two sequencers may crash before the move is over. Everything is
+judged by the reference auditor, also the order over all
 groups (total_global); every group must be at one sequencer. Counted is how often what was to be tried has happened.
 The exit code is 1 if any seed failed.
 """
@@ -39,6 +41,8 @@ from antiphon.stacks.sequencer.stack import SequencerStack
 
 STACK = "sequencer"
 STEP_NS = 10 * MILLISECOND_NS
+CRASHES_MAX = 2
+"""Of sequencers, for the sake of races, in one run."""
 OVERLAPS = ("apart", "chain", "ring", "tree", "some", "tangle")
 
 
@@ -54,6 +58,8 @@ class Drawn:
     actions: list[Action]
     """What happens, at times from the moment on when all have entered."""
     duration_ns: int
+    races: Random | None
+    """Draws who joins and who crashes while a group moves; None if nobody does for the move's sake."""
 
 
 def homes_of(overlap: str, processes: list[str], groups: list[str], random: Random) -> dict[str, list[str]]:
@@ -130,7 +136,8 @@ def draw(seed: int) -> Drawn:
         service = random.choice(script.services)
         actions.append(Action(CRASH, at_ns, service))
         actions.append(Action(START, at_ns + int(random.random() * 2 * FAST.silence_ns_min), service))
-    return Drawn(script, homes, random, random.choice((0, 5, 20, 60)), actions, duration_ns)
+    races = Random(f"{seed}/races") if seed % 2 else None
+    return Drawn(script, homes, random, random.choice((0, 5, 20, 60)), actions, duration_ns, races)
 
 
 class Shifting:
@@ -144,6 +151,10 @@ class Shifting:
         self._accepted: dict[str, int] = {}
         self._moving: set[str] = set()
         self._joined: set[tuple[ProcessId, str]] = set()
+        self._doomed: set[int] = set()
+        """Hosts of sequencers that end when they are woken next."""
+        self.crashes = 0
+        self._overlaps: set[tuple[int, int]] = set()
 
     def hooks(self) -> RoleHooks:
         """This as a workload, beside a compiled simulator too."""
@@ -175,18 +186,19 @@ class Shifting:
     def act(self, world: World, host: int) -> None:
         self.look(world)
         name = world.names[host]
-        if name in self.drawn.homes:
+        if host in self._doomed:
+            self._crash(world, host, name)
+        elif name in self.drawn.homes:
             if host or self.random.random() < 0.02:  # host 0 is also woken to look
-                self._shift(world, host, name)
+                self._shift(world, host, name, self.random.choice(self.drawn.homes[name]))
         else:
             self._move(world, host)
 
-    def _shift(self, world: World, host: int, name: str) -> None:
-        """Join a group, or leave one."""
+    def _shift(self, world: World, host: int, name: str, group: str) -> None:
+        """Join a group, or leave it."""
         incarnation = world.running[host]
         if incarnation is None:
             return
-        group = self.random.choice(self.drawn.homes[name])
         if group in incarnation.views:
             if incarnation.views[group] is not NO_VIEW and len(incarnation.views) > 1:
                 incarnation.log.note(world.now_ns, LEAVES, group)
@@ -220,6 +232,31 @@ class Shifting:
         address = self.random.choice(peer._peers)
         if address != peer._address:
             world.request(host, PlaceGroups((group,), address))
+            if self.drawn.races is not None and peer._transfers:
+                self._race(world, self.drawn.races, group, (world.names[host], address))
+
+    def _race(self, world: World, races: Random, group: str, sequencers: tuple[str, str]) -> None:
+        """A group has begun to move: let processes join it or leave it, and sometimes one of its sequencers crash."""
+        hosts = [host for host, name in enumerate(world.names) if name in self.drawn.homes]
+        for host in races.sample(hosts, min(len(hosts), races.choice((1, 2, 4)))):
+            self._shift(world, host, world.names[host], group)
+        if self.crashes + len(self._doomed) < CRASHES_MAX and races.random() < 0.2:
+            doomed = world.names.index(races.choice(sequencers))
+            self._doomed.add(doomed)
+            world.schedule(world.now_ns + int(races.random() * 2 * MILLISECOND_NS), doomed)
+
+    def _crash(self, world: World, host: int, name: str) -> None:
+        """End a sequencer, and have it come back."""
+        self._doomed.discard(host)
+        if world.running[host] is None or self.drawn.races is None:
+            return
+        self.crashes += 1
+        self.seen["sequencers crashed"] += 1
+        self.seen["sequencers crashed in a transfer"] += name in self._moving
+        self._accepted.pop(name, None)
+        world.crash(host)
+        back_ns = int(self.drawn.races.random() * 2 * FAST.silence_ns_min)
+        world.plan(Action(START, world.now_ns + back_ns, name))
 
     def look(self, world: World) -> None:
         """Count what is going on."""
@@ -239,6 +276,9 @@ class Shifting:
         for peer in peers.values():
             self._moving.update(transfer.address for transfer in peer._transfers.values())
         self._accepted = {name: peer.counts[0] for name, peer in peers.items()}
+        overlaps = overlaps_of(peers)
+        self.seen["partings"] += len(self._overlaps - overlaps)
+        self._overlaps = overlaps
         self.seen["looks"] += 1
         self.seen["looks with two or more sequencers at work"] += len(working) > 1
         self.seen["looks with transfers under way"] += any(peer._transfers for peer in peers.values())
@@ -260,6 +300,12 @@ def peers_of(world: World) -> dict[str, MeshPeer]:
         if isinstance(stack, SequencerStack) and isinstance(stack._peer, MeshPeer) and running is not None:
             found[running.process.name] = stack._peer
     return found
+
+
+def overlaps_of(peers: dict[str, MeshPeer]) -> set[tuple[int, int]]:
+    """The pairs of groups at one sequencer that a process is in, or has left and still reads."""
+    groups = [group for peer in peers.values() for group in peer._groups.values()]
+    return {(group.id, other) for group in groups for other in group.intersecting if group.id < other}
 
 
 @dataclass
@@ -296,6 +342,7 @@ def run_drawn(drawn: Drawn, workload: Shifting) -> ScriptRun:
         is_late = end_ns > script.heal_ns + script.options.silence_ns_min
         is_late |= any(action.kind == CRASH and action.process in script.services for action in drawn.actions)
         world.run_through(end_ns)
+        is_late |= workload.crashes > 0
         run_until_quiet(world, 4 * script.options.silence_ns_min, end_ns + QUIET_NS_MAX)
         for group in run.groups:
             if not world.progress.is_quiet(group) or (world.progress.is_wrongful(group) and not is_late):
