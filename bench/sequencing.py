@@ -1,11 +1,15 @@
-"""Several sequencers in simulation: how long joins and leaves take, and how many bytes of context a message carries.
+"""Several sequencers in simulation: how long joins and leaves take, what the order over all groups costs, and how many
+bytes of context a message carries.
 
     python -m bench.sequencing [--json]
 
 Every way from process to process takes one millisecond. A join is measured from the call to the first view, while all
 groups are being sent to: at a sequencer to which the process has a link, at one that it has to be told of and dial, and
-while the group is on its way between two sequencers. Contexts: twelve processes at two sequencers, each in one to six
-of twelve groups and sending to all of them; what is carried, and what rule 3 of section 5 carries word for word (of
+while the group is on its way between two sequencers. Order: twelve processes in a ring of twelve groups, two each, so
+that nobody shares two groups with anybody else; from the call to the delivery at another process, with the groups at
+one sequencer, and at two, where an agreed message waits for clocks and a causal-total one does not: what the acyclic
+order adds to what the order of each group takes anyhow. Contexts: twelve processes at two sequencers, each in one to
+six of twelve groups and sending to all of them; what is carried, and what rule 3 of section 5 carries word for word (of
 senders' contexts, what is not stable).
 """
 
@@ -34,9 +38,11 @@ from antiphon.stacks.sequencer.stack import SequencerStack
 STACK = "sequencer"
 ENTRY_BYTES = 16
 DURATION_NS = 4_000 * MILLISECOND_NS
+SPREAD_NS = 1_000 * MILLISECOND_NS
+"""Groups are where they are to be from here on."""
 
 
-def make_script(members: dict[str, list[str]], services: int, sends: int, seed: int) -> Script:
+def make_script(members: dict[str, list[str]], services: int, sends: int, seed: int, level: str = "agreed") -> Script:
     """`members`: the groups, and who is in each from the beginning."""
     processes = sorted({name for own in members.values() for name in own})
     script = Script(
@@ -56,7 +62,7 @@ def make_script(members: dict[str, list[str]], services: int, sends: int, seed: 
     for _ in range(sends):
         group = random.choice(list(members))
         at_ns = int(random.random() * DURATION_NS)
-        script.add(Action(SEND, at_ns, random.choice(members[group]), group, "agreed", (100,)))
+        script.add(Action(SEND, at_ns, random.choice(members[group]), group, level, (100,)))
     return script
 
 
@@ -67,7 +73,33 @@ def peer_at(world: World, host: int) -> MeshPeer | None:
     return peer if isinstance(peer, MeshPeer) else None
 
 
-class Joining:
+class PlainWorkload:
+    """What happens in a run beside its script, in plain Python."""
+
+    def hooks(self) -> RoleHooks:
+        """Return this as a workload, which a compiled simulator takes too."""
+        return RoleHooks(
+            begin=self.start,
+            act=lambda host: self.act(self.world, host),
+            started=lambda host: None,
+            react=lambda host, told: None,
+            may_lose=lambda host: True,
+        )
+
+    def start(self, world: World) -> None:
+        self.world = world
+        self.begin(world)
+
+    def begin(self, world: World) -> None:
+        """Plan what is to happen."""
+        raise NotImplementedError
+
+    def act(self, world: World, host: int) -> None:
+        """Do what was planned for a host now."""
+        raise NotImplementedError
+
+
+class Joining(PlainWorkload):
     """Processes join one group each, and leave it again."""
 
     def __init__(self, kind: str, joins: dict[str, str]) -> None:
@@ -75,18 +107,7 @@ class Joining:
         self.joins = joins
         self.asked: dict[tuple[str, str], int] = {}
 
-    def hooks(self) -> RoleHooks:
-        """Return this as a workload, which a compiled simulator takes too."""
-        return RoleHooks(
-            begin=self.begin,
-            act=lambda host: self.act(self.world, host),
-            started=lambda host: None,
-            react=lambda host, told: None,
-            may_lose=lambda host: True,
-        )
-
     def begin(self, world: World) -> None:
-        self.world = world
         for place, name in enumerate(self.joins):
             at_ns = world.now_ns + (200 + 50 * place) * MILLISECOND_NS
             world.schedule(at_ns, world.names.index(name))
@@ -143,6 +164,47 @@ def join_times(kind: str) -> dict[str, list[float]]:
     return found
 
 
+class Spreading(PlainWorkload):
+    """Every second group goes to the second sequencer."""
+
+    def begin(self, world: World) -> None:
+        for name in ("service", "service2"):
+            if name in world.names:
+                world.schedule(world.now_ns + 50 * MILLISECOND_NS, world.names.index(name))
+
+    def act(self, world: World, host: int) -> None:
+        peer = peer_at(world, host)
+        if peer is not None:
+            for parity, address in enumerate(("service", "service2")):
+                moved = [one.name for one in peer._groups.values() if int(one.name[1:]) % 2 == parity]
+                if moved and address != peer._address:
+                    world.request(host, PlaceGroups(tuple(moved), address))
+
+
+def delivery_times(level: str, services: int, sends: int) -> list[float]:
+    """Milliseconds from the call to the delivery at another process, of messages in a ring of groups."""
+    names = [f"p{number}" for number in range(12)]
+    members = {f"g{place}": [name, names[(place + 1) % len(names)]] for place, name in enumerate(names)}
+    script = make_script(members, services, sends, 5, level)
+    maker = LogMaker("bench")
+    play(World(script, maker.make, Spreading().hooks()), script)
+    rows = [(log.process, row) for log in maker.logs for row in log.rows()]
+    called = {
+        (name, row.group, row.number): row.time_ns
+        for name, row in rows
+        if row.kind == "send" and row.time_ns > SPREAD_NS
+    }
+    found = [
+        (row.time_ns - called[row.sender, row.group, row.number]) / MILLISECOND_NS
+        for name, row in rows
+        if row.kind == "deliver"
+        and row.sender is not None
+        and row.sender != name
+        and (row.sender, row.group, row.number) in called
+    ]
+    return sorted(found)
+
+
 def context_bytes(overlap: int) -> dict[str, float]:
     names = [f"p{number}" for number in range(12)]
     groups = [f"g{number}" for number in range(12)]
@@ -172,6 +234,13 @@ def main() -> None:
         for what, times in join_times(kind).items():
             for name, value in (("p50", median(times)), ("max", max(times))):
                 results.append({"workload": f"{what} {kind}", "order": name, "value": round(value, 2), "unit": "ms"})
+    for level, services, sends in ((level, services, sends) for level in ("agreed", "causal-total")
+                                   for services in (1, 2) for sends in (100, 4_000)):  # fmt: skip
+        delivered = delivery_times(level, services, sends)
+        workload = f"{level}, {services} sequencers, {sends // 4} messages a second"
+        for name, share in (("p50", 0.5), ("p99", 0.99)):
+            value = delivered[int(len(delivered) * share)]
+            results.append({"workload": workload, "order": name, "value": round(value, 2), "unit": "ms"})
     for overlap in range(1, 7):
         for name, value in context_bytes(overlap).items():
             workload = f"context, {overlap} groups a process"
@@ -180,7 +249,7 @@ def main() -> None:
         print(json.dumps({"results": results}))
         return
     for result in results:
-        print(f"{result['workload']:40} {result['order']:8} {result['value']:10} {result['unit']}")
+        print(f"{result['workload']:50} {result['order']:8} {result['value']:10} {result['unit']}")
 
 
 if __name__ == "__main__":

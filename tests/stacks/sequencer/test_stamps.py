@@ -128,6 +128,35 @@ def test_agreed_messages_come_in_the_order_of_stamps_however_they_arrive(levels:
                 assert numbers == sorted(numbers)
 
 
+def read(arrivals: list[tuple[str, int, str]], reader: str, known: dict[str, set[str]], is_cheap: bool) -> list[str]:
+    """What a process in two groups delivers: of each arrival, the group, the stamp and a name, in which "+q" is a join
+    of q. It waits for the clock of the other group, or, cheaply, only if it knows that a third process shares both."""
+    waiting: list[tuple[int, str, str]] = []
+    delivered: list[str] = []
+    for group, stamp, name in arrivals:
+        if name.startswith("+"):
+            known[group] = known[group] | {name[1:]}
+        shared = set.intersection(*known.values()) - {reader}
+        waiting.append((stamp, group, name))
+        if is_cheap and not shared:
+            delivered += [name for _, _, name in sorted(waiting)]
+            waiting = []
+    return delivered + [name for _, _, name in sorted(waiting)]
+
+
+def test_pairs_need_the_clocks_of_groups_that_nobody_else_shares_too() -> None:
+    """Why there is no cheaper setting for pairs alone (docs/papers/sequencer.md, Deviations). p and q are in G, p alone
+    is in H. The sequencer of H is behind: q's join there, and m2, have lower stamps than m1 in G, which p has."""
+    at_p = [("G", 10, "m1"), ("H", 4, "+q"), ("H", 5, "m2")]
+    at_q = [("H", 4, "+q"), ("H", 5, "m2"), ("G", 10, "m1")]
+    for is_cheap in (False, True):
+        orders = [
+            [name for name in read(arrivals, reader, {"G": {"p", "q"}, "H": set(first)}, is_cheap) if name[0] == "m"]
+            for reader, arrivals, first in (("p", at_p, {"p"}), ("q", at_q, {"p"}))
+        ]
+        assert (orders[0] == orders[1]) is not is_cheap
+
+
 def test_equal_stamps_are_told_apart_by_the_group() -> None:
     orders = set()
     for first in ("a", "b"):
