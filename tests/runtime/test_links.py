@@ -4,6 +4,8 @@ import asyncio
 import socket
 from struct import pack
 
+import pytest
+
 from antiphon.kernel.calls import Dial, Frames, Hang, Listen, token_of
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkRoom, LinkUp
@@ -134,3 +136,21 @@ def test_frames_are_whole_however_they_are_cut() -> None:
         found = [frame for start in range(0, len(data), step)
                  for frame in buffer.take(memoryview(data)[start : start + step])]  # fmt: skip
         assert found == frames
+
+
+def test_links_run_on_uvloop() -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def test() -> None:
+        server, client = await connected()
+        frames = [bytes([number % 251]) * (number * 997) for number in range(200)]
+        client.links.carry_out(Frames(LINK, frames))
+        await until(lambda: len(server.frames()) == len(frames))
+        assert server.frames() == frames
+        client.links.carry_out(Hang(LINK))
+        await until(lambda: isinstance(server.told[-1], LinkDown))
+        await client.links.close()
+        await server.links.close()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(asyncio.wait_for(test(), 20))

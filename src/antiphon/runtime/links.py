@@ -17,7 +17,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Coroutine
 from struct import Struct
-from typing import Final, final
+from typing import Final, cast, final
 
 from antiphon.kernel.calls import (
     FRAME_BYTES_MAX,
@@ -205,7 +205,7 @@ class LinkProtocol(asyncio.BufferedProtocol):
     # ---- what its connection tells ---------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        transport = cast("asyncio.Transport", transport)  # that of uvloop is none by class
         self._transport = transport
         if self._links.is_over:
             transport.close()
