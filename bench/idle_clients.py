@@ -18,17 +18,27 @@ from typing import Any, Final
 import antiphon
 from antiphon.runtime.workers import Parent, Workers
 from bench.peers.driver import free_ports, process_cpu_s
-from bench.peers.services import RUN
-from bench.peers.system import environment
+from bench.peers.services import RUN, is_open
+from bench.peers.system import PeerError, environment
 
 PER_PROCESS: Final = 250
 GROUP_CLIENTS: Final = 10
+START_S: Final = 60.0
 
 
 def resident_bytes(pid: int) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     [size] = [line.split()[1] for line in lines if line.startswith("VmRSS")]
     return int(size) * 1024
+
+
+def wait_for(peer: subprocess.Popen[bytes], port: int) -> None:
+    """Return when the peer listens."""
+    limit_s = time.monotonic() + START_S
+    while not is_open(port):
+        if peer.poll() is not None or time.monotonic() > limit_s:
+            raise PeerError("the peer did not come up")
+        time.sleep(0.1)
 
 
 async def work() -> None:
@@ -82,7 +92,7 @@ def main() -> None:
     command = [sys.executable, "-c", RUN, "sequencer", "--address", address]
     peer = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment())
     try:
-        time.sleep(3.0)
+        wait_for(peer, int(address.rpartition(":")[2]))
         result = asyncio.run(measure(options, address, peer.pid))
     finally:
         peer.kill()
