@@ -12,12 +12,18 @@ def test_every_promise_is_kept_while_groups_move_and_sequencers_crash(seed: int)
     assert run_seed(seed).problems == []
 
 
+FULL = (0, 2, 22, 33, 37)
+"""Seeds in which much happens; the last two have races with moves."""
+
+
 def test_the_sample_is_no_farce() -> None:
     seen: Counter[str] = Counter()
-    for seed in (0, 2, 12, 22, 35, 38):
+    for seed in FULL:
         seen.update(run_seed(seed).seen)
     assert seen["looks with two or more sequencers at work"] > 40
     assert seen["transfers"] > 30
-    assert seen["joins that raced with a transfer"] > 3
+    assert seen["joins that raced with a transfer"] > 10
+    assert seen["sequencers crashed in a transfer"] > 1
+    assert seen["partings"] > 10
     assert seen["looks with processes at two or more sequencers"] > 500
     assert seen["request waited for a number"] > 10

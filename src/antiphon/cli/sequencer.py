@@ -1,8 +1,11 @@
 """`antiphon sequencer`: hold groups for others, as a peer of the sequencing service."""
 
 import asyncio
+import gc
+import importlib
 import socket
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Annotated, Final, final
 
 import typer
@@ -79,4 +82,7 @@ def sequencer(
     def make() -> ServingPeer:
         return ServingPeer(name, address, others, _options(address, replicas, storage is not None, retain), storage)
 
-    run_until_stopped(make, f"sequencing at {address}", lambda: "serving")
+    # What was loaded until now stays: the garbage collector shall not look at it again and again.
+    gc.freeze()
+    factory = importlib.import_module("uvloop").new_event_loop if find_spec("uvloop") else None
+    run_until_stopped(make, f"sequencing at {address}", lambda: "serving", factory)

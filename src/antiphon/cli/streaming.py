@@ -1,11 +1,8 @@
 """What `listen` and `feed` share: the options for joining, and running until Ctrl-C or SIGTERM."""
 
 import asyncio
-import gc
-import importlib
 import signal
 from collections.abc import Callable
-from importlib.util import find_spec
 from typing import Final, Protocol
 
 from antiphon import Options
@@ -34,11 +31,14 @@ def place_of(group: str, name: str, contacts: str, address: str, join_s: float, 
     return StreamPlace(group=group, name=name, contacts=addresses, address=address, join_s=join_s, options=options)
 
 
-def run_until_stopped(make: Callable[[], Runnable], what: str, progress: Callable[[], str]) -> None:
-    """Run until Ctrl-C or SIGTERM, then leave the group; report progress on standard error. On uvloop, where that is
-    installed (the extra `speed`). What was loaded until now stays, so the garbage collector passes it over."""
-    factory = importlib.import_module("uvloop").new_event_loop if find_spec("uvloop") else None
-    gc.freeze()
+def run_until_stopped(
+    make: Callable[[], Runnable],
+    what: str,
+    progress: Callable[[], str],
+    factory: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> None:
+    """Run until Ctrl-C or SIGTERM, then leave the group; report progress on standard error. `factory` makes the event
+    loop."""
     with steps(what) as step, asyncio.Runner(loop_factory=factory) as runner:
         runner.run(_run(make, lambda: step(f"{what}: {progress()}")))
 
