@@ -1,9 +1,14 @@
 """Tools for programs on groups and conversations, built on the public API alone: requests with replies, state
 transfer, clients, hierarchies, rows of feeds, replicated objects, states that merge after a partition, locks and
-leaders with fencing tokens, and lines from standard input."""
+leaders with fencing tokens, coordinators with cohorts, resilient objects, bulletin boards, a directory of groups, and
+lines from standard input."""
 
+from antiphon.toolkit.bulletin_board import BulletinBoard, Post
+from antiphon.toolkit.causal_dictionary import CausalDictionary
 from antiphon.toolkit.client_domain import ClientDomain
 from antiphon.toolkit.clients import Client, ClientReply, Diffusion, Missed
+from antiphon.toolkit.cohorts import Cohorts
+from antiphon.toolkit.directory import Directory, DirectoryEntry
 from antiphon.toolkit.errors import (
     DeadlockError,
     GatewayError,
@@ -15,6 +20,7 @@ from antiphon.toolkit.errors import (
     StateError,
     TransferError,
     UnansweredError,
+    WorkError,
 )
 from antiphon.toolkit.feeds import Feeds
 from antiphon.toolkit.gateway import Gateway
@@ -32,19 +38,25 @@ from antiphon.toolkit.merging import (
 )
 from antiphon.toolkit.replicated import ReplicatedObject, commuting, ordered
 from antiphon.toolkit.requests import Reply, Request
+from antiphon.toolkit.resilient import make_resilient, operation, resilient
 from antiphon.toolkit.service import ClientMessage, Service
 from antiphon.toolkit.terminal import input_lines
 from antiphon.toolkit.token_guard import TokenGuard
 from antiphon.toolkit.tools import Tool, Tools
 
 __all__ = [
+    "BulletinBoard",
+    "CausalDictionary",
     "Client",
     "ClientDomain",
     "ClientMessage",
     "ClientReply",
+    "Cohorts",
     "ComponentState",
     "DeadlockError",
     "Diffusion",
+    "Directory",
+    "DirectoryEntry",
     "Everywhere",
     "Feeds",
     "Gateway",
@@ -60,6 +72,7 @@ __all__ = [
     "MergingState",
     "Missed",
     "NoLeafError",
+    "Post",
     "ReplicatedObject",
     "Reply",
     "Request",
@@ -73,11 +86,15 @@ __all__ = [
     "Tools",
     "TransferError",
     "UnansweredError",
+    "WorkError",
     "commuting",
     "find_leaf",
     "input_lines",
     "largest_wins",
     "last_writer",
+    "make_resilient",
+    "operation",
     "ordered",
+    "resilient",
     "union",
 ]

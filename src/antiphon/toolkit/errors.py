@@ -102,3 +102,7 @@ class DeadlockError(AntiphonError):
             f"{what} cannot be had: its holders wait for a lock that this task holds; release that, then try again, "
             "and take locks in one order everywhere"
         )
+
+
+class WorkError(AntiphonError):
+    """The work of a coordinator, or an operation of a resilient object, raised an exception; the text names it."""

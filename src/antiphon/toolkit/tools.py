@@ -192,6 +192,11 @@ class Tools:
 
     async def send(self, tool: Tool, payload: bytes, *, order: Order = "causal") -> None:
         """Send when its turn comes; waits for room in the queue."""
+        await self.room()
+        self.post(tool, payload, order=order)
+
+    async def room(self) -> None:
+        """Wait until there is room in the queue; raises what ended the group here."""
         if self.error is not None:
             raise self.error
         while len(self._queue) >= QUEUED_MAX:
@@ -199,7 +204,10 @@ class Tools:
             await self._room.wait()
             if self.error is not None:
                 raise self.error
-        self.post(tool, payload, order=order)
+
+    def lost_error(self) -> ExcludedError:
+        """Return what calls of this incarnation end with when it is excluded."""
+        return ExcludedError(self.group.name, self.group.process)
 
     async def flush(self) -> None:
         """Wait until what was posted here has been acted upon by all members."""
@@ -234,7 +242,7 @@ class Tools:
                         self._suspend("no majority of the group can be reached", False)
                     case Excluded():
                         self._suspend("the others took this process to have failed", True)
-                        ended = ExcludedError(self.group.name, self.group.process)
+                        ended = self.lost_error()
         except Exception as error:
             ended = error
         self._finish(ended)
