@@ -31,7 +31,7 @@ PROGRAMS: Final = (
     "one_group", "batches", "node_reader", "two_groups_tasks", "two_groups_listeners", "counter", "dictionary",
     "requests", "clients", "client_services", "hierarchy", "rejoin", "static_group", "replicated_counter",
     "replicated_bank", "shared_whiteboard", "back_pressure", "flushing", "leavers", "listeners_fragments",
-    "recorded", "sequencing", "partitions", "locks", "labelled",
+    "recorded", "sequencing", "partitions", "locks", "labelled", "resilient_counter",
 )  # fmt: skip
 
 

@@ -1,12 +1,15 @@
 """A resource that all programs of a run share and that checks fencing tokens: a number for each item.
 
-It stands outside the group, as a database would: it knows of accesses and their tokens, and of nothing else. What it
-admits must look as if one holder had come after the other: every write adds one to what the same holder has read, no
-token is used by two holders, and what a holder of a read lock reads does not change while it is admitted.
+`GuardedNumbers` stands outside the group, as a database would: it knows of accesses and their tokens, and of nothing
+else. What it admits must look as if one holder had come after the other: every write adds one to what the same holder
+has read, no token is used by two holders, and what a holder of a read lock reads does not change while it is admitted.
+
+Apart from that it is told of holders, and knows, as nobody in a real system could, when two members of one view hold
+locks that exclude each other: no guard is needed for that not to happen.
 """
 
 from antiphon import ProcessId
-from antiphon.toolkit import TokenGuard
+from antiphon.toolkit import LockClaim, TokenGuard, Tools
 
 
 class GuardedNumbers:
@@ -18,6 +21,7 @@ class GuardedNumbers:
         """By item, token and holder of each admitted access, in order."""
         self.problems: list[str] = []
         self._guards: dict[str, TokenGuard] = {}
+        self._holders: list[tuple[LockClaim, Tools]] = []
 
     def read(self, item: str, token: int, holder: ProcessId) -> int:
         """The number. Raises StaleTokenError."""
@@ -41,6 +45,15 @@ class GuardedNumbers:
             if any(known > token for known, _ in log):
                 self.problems.append(f"token {token} of {item!r} was admitted after a higher one")
         log.append((token, repr(holder)))
+
+    def enter(self, claim: LockClaim, tools: Tools) -> None:
+        """Note that a lock was granted; a holder in the same view must not exclude it."""
+        self._holders = [(other, at) for other, at in self._holders if other.is_held]
+        for other, at in self._holders:
+            apart = other.item != claim.item or (other.mode == claim.mode == "read")
+            if not apart and at.process in tools.view.members and at.process != tools.process:
+                self.problems.append(f"{claim!r} of {tools.process} beside {other!r} of {at.process} in {tools.view}")
+        self._holders.append((claim, tools))
 
     def check(self) -> None:
         assert not self.problems, self.problems[0]

@@ -18,6 +18,7 @@ async def add(locks: Locks, numbers: GuardedNumbers, item: str, pause_s: float) 
     """Read, wait, write one more."""
     async with locks.write(item, timeout_s=5.0) as claim:
         me = locks.tools.process
+        numbers.enter(claim, locks.tools)
         value = numbers.read(item, claim.token, me)
         await asyncio.sleep(pause_s)
         numbers.write(item, claim.token, me, value + 1)
@@ -27,6 +28,7 @@ async def look(locks: Locks, numbers: GuardedNumbers, item: str, pause_s: float)
     """Read twice."""
     async with locks.read(item, timeout_s=5.0) as claim:
         me = locks.tools.process
+        numbers.enter(claim, locks.tools)
         value = numbers.read(item, claim.token, me)
         await asyncio.sleep(pause_s)
         again = numbers.read(item, claim.token, me)

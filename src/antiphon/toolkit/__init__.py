@@ -40,6 +40,7 @@ from antiphon.toolkit.replicated import ReplicatedObject, commuting, ordered
 from antiphon.toolkit.requests import Reply, Request
 from antiphon.toolkit.resilient import make_resilient, operation, resilient
 from antiphon.toolkit.service import ClientMessage, Service
+from antiphon.toolkit.shared_cache import SharedCache
 from antiphon.toolkit.terminal import input_lines
 from antiphon.toolkit.token_guard import TokenGuard
 from antiphon.toolkit.tools import Tool, Tools
@@ -78,6 +79,7 @@ __all__ = [
     "Request",
     "ServerGoneError",
     "Service",
+    "SharedCache",
     "SharedDictionary",
     "StaleTokenError",
     "StateError",
