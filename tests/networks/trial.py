@@ -44,8 +44,9 @@ class Process:
             "events": str(self._events),
             "run": RUN,
             "cycles": cycles,
+            **trial.extra,
         }
-        program = [sys.executable, "-m", "tests.networks.member", json.dumps(settings)]
+        program = [sys.executable, "-m", trial.program, json.dumps(settings)]
         self._errors = (trial.directory / f"{self.name}.errors").open("ab")
         self.handle = subprocess.Popen(
             trial.network.command(host, program), stdin=subprocess.PIPE, stdout=self._errors, stderr=self._errors
@@ -103,9 +104,14 @@ class Trial:
         options: dict[str, int],
         found_after_s: float,
         clock_incarnations: bool = False,
+        program: str = "tests.networks.member",
+        extra: Mapping[str, object] | None = None,
     ) -> None:
         """`groups`: by name, the hosts of each group's members. `clock_incarnations`: processes choose their own
-        incarnations; otherwise they are counted from 1."""
+        incarnations; otherwise they are counted from 1. `program`: the module that each process runs, with `extra`
+        among its settings."""
+        self.program = program
+        self.extra = dict(extra or {})
         self.network = network
         self.directory = directory
         self.journals = directory / "journals"

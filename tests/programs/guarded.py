@@ -8,6 +8,8 @@ Apart from that it is told of holders, and knows, as nobody in a real system cou
 locks that exclude each other: no guard is needed for that not to happen.
 """
 
+from collections.abc import Callable
+
 from antiphon import ProcessId
 from antiphon.toolkit import LockClaim, TokenGuard, Tools
 
@@ -15,10 +17,12 @@ from antiphon.toolkit import LockClaim, TokenGuard, Tools
 class GuardedNumbers:
     """Numbers by item, each behind a guard."""
 
-    def __init__(self) -> None:
+    def __init__(self, make_guard: Callable[[str], TokenGuard] = lambda item: TokenGuard()) -> None:
+        self._make_guard = make_guard
         self.values: dict[str, int] = {}
-        self.admitted: dict[str, list[tuple[int, str]]] = {}
-        """By item, token and holder of each admitted access, in order."""
+        self._owners: dict[str, dict[int, str]] = {}
+        """By item, the holder of each token that was admitted."""
+        self._highest: dict[str, int] = {}
         self.problems: list[str] = []
         self._guards: dict[str, TokenGuard] = {}
         self._holders: list[tuple[LockClaim, Tools]] = []
@@ -37,14 +41,16 @@ class GuardedNumbers:
         self.values[item] = value
 
     def _admit(self, item: str, token: int, holder: ProcessId) -> None:
-        self._guards.setdefault(item, TokenGuard()).check(token)
-        log = self.admitted.setdefault(item, [])
+        if item not in self._guards:
+            self._guards[item] = self._make_guard(item)
+        self._guards[item].check(token)
         if token % 2 == 0:
-            if any(known == token and other != repr(holder) for known, other in log):
-                self.problems.append(f"token {token} of {item!r} was given to {holder} and to another")
-            if any(known > token for known, _ in log):
+            owner = self._owners.setdefault(item, {}).setdefault(token, repr(holder))
+            if owner != repr(holder):
+                self.problems.append(f"token {token} of {item!r} was given to {holder} and to {owner}")
+            if token < self._highest.get(item, 0):
                 self.problems.append(f"token {token} of {item!r} was admitted after a higher one")
-        log.append((token, repr(holder)))
+        self._highest[item] = max(self._highest.get(item, 0), token)
 
     def enter(self, claim: LockClaim, tools: Tools) -> None:
         """Note that a lock was granted; a holder in the same view must not exclude it."""

@@ -39,7 +39,7 @@ async def test_a_group_is_known_as_long_as_somebody_offers_it(hub: Hub, a: Site,
 
 @on_sites("ab", Directory)
 async def test_a_process_that_comes_back_offers_again(hub: Hub, a: Site, b: Site) -> None:
-    a.tool.offer("prices", "10.0.0.1:7400")
+    a.tool.offer("prices", "10.0.0.1:7400", "label")
     await pause()
     hub.expel("a")
     await pause()
@@ -51,7 +51,7 @@ async def test_a_process_that_comes_back_offers_again(hub: Hub, a: Site, b: Site
 
 @on_sites("a", Directory)
 async def test_a_joiner_gets_the_directory(hub: Hub, a: Site) -> None:
-    a.tool.offer("prices", "10.0.0.1:7400")
+    a.tool.offer("prices", "10.0.0.1:7400", "label")
     await pause()
     b = await join(hub, "b", Directory)
     assert b.tool.find("prices") == a.tool.find("prices") is not None

@@ -69,7 +69,7 @@ class Directory(Tool):
             raise UsageError(f"group {group.name!r} has no view with addresses here: register it once it was joined")
         self.offer(group.name, address, group.stack)
 
-    def offer(self, group: str, address: str, stack: str = "vector") -> None:
+    def offer(self, group: str, address: str, stack: str) -> None:
         """Name an address at which others may ask to be let into a group."""
         if group not in self._registered and len(self._registered) >= ENTRIES_MAX:
             raise UsageError(f"this process has registered {ENTRIES_MAX} groups; withdraw some first")
