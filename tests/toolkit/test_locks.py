@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from antiphon import ClosedError, ExcludedError, Stalled, UsageError
+from antiphon import ClosedError, ExcludedError, LevelNotOfferedError, Stalled, UsageError
 from antiphon.toolkit import DeadlockError, Leader, LockClaim, LockLostError, Locks, StaleTokenError, TokenGuard, Tools
 from tests.runtime.cluster import run, until
 from tests.toolkit.hub import Hub, Member
@@ -347,6 +347,16 @@ def test_a_group_whose_views_part_is_refused() -> None:
             Tools(member)
 
     run(test)
+
+
+@on_hub("a")
+async def test_a_stack_without_the_level_is_told(hub: Hub, a: Site) -> None:
+    async def refuse(*arguments: object, **named: object) -> None:
+        raise LevelNotOfferedError("safe", "other", ("causal",), ("vector",))
+
+    a.member.send = refuse  # type: ignore[method-assign]
+    with pytest.raises(LevelNotOfferedError, match="safe"):
+        await a.locks.write("x").acquire()
 
 
 @on_hub("ab")

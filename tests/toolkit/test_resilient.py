@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from antiphon import ClosedError, UsageError
+from antiphon import ClosedError, MessageTooLargeError, UsageError
 from antiphon.toolkit import Tools, WorkError, make_resilient, operation, resilient
 from antiphon.toolkit.resilient import component_of
 from tests.toolkit.hub import Hub
@@ -203,6 +203,27 @@ async def test_arguments_are_checked_before_anything_is_sent(hub: Hub, a: Site) 
     with pytest.raises(TypeError):
         await a.tool.account.add()  # type: ignore[call-arg]
     assert len(hub.sent) == sent
+
+
+@on_sites("ab", Pair)
+async def test_only_operations_change_an_object(hub: Hub, a: Site, b: Site) -> None:
+    with pytest.raises(UsageError, match="only operations change"):
+        a.tool.account.balance = 7
+    with pytest.raises(AttributeError):
+        _ = a.tool.account.nothing  # type: ignore[attr-defined]
+    assert a.tool.account.balance == 0
+
+
+@on_sites("ab", Pair)
+async def test_changes_that_are_too_large_are_told_as_an_error(hub: Hub, a: Site, b: Site) -> None:
+    a.member.message_bytes_max = b.member.message_bytes_max = 1000  # type: ignore[attr-defined]
+    for number in range(4):
+        await a.tool.journal.write(Line("x" * 100, number))
+    with pytest.raises(WorkError, match="the changes cannot be told"):
+        await a.tool.journal.write(Line("x" * 400, 7))
+    assert len(a.tool.journal.lines) == 4
+    with pytest.raises(MessageTooLargeError):
+        await a.tool.journal.write(Line("x" * 900, 7))
 
 
 def test_mistakes_in_the_class_are_told() -> None:

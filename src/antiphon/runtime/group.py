@@ -366,6 +366,11 @@ class Group:
         return 2 * len(present) > len(self._named)
 
     @property
+    def message_bytes_max(self) -> int:
+        """The longest message that `send` takes."""
+        return self._message_bytes_max
+
+    @property
     def is_private(self) -> bool:
         """Whether the stack sends a message with `to` to that member alone; on others `send` refuses `to`."""
         return self._offered.private

@@ -33,7 +33,7 @@ from typing import Final
 
 import msgspec
 
-from antiphon import Message, ProcessId, View
+from antiphon import Message, MessageTooLargeError, ProcessId, View
 from antiphon.toolkit.errors import WorkError
 from antiphon.toolkit.messages import WireProcess, from_wire, to_wire
 from antiphon.toolkit.tools import Tool, Tools
@@ -203,4 +203,10 @@ class Cohorts(Tool):
             except Exception as failure:  # goes to the caller
                 log.debug("the work for %s raised", key[0], exc_info=True)
                 result, error = b"", f"{type(failure).__name__}: {failure}"[:ERROR_CHARACTERS_MAX]
+        try:
+            self._tell(key, result, error)
+        except MessageTooLargeError as failure:
+            self._tell(key, b"", f"the result cannot be told: {failure}")
+
+    def _tell(self, key: Key, result: bytes, error: str) -> None:
         self.tools.post(self, _ENCODER.encode(_WorkResult(to_wire(key[0]), key[1], result, error)), order="safe")

@@ -50,7 +50,7 @@ from typing import Any, Final, Generic, TypeVar, get_type_hints
 
 import msgspec
 
-from antiphon import Message, ProcessId, UsageError
+from antiphon import Message, MessageTooLargeError, ProcessId, UsageError
 from antiphon.toolkit.cohorts import ERROR_CHARACTERS_MAX, choose_coordinator
 from antiphon.toolkit.errors import WorkError
 from antiphon.toolkit.messages import WireProcess, from_wire, to_wire
@@ -141,6 +141,7 @@ class ResilientClass(Generic[T]):
         self._hints = get_type_hints(kind)
         self.proxy = type(f"Resilient{kind.__name__}", (kind,), {name: _forward(name) for name in self.operations})
         self.proxy.__getattr__ = _get  # type: ignore[attr-defined]
+        self.proxy.__setattr__ = _refuse  # type: ignore[method-assign, assignment]
 
     def __repr__(self) -> str:
         return f"<ResilientClass of {self.kind.__name__}: {', '.join(self.operations)}>"
@@ -216,6 +217,10 @@ def _get(self: Any, name: str) -> Any:
     if name.startswith("__") or "antiphon_component" not in self.__dict__:
         raise AttributeError(name)
     return getattr(component_of(self).object, name)
+
+
+def _refuse(self: Any, name: str, value: object) -> None:
+    raise UsageError(f"only operations change a resilient object: set {name!r} in one of them")
 
 
 @dataclass(slots=True)
@@ -382,5 +387,10 @@ class Component(Tool):
             changed, removed, result = {}, [], b""
             error = f"{type(failure).__name__}: {failure}"[:ERROR_CHARACTERS_MAX]
         self.executed += 1
-        effect = _OperationEffect(call.id, changed, removed, result, error)
+        try:
+            self._tell(_OperationEffect(call.id, changed, removed, result, error))
+        except MessageTooLargeError as failure:
+            self._tell(_OperationEffect(call.id, {}, [], b"", f"the changes cannot be told: {failure}"))
+
+    def _tell(self, effect: _OperationEffect) -> None:
         self.tools.post(self, _ENCODER.encode(effect), order="safe")

@@ -33,7 +33,9 @@ from antiphon import (
     ClosedError,
     Excluded,
     ExcludedError,
+    LevelNotOfferedError,
     Message,
+    MessageTooLargeError,
     Order,
     ProcessId,
     Stalled,
@@ -46,6 +48,9 @@ from antiphon.toolkit.service import Service
 
 QUEUED_MAX: Final = 1024
 CLOSE_S: Final = 1.0
+BYTES_MAX: Final = 1 << 30
+OVERHEAD_BYTES: Final = 300
+"""What the toolkit adds to a message at most: the name of a process, where a message to one member goes to all."""
 
 log: Final = logging.getLogger("antiphon")
 _ENCODER: Final = msgspec.msgpack.Encoder()
@@ -185,8 +190,12 @@ class Tools:
     # ---- sending -----------------------------------------------------------------------------------------------------
 
     def post(self, tool: Tool, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None) -> None:
-        """Send when its turn comes; never waits."""
-        self._queue.append((_ENCODER.encode((tool.name, payload)), order, to))
+        """Send when its turn comes; never waits. Raises MessageTooLargeError."""
+        message = _ENCODER.encode((tool.name, payload))
+        bytes_max = int(getattr(self.group, "message_bytes_max", BYTES_MAX)) - OVERHEAD_BYTES
+        if len(message) > bytes_max:
+            raise MessageTooLargeError(len(message), bytes_max)
+        self._queue.append((message, order, to))
         self._queued.set()
         self._idle.clear()
 
@@ -224,6 +233,8 @@ class Tools:
             self._room.set()
             try:
                 await self._service.send(payload, order=order, to=to)
+            except LevelNotOfferedError as error:
+                self._finish(error)
             except AntiphonError as error:  # `to` is gone, or this process is
                 log.debug("a tool's message to %s was not sent: %s", to or "the group", error)
 
