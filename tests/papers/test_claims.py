@@ -16,7 +16,11 @@ CLAIM = re.compile(r"test_\d_\d|test_\d_|test_table|test_footnote")
 @functools.cache
 def names_in(path: Path) -> tuple[str, ...]:
     """The tests of one file."""
-    functions = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+    functions = [
+        node.name
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
     return tuple(name for name in functions if name.startswith("test_"))
 
 
