@@ -14,9 +14,9 @@ STACKS = ("vector", "label", "domain", "conversation")
 GIVEN_UP = (LockLostError, StaleTokenError, DeadlockError, TimeoutError)
 
 
-async def add(locks: Locks, numbers: GuardedNumbers, item: str, pause_s: float) -> None:
+async def add(locks: Locks, numbers: GuardedNumbers, item: str, pause_s: float, timeout_s: float | None = None) -> None:
     """Read, wait, write one more."""
-    async with locks.write(item, timeout_s=5.0) as claim:
+    async with locks.write(item, timeout_s=timeout_s) as claim:
         me = locks.tools.process
         numbers.enter(claim, locks.tools)
         value = numbers.read(item, claim.token, me)
@@ -24,9 +24,9 @@ async def add(locks: Locks, numbers: GuardedNumbers, item: str, pause_s: float) 
         numbers.write(item, claim.token, me, value + 1)
 
 
-async def look(locks: Locks, numbers: GuardedNumbers, item: str, pause_s: float) -> None:
+async def look(locks: Locks, numbers: GuardedNumbers, item: str, pause_s: float, timeout_s: float | None) -> None:
     """Read twice."""
-    async with locks.read(item, timeout_s=5.0) as claim:
+    async with locks.read(item, timeout_s=timeout_s) as claim:
         me = locks.tools.process
         numbers.enter(claim, locks.tools)
         value = numbers.read(item, claim.token, me)
@@ -42,12 +42,13 @@ async def work(locks: Locks, numbers: GuardedNumbers, rounds: list[int]) -> None
     while loop.time() < HEALED_S:
         item, pause_s = ITEMS[int(random.random() * len(ITEMS))], random.random() ** 2 * 0.4
         do = add if random.random() < 0.6 else look
+        timeout_s = 2.0 if random.random() < 0.5 else None  # a lock that is never granted shows in the end
         try:
             if random.random() < 0.2:
-                async with locks.write(ITEMS[int(random.random() * len(ITEMS))] + "2", timeout_s=5.0):
-                    await do(locks, numbers, item, pause_s)
+                async with locks.write(ITEMS[int(random.random() * len(ITEMS))] + "2", timeout_s=timeout_s):
+                    await do(locks, numbers, item, pause_s, timeout_s)
             else:
-                await do(locks, numbers, item, pause_s)
+                await do(locks, numbers, item, pause_s, timeout_s)
         except GIVEN_UP:
             pass
         await asyncio.sleep(random.random() * 0.3)
