@@ -3,8 +3,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
-.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs fuzz networks overlap streams cluster planted seeds relays
-.PHONY: seats service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth stall recording scaling commuting audit-scale needle
+.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs fuzz networks overlap guarding streams cluster planted seeds relays
+.PHONY: seats takeover service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth stall recording scaling commuting audit-scale needle
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -39,6 +39,7 @@ help:
 	@echo '  make islands       2,000 groups of the stack domain whose network parts and merges, also while it merges'
 	@echo '  make seats         1,000 runs of replicated sequencers that crash, come back and are cut off'
 	@echo '  make service-failure  a sequencer killed under the load of 50 clients and 200 groups, recorded and audited'
+	@echo '  make takeover      how long nobody leads after kill -9 and SIGSTOP, beside a lease of etcd'
 	@echo '  make twin          50 seeds through Spark and the reference auditor, which must agree'
 	@echo '  make planted       10,000 histories with planted violations, through both auditors'
 	@echo '  make mutants       protocols broken on purpose, each let loose until it is caught'
@@ -46,6 +47,7 @@ help:
 	@echo '  make fuzz          a million spoiled datagrams into a working group'
 	@echo '  make networks      seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
 	@echo '  make overlap       two overlapping groups there under two faults at a time, 100 cycles; as root'
+	@echo '  make guarding      leaders, locks and resilient objects there: kill -9, SIGSTOP, partitions, a guarded resource; as root'
 	@echo '  make streams       a live group through Spark and back, queries and feeder killed on the way'
 	@echo '  make cluster       an audit on a Spark cluster of its own, and kill -9 of a worker in the middle'
 	@echo
@@ -169,6 +171,9 @@ networks: setup
 overlap: setup
 	$(BIN)/python -m tests.networks.overlap
 
+guarding: setup
+	$(BIN)/python -m tests.networks.guarding
+
 streams: setup
 	$(BIN)/python -m tests.streams.scenario
 
@@ -182,6 +187,9 @@ views: setup
 
 seats: setup
 	$(BIN)/python -m tests.stacks.sequencer.seat_scripts --seeds 0:1000
+
+takeover: setup
+	$(BIN)/python -m bench.takeover
 
 service-failure: setup
 	$(BIN)/python -m bench.service_failure

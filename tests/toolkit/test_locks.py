@@ -298,6 +298,22 @@ async def test_clocks_that_went_back_are_made_up_for(hub: Hub, a: Site) -> None:
         assert later.token > claim.token
 
 
+def test_tokens_rise_over_restarts_of_all_members_without_a_disk() -> None:
+    """A new group knows nothing of the old one; the clocks do."""
+
+    async def test() -> None:
+        guard = TokenGuard()
+        for _ in range(3):
+            async with sites("ab") as (_, (a, b)):
+                for site in (a, b, a):
+                    async with site.locks.write("x") as claim:
+                        guard.check(claim.token)
+                async with b.locks.read("x") as claim:
+                    guard.check(claim.token)
+
+    run(test)
+
+
 @on_hub("ab")
 async def test_the_candidate_that_has_waited_longest_leads_next(hub: Hub, a: Site, b: Site) -> None:
     changed = asyncio.create_task(b.leader.changed())
