@@ -15,11 +15,13 @@ REACHED = (
     *("packet: start", "packet: add", "packet: ask", "packet: restart", "packet: part", "packet: ask parts"),
 )
 """Situations that the sample comes to."""
-FAILED_BEFORE = (464, 3564)
+FAILED_BEFORE = (464, 3564, 7059)
 """464: two participants came back whose image told of the removal of the third before it told that it was let in
 again; they went on without its answer, and it took nothing of their new lives.
 3564: a participant that was removed read, in each further life, messages from its storage that count for nobody else,
-and was out again: 391 times."""
+and was out again: 391 times.
+7059: a participant that came back read from its storage that another had been admitted again, did not act on it until
+a further message came, and took none, since the only one that was lacking was of that other participant."""
 
 
 @cache

@@ -328,7 +328,7 @@ class ConversationCore:
         self.recovery.loading = loading
         self.removal.is_back = True
         self.replica.sender_filter.strangers = sum(1 << rank for rank in others)
-        self._recover()
+        self.pursue_changes()  # the storage may tell of removals and admissions
 
     def is_loading(self) -> bool:
         """Return whether the storage of the host is still being read."""
@@ -342,7 +342,7 @@ class ConversationCore:
         recovery.loading = False
         if not recovery.done:
             self.restore(sections)
-            self._recover()
+            self.pursue_changes()
         if self.records is not None:
             stored = set(sections)
             self.records = [record for record in self.records if record not in stored]
@@ -357,7 +357,9 @@ class ConversationCore:
         recovery = self.recovery
         if recovery is None or recovery.done:
             return
-        self._use_spare()
+        if self._use_spare():
+            self.pursue_changes()  # which comes back here
+            return
         if recovery.is_whole(self.replica.graph):
             self._begin_view(recovery)
 
