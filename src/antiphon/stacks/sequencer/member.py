@@ -221,12 +221,10 @@ class SequencerMember(Member):
         if self._phase != NORMAL:
             self.own.is_blocked = True
             return 0
-        first = self.own.last_number + 1
         names = self._client.names_for(self.group_id)
         taken, sent = self.own.take(input.payloads, sizes, input.level, self._client.tickets, names)
         if taken:
             self._client.unplaced[self.group_id] = self.own
-            effects.events.append(Sent(self.group, self.view.id, first, taken, input.level, sum(sizes[:taken])))
             self._client.send_messages(self.group_id, sent)
         return taken
 
@@ -278,6 +276,11 @@ class SequencerMember(Member):
         """A place has its turn."""
         self._delivered = place.number
         if place.sender is not None:
+            if place.sender == self._process:
+                # Who is owed a message is decided where it is placed: a member may have left since it was sent.
+                effects.events.append(
+                    Sent(self.group, self.view.id, place.first, len(place.payloads), place.level, place.size)
+                )
             effects.events.append(
                 Delivered(self.group, self.view.id, place.sender, place.first, place.level, place.payloads, place.size)
             )
