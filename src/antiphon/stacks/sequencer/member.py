@@ -17,7 +17,7 @@ from antiphon.parts.pending import TicketCounter
 from antiphon.stacks.sequencer.place import Place
 from antiphon.stacks.sequencer.wire import MESSAGES_MAX, MULTICAST, carried, messages_parts, pairs_bytes, u64
 
-UNDER_WAY_BYTES_MAX: Final = 256 * 1024
+UNDER_WAY_BYTES_MAX: Final = 1024 * 1024
 """Payload bytes of one client to one group that have no place yet; one message may pass the limit."""
 BATCH_BYTES_MAX: Final = 64 * 1024
 
