@@ -12,6 +12,12 @@ def test_every_promise_is_kept_while_groups_move_and_sequencers_crash(seed: int)
     assert run_seed(seed).problems == []
 
 
+def test_a_late_word_that_a_group_moves_changes_nothing_where_it_is_elsewhere() -> None:
+    """A client was told by the peer that a group had left, after it had gone on with the group at the next one, that
+    the group was on its way; then it hung up there, and waited for ever for where it went."""
+    assert run_seed(5086).problems == []
+
+
 FULL = (0, 2, 22, 33, 37)
 """Seeds in which much happens; the last two have races with moves."""
 

@@ -156,7 +156,7 @@ class ServiceClient(ClientLinks):
         elif kind == EXCLUDED:
             self._excluded(reader.group(), effects)
         elif kind == MOVED:
-            self._moved(reader.group(), reader.text())
+            self._moved(link, reader.group(), reader.text())
         elif kind == CREATED:
             self._creating.pop(reader.group(), None)
         elif kind == WELCOME:

@@ -307,9 +307,11 @@ class ClientLinks(MemberService):
         if home.is_open:
             self._resume(home, groups)
 
-    def _moved(self, group: int, address: str) -> None:
-        """A group is on its way to another peer, or there."""
-        if group not in self._where:
+    def _moved(self, told_by: ServiceLink, group: int, address: str) -> None:
+        """A group is on its way to another peer, or there. That it is on its way says that the clock of this link does
+        not count for it: nothing new where the group is known to be elsewhere, and nothing else may follow by a link
+        that has no group any more."""
+        if group not in self._where or (not address and self._where[group] != told_by.address):
             return
         if group in self._members:
             self._sync[group] = _NOT_SYNCED
