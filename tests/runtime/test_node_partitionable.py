@@ -111,6 +111,27 @@ def test_a_member_leaves_and_another_comes_by_contacts() -> None:
     run(test)
 
 
+async def leave_and_come_back(host: Host) -> str:
+    async with antiphon.Node(host.name, address=host.at()) as node:
+        island = Island(node, Partition(frozenset(), frozenset(), 0, 0))
+        await island.join(host.members())
+        await asyncio.sleep(1)
+        if host.name == "b":
+            assert await island.group.leave()
+            await island.reading
+            await island.join(host.members())
+        await host.ending.wait()
+        island.reading.cancel()
+        return island.names()
+
+
+def test_a_process_that_left_is_taken_back_in_the_same_life() -> None:
+    plan = FaultPlan(Delay(MILLISECOND_NS // 10, MILLISECOND_NS), [], heal_ns=3 * SECOND_NS)
+    result = simulate(dict.fromkeys("abc", leave_and_come_back), seed=1, faults=plan, active_s=3)
+    assert result.kept, result.report("")
+    assert set(result.returned.values()) == {"a b c"}
+
+
 def test_a_barrier_and_another_stack_are_refused() -> None:
     async def test() -> None:
         async with islands("a") as made:

@@ -5,10 +5,11 @@
                                      Components
 
 A process that joins by contacts is in a configuration of its own at once, and merges with the others when it hears of
-them. What was accepted and has not left goes over into the next configuration. Before each new configuration the
-application is told which members of the old one come along (`Transitional`); what is delivered between the two was
-decided among these alone. Sessions of configurations before this one answer processes that lack some of their
-messages still.
+them. If it was in the group before, in this life, that configuration follows the last one it was in: ids rise, or the
+others would take its word for an old one. What was accepted and has not left goes over into the next configuration.
+Before each new configuration the application is told which members of the old one come along (`Transitional`); what is
+delivered between the two was decided among these alone. Sessions of configurations before this one answer processes
+that lack some of their messages still.
 
 Limits: EARLIER_MAX earlier sessions are kept.
 """
@@ -71,7 +72,7 @@ class PartitionableMember(Member):
         self._paused = False
         view = join.view
         if view is None:
-            alone = PARTITIONABLE_POLICY.merged_id([0], process, join.last_view)
+            alone = PARTITIONABLE_POLICY.merged_id([join.last_view], process, join.last_view)
             view = View(alone, (process,), (join.address,))
         self._session = self._make_session(view)
         self._earlier: deque[DomainSession] = deque(maxlen=EARLIER_MAX)
