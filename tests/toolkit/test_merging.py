@@ -107,6 +107,51 @@ def test_nothing_is_lost_and_all_are_called_alike(seed: int) -> None:
     assert {member.name for component in last[0] for member in component.members} == set(NAMES)
 
 
+async def fail_at_bob(host: Host) -> tuple[int, str]:
+    """Bob's `merge` raises when the partition ends. What each says at the end: its items, and what it saw fail."""
+    told: list[str] = []
+
+    def merge(components: Sequence[ComponentState[set[str]]]) -> set[str]:
+        if host.name == "bob" and sum(map(len, (each.state for each in components))):
+            raise ValueError("no such merge")
+        merged: set[str] = union(components)
+        return merged
+
+    async with antiphon.Node(host.name, address=host.at(), queue_messages_max=30) as node:
+        group = await node.join("basket", members=host.members(), policy="partitionable", stack="domain")
+        basket = MergingState(group, set[str], set[str](), add, merge=merge)
+        try:
+            async with basket:
+                for number in range(60):
+                    await asyncio.sleep(0.1)
+                    try:
+                        await asyncio.wait_for(basket.send(f"{number}".encode()), 2)
+                    except ValueError as error:
+                        told.append(f"send: {error}")
+                        break
+                try:
+                    await basket.until(lambda items: len(items) >= 150)
+                except ValueError as error:
+                    told.append(f"until: {error}")
+                await host.ending.wait()
+        except ValueError as error:
+            told.append(f"end: {error}")
+        assert not basket.is_merging
+        return len(basket.state), " ".join(told)
+
+
+def test_a_merge_that_raises_is_told_and_holds_nobody_up() -> None:
+    there, here = frozenset(("cid",)), frozenset(("ann", "bob"))
+    sides = ((here, there), (there, here))
+    cuts = [NetworkFault(Partition(one, other, SECOND_NS, 3 * SECOND_NS)) for one, other in sides]
+    plan = FaultPlan(Delay(MILLISECOND_NS, 3 * MILLISECOND_NS), cuts, heal_ns=7 * SECOND_NS)
+    result = simulate(dict.fromkeys(NAMES[:3], fail_at_bob), seed=1, faults=plan, active_s=7)
+    assert result.kept, result.report("")
+    assert result.returned["bob"][1] == "send: no such merge until: no such merge end: no such merge"
+    assert result.returned["ann"] == result.returned["cid"]
+    assert result.returned["ann"][0] >= 150
+
+
 def test_a_dictionary_on_real_sockets_merges() -> None:
     async def test() -> None:
         async with islands("a", "b", "c") as made:

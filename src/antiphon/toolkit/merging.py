@@ -27,24 +27,31 @@ several components hold back is applied once.
 
 Why it comes to an end: a view that lasts gets the description of each set of peers, since the first of them is in it.
 
-Limits: `held_max` operations are held back; more of them end the reader with MergeOverflowError. A description takes a
-message for each DESCRIPTION_BYTES. `lineage` names the last LINEAGE_MAX views in which the state became common.
+What raises. If `apply` or `merge` raises, this copy of the state is good for nothing any more: `send`, `until` and the
+end of the `async with` raise that error, and this member leaves the group, so that nobody waits for its descriptions.
+Until it has left, what still comes is read and dropped, so that it holds up nobody's window either.
+
+Limits: `held_max` operations are held back; more of them are a MergeOverflowError, which ends this copy in the same
+way. A description takes a message for each DESCRIPTION_BYTES. `lineage` names the last LINEAGE_MAX views in which the
+state became common.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
 from antiphon import AntiphonError, Message, Order, ProcessId, TransitionalView, UsageError, ViewChange
-from antiphon.toolkit.channel import Channel
+from antiphon.toolkit.channel import Channel, GroupEvent
 from antiphon.toolkit.errors import MergeOverflowError
 
 S = TypeVar("S")
 
+log: Final = logging.getLogger("antiphon")
 DESCRIPTION_BYTES: Final = 256 * 1024
 LINEAGE_MAX: Final = 64
 HELD_MAX: Final = 100_000
@@ -133,6 +140,13 @@ def union(components: Sequence[ComponentState[Any]]) -> Any:
     return result
 
 
+class MergingChannel(Channel, Protocol):
+    """A member of a group that it can leave."""
+
+    async def leave(self) -> bool:
+        """Leave in good order; the stream of events ends."""
+
+
 @dataclass
 class _Merging:
     """The descriptions of one view, as they come."""
@@ -148,7 +162,7 @@ class MergingState(Generic[S]):
 
     def __init__(
         self,
-        group: Channel,
+        group: MergingChannel,
         kind: Any,
         initial: S,
         apply: Apply[S],
@@ -177,6 +191,9 @@ class MergingState(Generic[S]):
         self._clock = 0
         self._last_write = (0, "")
         self._merging: _Merging | None = None
+        self._error: Exception | None = None
+        """What `apply` or `merge` raised."""
+        self._leaving: asyncio.Task[None] | None = None
         self._changed = asyncio.Condition()
         self._task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -189,18 +206,29 @@ class MergingState(Generic[S]):
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         assert self._task is not None
+        if self._leaving is not None:
+            await asyncio.wait({self._leaving})  # which takes no longer than the node's `linger_s` allows
         for task in (self._task, *self._tasks):
             task.cancel()
         await asyncio.gather(self._task, *self._tasks, return_exceptions=True)
+        if error is None:
+            self._check()
+
+    def _check(self) -> None:
+        if self._error is not None:
+            raise self._error
 
     async def send(self, payload: bytes) -> None:
-        """Have an operation applied at all members of this component."""
+        """Have an operation applied at all members of this component; raises what `apply` or `merge` raised here."""
+        self._check()
         await self.group.send(_ENCODER.encode(_Operation(self._clock + 1, payload)), order=self._order)
 
     async def until(self, wanted: Callable[[S], bool]) -> S:
-        """Wait until the state is as wanted, and no merge is under way; raises what ended the reader."""
+        """Wait until the state is as wanted, and no merge is under way; raises what `apply` or `merge` raised
+        here."""
         async with self._changed:
-            while self._merging is not None or not wanted(self.state):
+            while self._error is not None or self._merging is not None or not wanted(self.state):
+                self._check()
                 if self._task is not None and self._task.done():
                     self._task.result()
                     raise UsageError(f"group {self.group.name!r} is over, the state does not change any more")
@@ -217,19 +245,36 @@ class MergingState(Generic[S]):
     async def _read(self) -> None:
         try:
             async for event in self.group:
-                if isinstance(event, TransitionalView):
-                    self._peers.intersection_update(event.members)
-                elif isinstance(event, ViewChange):
-                    self._install(event)
-                elif isinstance(event, Message):
-                    self._take(event)
-                else:
-                    continue
-                async with self._changed:
-                    self._changed.notify_all()
+                if self._error is None:
+                    self._follow(event)
+                    await self._tell()
         finally:
-            async with self._changed:
-                self._changed.notify_all()
+            await self._tell()
+
+    async def _tell(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    def _follow(self, event: GroupEvent) -> None:
+        try:
+            if isinstance(event, TransitionalView):
+                self._peers.intersection_update(event.members)
+            elif isinstance(event, ViewChange):
+                self._install(event)
+            elif isinstance(event, Message):
+                self._take(event)
+        except Exception as error:
+            log.exception("group %r: a copy of the state has failed, so this member leaves", self.group.name)
+            self._error = error
+            self._merging = None
+            self._held = {}
+            self._leaving = self._background(self._leave())
+
+    async def _leave(self) -> None:
+        try:
+            await self.group.leave()
+        except AntiphonError as error:
+            log.debug("group %r is over already: %s", self.group.name, error)
 
     def _install(self, change: ViewChange) -> None:
         members = change.view.members
@@ -250,12 +295,13 @@ class MergingState(Generic[S]):
                 _ENCODER.encode(self.state),
                 list(self._held.values()),
             )
-            self._background(_ENCODER.encode(description), change.view.id)
+            self._background(self._describe(_ENCODER.encode(description), change.view.id))
 
-    def _background(self, data: bytes, view_id: int) -> None:
-        task = asyncio.create_task(self._describe(data, view_id))
+    def _background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def _describe(self, data: bytes, view_id: int) -> None:
         """Send a description. If the view has ended it does no harm: those that read it know by its id."""
@@ -378,7 +424,7 @@ def _change(entries: dict[str, str], payload: bytes, sender: ProcessId) -> None:
 class SharedDictionary(MergingState[dict[str, str]]):
     """A dictionary that all members of a component have alike, and that merges."""
 
-    def __init__(self, group: Channel, *, merge: Merge[dict[str, str]] = union, order: Order = "agreed") -> None:
+    def __init__(self, group: MergingChannel, *, merge: Merge[dict[str, str]] = union, order: Order = "agreed") -> None:
         super().__init__(group, dict[str, str], {}, _change, merge=merge, order=order)
 
     async def set(self, key: str, value: str) -> None:
