@@ -19,7 +19,8 @@ from antiphon.stacks.domain.component_messages import (
     encode_commit,
 )
 from antiphon.stacks.domain.components import Components
-from antiphon.stacks.domain.surroundings import readmission_ns
+from antiphon.stacks.domain.proposal import SuggestionDraft
+from antiphon.stacks.domain.surroundings import GIVEN_UP_NS, Surroundings, readmission_ns
 from tests.stacks.domain.islands import judge_seed
 
 A, B, C = ProcessId("a"), ProcessId("b", 7), ProcessId("c")
@@ -63,6 +64,47 @@ def test_what_makes_no_sense_is_dropped() -> None:
     for noise in (b"", b"\x93", bytes(50)):
         with pytest.raises(MalformedError):
             decode_commit(noise)
+
+
+# ---- cut links that others name --------------------------------------------------------------------------------------
+
+ALL = [(A, "a"), (B, "b"), (C, "c")]
+ORIGINS = {A: 1, B: 2, C: 3}
+WITHOUT_C = Suggestion(5, B, ALL[:2], {A: 1, B: 2}, {(A, C)})
+"""What b repeats, of a time when a did not hear c."""
+
+
+def drafted(process: ProcessId, around: Surroundings, others: list[Suggestion], now_ns: int) -> set[ProcessId]:
+    """Whom a process puts into a suggestion that it makes of others."""
+    view = View(ORIGINS[process], (process,), (process.name,))
+    draft = SuggestionDraft(process, view, around, set(), now_ns)
+    draft.add_view(View(3, (C,), ("c",)))
+    draft.add_suggestions(others)
+    return set(draft.members())
+
+
+def test_a_process_takes_back_a_cut_when_it_hears_the_other_again() -> None:
+    now_ns = 100_000 * MILLISECOND_NS
+    around = Surroundings(A, Options())
+    assert drafted(A, around, [WITHOUT_C], now_ns) == {A, B}
+    around.give_up({(A, C)}, now_ns)
+    around.hear(C, now_ns + 1)
+    assert drafted(A, around, [WITHOUT_C], now_ns + 2) == {A, B, C}
+    around.give_up({(A, C)}, now_ns + 3)  # it is heard, and is given up for another reason
+    around.hear(C, now_ns + 4)
+    assert drafted(A, around, [WITHOUT_C], now_ns + 5) == {A, B}
+    for later_ns in range(0, GIVEN_UP_NS + 1, 500 * MILLISECOND_NS):
+        around.hear(C, now_ns + 5 + later_ns)
+    assert drafted(A, around, [WITHOUT_C], now_ns + 5 + GIVEN_UP_NS) == {A, B, C}
+
+
+def test_others_believe_whoever_takes_a_cut_back() -> None:
+    around = Surroundings(B, Options())
+    assert drafted(B, around, [WITHOUT_C], 0) in ({A, B}, {B, C})
+    with_c = Suggestion(6, A, ALL, ORIGINS, set())
+    assert drafted(B, around, [WITHOUT_C, with_c], 0) == {A, B, C}
+    assert drafted(B, around, [WITHOUT_C, Suggestion(4, A, ALL, ORIGINS, set())], 0) != {A, B, C}  # it came before
+    assert drafted(B, around, [WITHOUT_C, Suggestion(6, C, ALL, ORIGINS, set())], 0) != {A, B, C}  # not c's to say
 
 
 # ---- closing: once for a suggestion, and no further back than K ------------------------------------------------------

@@ -17,11 +17,12 @@ Rule.
 4. Suggestions are numbered. A process leaves one for a higher one only if a member of the one it is committed to, or of
    its configuration, commits to that; others are ignored until this one is through. If the higher one lacks somebody
    that it knows of, or has somebody whose link is cut, it suggests the union.
-5. Cut links, once named, stay named until a configuration is installed, so that suggestions grow alike everywhere. The
-   members of a suggestion are the largest set without a cut link between two of them that holds its proposer; of sets
-   as large, the one with members of its configuration, older ones first. A link is cut if a member was silent for long,
-   has not committed in time, or commits to something without this process; or if, when all have committed, the matrix
-   still says that one does not hear the other.
+5. Cut links, once named, stay named until a configuration is installed, so that suggestions grow alike everywhere, or
+   until the process at the first end takes it back (proposal.py). The members of a suggestion are the largest set
+   without a cut link between two of them that holds its proposer; of sets as large, the one with members of its
+   configuration, older ones first. A link is cut if a member was silent for long, has not committed in time, or commits
+   to something without this process; or if, when all have committed, the matrix still says that one does not hear the
+   other.
 6. If that leaves nothing but the present configuration, the process withdraws: it is committed to nothing, and suggests
    nothing for a while, each time for longer, up to 8 s, or until it hears somebody whom it had not heard lately.
 7. When all members are known to be committed and to hear each other, the process *closes* its configuration: it sends
@@ -331,6 +332,7 @@ class Components:
         if (self._process, process) in self._cuts:
             return
         self._cuts.add((self._process, process))
+        self._around.give_up({(self._process, process)}, now_ns)
         if self.view.rank(process) >= 0 and process not in self.left:
             self.suspected.append(process)
         self._reconsider(now_ns)
@@ -366,8 +368,7 @@ class Components:
         for view in self._around.fresh(now_ns):  # whoever is committed follows those that have moved, and no others
             if self.current is None or any(other.has(member) for other in others for member in view.members):
                 draft.add_view(view)
-        for other in others:
-            draft.add_suggestion(other)
+        draft.add_suggestions(others)
         members = draft.members()[: self._members_max]
         for other in sorted(others, key=Suggestion.rank_key, reverse=True):
             if draft.is_same(other, members):
@@ -377,13 +378,7 @@ class Components:
         origins = {process: draft.origins[process] for process in members}
         return Suggestion(self._number, self._process, chosen, origins, draft.cuts)
 
-    def _commit(
-        self,
-        suggestion: Suggestion,
-        words: Words,
-        now_ns: int,
-        of: Suggestion | None = None,
-    ) -> None:
+    def _commit(self, suggestion: Suggestion, words: Words, now_ns: int, of: Suggestion | None = None) -> None:
         """Commit to a suggestion; `words` are about it, or about `of`. If this process has closed its configuration for
         another one, that is void, and the configuration goes on; unless it goes back to one that is installed, and
         for which it had closed it (rule 9). A suggestion of what is here already is none (rule 6)."""
@@ -544,6 +539,7 @@ class Components:
                 self._suggest_again(current, now_ns)
             else:
                 self._cuts |= current.holds_up()
+                self._around.give_up(current.holds_up(), now_ns)
                 self._reconsider(now_ns)
         current = self.current
         if current is None:

@@ -6,6 +6,11 @@ the one with the higher id, since ids rise. While it is heard its own word about
 who may take it to be in a configuration that it never installed. When it is not, all must say the same of it, or their
 suggestions would never be alike: so the highest id that anybody says counts. Of several incarnations of a process the
 last one counts.
+
+A cut link that others name counts until the process at its first end, which is the one that did not hear or had given
+up the other, takes it back: by a later suggestion of its own that has both and does not name it. That process makes one
+when it hears the other again (surroundings.py). Otherwise a cut would go round for good among processes that withdraw
+at different times and hear of it again from each other, long after the link works.
 """
 
 from typing import final
@@ -40,9 +45,23 @@ class SuggestionDraft:
         for process, address in zip(view.members, view.addresses, strict=True):
             self._add(process, address, view.id)
 
-    def add_suggestion(self, other: Suggestion) -> None:
-        """All of another suggestion, and the cut links that it names."""
-        self.cuts |= other.cuts
+    def add_suggestions(self, others: list[Suggestion]) -> None:
+        """All of other suggestions, and the cut links that they name."""
+        for other in others:
+            self.cuts |= {cut for cut in other.cuts if not self._is_taken_back(cut, other, others)}
+            self._add_members(other)
+
+    def _is_taken_back(self, cut: tuple[ProcessId, ProcessId], by: Suggestion, others: list[Suggestion]) -> bool:
+        """Whether a cut that a suggestion names counts no longer."""
+        first, second = cut
+        if first == self._process:
+            return self._around.takes_back(second, self._now_ns)
+        return any(
+            other.proposer == first and other.number > by.number and other.has(second) and cut not in other.cuts
+            for other in others
+        )
+
+    def _add_members(self, other: Suggestion) -> None:
         for process, address in zip(other.view.members, other.view.addresses, strict=True):
             self._add(process, address, other.origins[process])
 

@@ -5,6 +5,9 @@ Flapping. A process that was dropped three times, each within 20 s of the last, 
 again, and twice as long each further time, up to 8 s (`readmission_ns`); so a bad link makes fewer and fewer
 configurations. 20 s without a drop, and all is forgotten.
 
+Cuts that others name. A process that has given another up itself says so for GIVEN_UP_NS, or until it hears the other
+anew; from then on it takes back (proposal.py) what others still repeat of it.
+
 Limits: KNOWN_MAX processes and FOREIGN_MAX configurations; of more, the earliest are forgotten, and will be heard of
 again.
 """
@@ -17,6 +20,8 @@ from antiphon.kernel.options import MILLISECOND_NS, Options
 KNOWN_MAX: Final = 256
 FOREIGN_MAX: Final = 64
 _MEMORY_NS: Final = 20_000 * MILLISECOND_NS
+GIVEN_UP_NS: Final = 16_000 * MILLISECOND_NS
+"""Twice the longest time between two suggestions that come to nothing."""
 
 
 def readmission_ns(times: int) -> int:
@@ -28,7 +33,17 @@ def readmission_ns(times: int) -> int:
 class Surroundings:
     """What one process knows of others."""
 
-    __slots__ = ("_dropped", "_foreign", "_heard_ns", "_known", "_options", "_process", "_stated", "contacts")
+    __slots__ = (
+        "_dropped",
+        "_foreign",
+        "_given_up_ns",
+        "_heard_ns",
+        "_known",
+        "_options",
+        "_process",
+        "_stated",
+        "contacts",
+    )
 
     def __init__(self, process: ProcessId, options: Options) -> None:
         self._process = process
@@ -42,6 +57,8 @@ class Surroundings:
         """The configuration that each process last said it is in."""
         self._heard_ns: dict[ProcessId, int] = {}
         """When each process was last heard, by a packet of its own."""
+        self._given_up_ns: dict[ProcessId, int] = {}
+        """When this process last gave up each one that it has not heard anew since."""
         self._dropped: dict[str, tuple[int, int]] = {}
         """By name, how often a process was dropped of late, and when last."""
 
@@ -60,11 +77,28 @@ class Surroundings:
         self._heard_ns[process] = now_ns
         if len(self._heard_ns) > KNOWN_MAX:
             self._heard_ns.pop(next(iter(self._heard_ns)))
-        return now_ns >= before_ns + self._options.silence_ns_min
+        if now_ns < before_ns + self._options.silence_ns_min:
+            return False
+        self._given_up_ns.pop(process, None)
+        return True
 
     def hears(self, process: ProcessId, now_ns: int) -> bool:
         """Whether a process was heard lately."""
         return 2 * (now_ns - self._heard_ns.get(process, -self._options.silence_ns_min)) < self._options.silence_ns_min
+
+    def give_up(self, cuts: set[tuple[ProcessId, ProcessId]], now_ns: int) -> None:
+        """Of these links, some are cut by what this process has seen itself."""
+        for first, second in cuts:
+            if first == self._process:
+                self._given_up_ns.pop(second, None)
+                self._given_up_ns[second] = now_ns
+        while len(self._given_up_ns) > KNOWN_MAX:
+            self._given_up_ns.pop(next(iter(self._given_up_ns)))
+
+    def takes_back(self, process: ProcessId, now_ns: int) -> bool:
+        """Whether this process hears another, and has not given it up of late for another reason."""
+        given_up_ns = self._given_up_ns.get(process, -GIVEN_UP_NS)
+        return self.hears(process, now_ns) and now_ns >= given_up_ns + GIVEN_UP_NS
 
     def forget(self, process: ProcessId) -> None:
         """A process has left."""
