@@ -3,8 +3,9 @@
 Everything else about the package stands in pyproject.toml. What is compiled, and how a build is told from a stale one,
 stands in src/antiphon/_build.py. With a working C compiler a compile that fails is an error, never a silent fallback.
 
-Modules that no message passes through are compiled with less optimisation (COLD): nearly half of all C, in little more
-than half the time.
+What keeps the build short, beside compiling on all cores: modules that no message passes through are compiled with less
+optimisation (COLD); gcc reads the headers that all C files begin with only once; and the shims, small extension modules
+of which there is one for each module of the library, are compiled several at a time.
 
 mypyc writes one C file per module, all of one library. Compiling them one by one keeps the compiler small (one file of
 everything took more than 1 GB), lets the cores share the work, and lets the next build skip what did not change. Calls
@@ -15,6 +16,7 @@ import importlib.util
 import os
 import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -34,12 +36,19 @@ BUILD = runpy.run_path(str(ROOT / "src" / "antiphon" / "_build.py"))
 LOG_EVERY_S = 5.0
 COLD = (
     "faults",
+    "kernel/declaration",
     "parts/membership",
     "simulator",
     "stacks/conversation/free",
     "stacks/conversation/library",
-    "stacks/domain/component",
-    "stacks/domain/partitionable",
+    *(
+        f"stacks/domain/{name}"
+        for name in ("commitment", "component", "export", "partitionable", "proposal", "surroundings")
+    ),
+    "stacks/label/view_end",
+    "stacks/registry",
+    *(f"stacks/sequencer/{name}" for name in ("directory", "load", "mesh", "placement", "plan", "replay", "transfer")),
+    *(f"stacks/vector/{name}" for name in ("situations", "structure", "view_end")),
 )
 """How the names of modules begin that are compiled with -O1…"""
 HOT = ("parts/membership/group", "parts/membership/session", "parts/membership/packet", "parts/membership/graph")
@@ -50,6 +59,48 @@ def optimisation(source: str) -> list[str]:
     """The compiler's options for the C file of one module, beside those for all."""
     module = Path(source).stem.removeprefix(f"__native_{BUILD['GROUP']}___").replace("___", "/")
     return ["-O1"] if module.startswith(COLD) and not module.startswith(HOT) else []
+
+
+SHIMS_MAX = 16
+"""More would be compiled sooner, and make each copy larger."""
+COMMON_HEADERS = ("__native_antiphon.h", "__native_internal_antiphon.h")
+"""What every C file of the library includes first."""
+
+
+def combine_shims(shims: list[Extension], directory: Path) -> list[tuple[Extension, list[Extension]]]:
+    """Extensions that hold up to SHIMS_MAX modules each, with these modules: the file of a module is a copy of one.
+
+    Python calls `PyInit_<last part of the name>` in the file that it has found, so modules whose names end alike have
+    to be in different files."""
+    apart: list[dict[str, Extension]] = []
+    for shim in shims:
+        last = shim.name.rpartition(".")[2]
+        roomy = [group for group in apart if last not in group and len(group) < SHIMS_MAX]
+        if not roomy:
+            apart.append({last: shim})
+        else:
+            roomy[0][last] = shim
+    combined = []
+    for place, group in enumerate(apart):
+        together = list(group.values())
+        lines = []
+        for number, shim in enumerate(together):
+            # Each of them also defines this name, for another compiler's sake.
+            lines.append(f"#define PyInit___init__ PyInit___init__{number}\n")
+            lines.append(f'#include "{Path(shim.sources[0]).resolve()}"\n#undef PyInit___init__\n')
+        source = directory / f"antiphon_shims_{place}.c"
+        write_if_changed(source, "".join(lines))
+        extension = Extension(
+            f"antiphon_shims_{place}", [str(source)], extra_compile_args=together[0].extra_compile_args
+        )
+        extension._links_to_dynamic = extension._needs_stub = False
+        combined.append((extension, together))
+    return combined
+
+
+def write_if_changed(file: Path, text: str) -> None:
+    if not file.is_file() or file.read_text() != text:
+        file.write_text(text)
 
 
 def why_pure() -> str | None:
@@ -137,15 +188,31 @@ class CompileCore(build_ext):
 
     def build_extensions(self) -> None:
         """Compile as many C files at a time as there are cores, whatever extension they belong to."""
+        modules = self.extensions
+        library = max(modules, key=lambda extension: len(extension.sources))
+        shims = [extension for extension in modules if extension is not library]
+        combined = combine_shims(shims, Path("build")) if os.name == "posix" else [(shim, [shim]) for shim in shims]
+        self.extensions = [library, *(extension for extension, _ in combined)]  # the library first: it is most of it
         self.compiler.compile = self._compile_apart(self.compiler.compile)
         super().build_extensions()
+        self.extensions = modules
+        for extension, together in combined:
+            file = self.get_ext_fullpath(extension.name)
+            for shim in together:
+                target = Path(self.get_ext_fullpath(shim.name))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                if target != Path(file):
+                    shutil.copy(file, target)
+            if extension not in modules:
+                Path(file).unlink()
 
     def _compile_apart(self, compile: Callable[..., list[str]]) -> Callable[..., list[str]]:
         """The compiler's `compile`, but for each source by itself, the largest first, and only if something changed."""
         cores = threading.Semaphore(int(self.parallel))
         progress = Progress(sum(len(extension.sources) for extension in self.extensions))
-        headers = Path("build").glob("*.h")
+        headers = Path("build").glob("__native*.h")
         common_s = max(path.stat().st_mtime for path in [Path(__file__), *headers])
+        precompiled: list[str] = []
 
         def compile_one(source: str, output_dir: str | None, options: dict[str, Any]) -> str:
             with cores:
@@ -153,16 +220,38 @@ class CompileCore(build_ext):
                 target = Path(self.compiler.object_filenames([source], output_dir=output_dir)[0])
                 if target.is_file() and target.stat().st_mtime > max(common_s, Path(source).stat().st_mtime):
                     return str(target)
-                apart = {**options, "extra_postargs": [*(options.get("extra_postargs") or ()), *optimisation(source)]}
+                own = [*optimisation(source), *(precompiled if Path(source).name.startswith("__native") else ())]
+                apart = {**options, "extra_postargs": [*(options.get("extra_postargs") or ()), *own]}
                 return compile([source], output_dir=output_dir, **apart)[0]
 
         def compile_all(sources: list[str], output_dir: str | None = None, **options: Any) -> list[str]:
+            if len(sources) > 1:
+                precompiled[:] = self._precompile(common_s, options)
             largest_first = sorted(sources, key=lambda source: -Path(source).stat().st_size)
             with ThreadPoolExecutor(int(self.parallel)) as pool:
                 objects = pool.map(lambda source: compile_one(source, output_dir, options), largest_first)
                 return list(objects)
 
         return compile_all
+
+    def _precompile(self, common_s: float, options: dict[str, Any]) -> list[str]:
+        """Have gcc read what all C files of the library include; what to give it with each of them. Other compilers
+        read the headers each time."""
+        version = subprocess.run(
+            [*self.compiler.compiler_so[:1], "--version"], capture_output=True, text=True, check=False
+        )
+        if "Free Software Foundation" not in version.stdout:
+            return []
+        header = Path("build", "antiphon_common.h")
+        write_if_changed(header, "".join(f'#include "{name}"\n' for name in COMMON_HEADERS))
+        target = header.with_name(f"{header.name}.gch")
+        if not target.is_file() or target.stat().st_mtime <= common_s:
+            folders = [*(options.get("include_dirs") or ()), *self.compiler.include_dirs]
+            command = [*self.compiler.compiler_so, *(f"-I{folder}" for folder in folders)]
+            command += [*(options.get("extra_postargs") or ()), "-x", "c-header", str(header), "-o", str(target)]
+            if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+                return []
+        return ["-include", str(header)]
 
     def _in_place(self) -> bool:
         return bool(self.inplace or getattr(self, "editable_mode", False))
@@ -186,8 +275,7 @@ def compile_to_c() -> list[Extension]:
         if os.name == "posix":
             # Within the library a call is a call, not a jump through a table that could be pointed elsewhere.
             extension.extra_compile_args = [*extension.extra_compile_args, "-fvisibility=hidden"]
-    # The library has nearly all of the work in it: it is begun first.
-    return sorted(extensions, key=lambda extension: -len(extension.sources))
+    return extensions
 
 
 os.chdir(ROOT)
