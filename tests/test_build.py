@@ -105,37 +105,50 @@ def compile_core(root: Path) -> str:
     return done.stderr
 
 
+CALLER = """from antiphon.kernel.a import one
+from antiphon.parts.a import hundred
+
+
+def two() -> int:
+    return one() + hundred()
+"""
+
+
 @pytest.mark.processes
 @pytest.mark.skipif(find_spec("mypyc") is None, reason="mypy is not installed")
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_a_build_tells_its_progress_and_compiles_only_what_changed(package: Path, tmp_path: Path) -> None:
-    """The real setup.py around a small package of two modules, one of which calls the other."""
+    """The real setup.py around a small package: one module calls two others, whose names end alike."""
     root = tmp_path / "project"
     shutil.copytree(package, root / "src" / "antiphon", ignore=shutil.ignore_patterns("*.so", "__pycache__"))
     core = root / "src" / "antiphon" / "kernel"
     (core / "a.py").write_text("def one() -> int:\n    return 1\n")
-    (core / "b.py").write_text("from antiphon.kernel.a import one\n\n\ndef two() -> int:\n    return one() + 1\n")
+    (core / "b.py").write_text(CALLER)
+    other = root / "src" / "antiphon" / "parts"
+    other.mkdir(exist_ok=True)
+    (other / "__init__.py").touch()
+    (other / "a.py").write_text("def hundred() -> int:\n    return 100\n")
     shutil.copy(ROOT / "setup.py", root)
     (root / "pyproject.toml").write_text(PROJECT)
 
     said = compile_core(root)
     total = said.rpartition("compiling file ")[2].split()[2].rstrip(":")
-    assert "translating 2 modules to C" in said
+    assert "translating 3 modules to C" in said
     assert f"compiling file {total} of {total}" in said
     ask = "import antiphon.kernel.b as b; from antiphon import _build; print(b.__file__, b.two(), _build.describe())"
     file, two, described = run_python(root / "src" / "antiphon", ask).stdout.split()
-    assert (Path(file).suffix, two, described) == (".so", "2", "compiled")
+    assert (Path(file).suffix, two, described) == (".so", "101", "compiled")
     assert "up to date" in compile_core(root)
 
     objects = {path.name: path.stat().st_mtime_ns for path in (root / "build").rglob("__native*.o")}
-    assert len(objects) == 3  # a, b, and what belongs to the library
+    assert len(objects) == 4  # three modules, and what belongs to the library
     (core / "a.py").write_text("def one() -> int:\n    return 10\n")
     compile_core(root)
     again = {path.name: path.stat().st_mtime_ns for path in (root / "build").rglob("__native*.o")}
     changed = {name for name in objects if again[name] != objects[name]}
     assert "__native_antiphon___kernel___a.o" in changed
     assert "__native_antiphon___kernel___b.o" not in changed
-    assert run_python(root / "src" / "antiphon", ask).stdout.split()[1] == "11"
+    assert run_python(root / "src" / "antiphon", ask).stdout.split()[1] == "110"
 
 
 def test_a_class_that_has_lost_its_docstring_gets_it_back_from_its_source() -> None:
