@@ -23,6 +23,7 @@ from antiphon.pipeline.guarantees import (
     DUPLICATION,
     FIFO,
     GROUP_BROADCAST,
+    LABEL_ORDER,
     OF_PARTING,
     PRIMARY,
     SAFE,
@@ -37,7 +38,7 @@ from antiphon.pipeline.guarantees import (
 )
 from bench.history_rows import AT_AGREED, AT_CAUSAL, AT_FIFO, AT_RELIABLE, AT_SAFE, DELIVER, PRIVATE, Rows, join
 
-PLANTED: Final = tuple(one for one in CHECKED if one not in (*OF_PARTING, TOTAL_PAIRWISE, TOTAL_GLOBAL))
+PLANTED: Final = tuple(one for one in CHECKED if one not in (*OF_PARTING, TOTAL_PAIRWISE, TOTAL_GLOBAL, LABEL_ORDER))
 """What generated histories promise. They neither part, nor have one order over groups."""
 BEYOND: Final = 10**12
 """Numbers that no sender gets to."""
