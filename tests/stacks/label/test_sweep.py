@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.simulation.churn import run_churn
 from tests.stacks.label.sweep import SECOND_WITHIN, random_scene, run_scene
 
 
@@ -27,3 +28,9 @@ def test_promises_hold_if_the_successor_dies_too(first: int) -> None:
 def test_a_collected_window_never_overruns_its_bounds() -> None:
     """4.4: the store is bounded: it is empty at rest, whatever was sent (scene.py checks that too)."""
     assert run_scene(11, 4, ())[0] == []
+
+
+def test_what_only_its_sender_has_is_asked_of_the_sender_first() -> None:
+    """A broadcast of the cut that had reached nobody held the change of view up for five seconds: the sender was asked
+    last, each other member before it, ever less often."""
+    assert run_churn(242, stack="label").problems == ()

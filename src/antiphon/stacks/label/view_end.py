@@ -144,14 +144,18 @@ class LabelViewEnd(ViewEnd):
         return result
 
     def whom_to_ask(self, now_ns: int) -> int:
-        """The next of those that have what is missing; -1 if there is none."""
+        """Whom to ask for what is missing; -1 if there is nobody. First, and every other time, its sender, since perhaps
+        nobody else has it; in between the others that hold a part of the cut, in turn."""
         options = self._options
         again_ns = min(options.resend_interval_ns << min(self._tries, 8), options.resend_interval_ns_max)
         self.ask_at_ns = now_ns + again_ns
         if not self._sources:
             return -1
         self._tries += 1
-        return self._sources[self._tries % len(self._sources)]
+        missing = self.missing()
+        if self._tries % 2 and missing and missing[0][0] in self._sources:
+            return missing[0][0]
+        return self._sources[self._tries // 2 % len(self._sources)]
 
 
 def _decode(annex: bytes) -> Priority:
