@@ -7,7 +7,7 @@ import pytest
 
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId
-from antiphon.stacks.sequencer.acceptance import AcceptanceQueue, NamedRequest
+from antiphon.stacks.sequencer.acceptance import NO_PLACE, AcceptanceQueue, NamedRequest
 from antiphon.stacks.sequencer.context import Context, merge
 from antiphon.stacks.sequencer.delivery_rule import is_deliverable
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
@@ -129,6 +129,19 @@ def test_numbers_that_another_sequencer_gave_are_waited_for() -> None:
     assert not queue.is_named(head, {}, P)
     queue.take()
     assert queue.context == {G: 7}
+
+
+def test_what_was_refused_is_waited_for_no_more_even_if_its_group_was_joined_since() -> None:
+    queue, joined = AcceptanceQueue(), SequencedGroup("g", G, 0, 64)
+    joined.last_numbers[P] = 1  # as the join has told; no message has a place
+    queue.offer(NamedRequest(SequencedGroup("h", H, 0, 64), {G: 1}, is_leave=False))
+    head = queue.head()
+    assert head is not None
+    assert queue.is_named(head, {G: joined}, P)
+    queue.hear(G, 1, NO_PLACE)
+    assert not queue.is_named(head, {G: joined}, P)
+    queue.take()
+    assert queue.context == {}
 
 
 def test_of_a_number_and_a_name_in_one_entry_the_larger_is_kept() -> None:

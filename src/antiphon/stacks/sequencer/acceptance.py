@@ -12,6 +12,7 @@ no two accepts wait for each other.
 Rule. A sequencer accepts the requests of one client in the order in which they came by its link, whatever the group,
 and a request only when each identifier in it has a number. Identifiers of messages to groups that are at the same
 sequencer have one as soon as the message is accepted. Of others the client tells (NUMBERED) when it has heard of it.
+Messages that were refused never get a number; the client tells that in the same way, and nobody waits for them.
 Requests of a client that is excluded are dropped, so its identifiers are buried with it: nobody else names them.
 
 Safe. An identifier stands for a message that the client sent before the request, or that somebody sent before
@@ -39,6 +40,8 @@ from antiphon.stacks.sequencer.context import BOTTOM, Context, merge_into
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 
 REQUESTS_MAX: Final = 1 << 18
+NO_PLACE: Final = 0
+"""In place of the place of messages that were refused."""
 
 
 @final
@@ -92,7 +95,7 @@ class AcceptanceQueue:
         merge_into(self._told, entries)
 
     def hear(self, group: int, number: int, place: int) -> None:
-        """The client's messages to a group, up to this number, have places, up to this one."""
+        """The client's messages to a group, up to this number, have places, up to this one, or were refused."""
         if number >= self._numbers.get(group, (0, 0))[0]:
             self._numbers[group] = (number, place)
 
@@ -126,13 +129,16 @@ class AcceptanceQueue:
             place = self._place_of(id, number, groups.get(id), client)
             if place == BOTTOM:
                 return True
-            merge_into(request.context, {id: place})
+            if place != NO_PLACE:
+                merge_into(request.context, {id: place})
             del request.named[id]
         return False
 
     def _place_of(self, id: int, number: int, here: SequencedGroup | None, client: ProcessId) -> int:
         if here is not None and not here.is_moving and here.last_numbers.get(client, 0) >= number:
-            return here.last_places.get(client, BOTTOM)
+            place = here.last_places.get(client, BOTTOM)
+            if place != BOTTOM:  # it is if all were refused before the client joined
+                return place
         told, place = self._numbers.get(id, (0, 0))
         return place if told >= number else BOTTOM
 

@@ -267,6 +267,7 @@ class ServiceClient(ClientLinks):
         self._where.pop(group, None)
         if sender is not None:
             self._note_number(group, sender.own.last_number)
+            self._never_placed(group, sender.own.last_number)
             effects.events += [RequestRefused(sender.group, request, reason) for request in sender.requests]
 
     def _excluded(self, group: int, effects: Effects) -> None:

@@ -7,6 +7,7 @@ from antiphon.kernel.calls import Dial, Hang
 from antiphon.kernel.effects import Changed, Effects
 from antiphon.kernel.identity import NUMBER_MAX, ProcessId
 from antiphon.kernel.options import Options
+from antiphon.stacks.sequencer.acceptance import NO_PLACE
 from antiphon.stacks.sequencer.context import BOTTOM, Context
 from antiphon.stacks.sequencer.member import MemberService, OwnBatch, OwnMessages, SequencerMember
 from antiphon.stacks.sequencer.offers import CLIENT, OFFERS
@@ -351,3 +352,9 @@ class ClientLinks(MemberService):
                 told.add(address)
                 link = self._link_to(address)
                 link.send(carried(NUMBERED, u64(group), u64(number), u64(place), u64(self._clock)))
+
+    def _never_placed(self, group: int, last: int) -> None:
+        """Own messages to a group, up to this number, were refused: nothing that was sent later waits for them."""
+        if any(own.names(group) for own in self.unplaced.values()):
+            self._own_places[group] = (last, self._own_places.get(group, (0, NO_PLACE))[1])
+            self._tell_numbered(group, "")

@@ -12,7 +12,8 @@ LEAVE         client    a group, and the groups it is in or asks to join
 CONTEXT       client    its clock, and the entries of its context that have risen since it last told this peer
 MULTICAST     client    a group, up to which number own messages to it need no place any more, those to other groups
                         without a place, by group and number, and consecutive messages: first number, level, payloads
-NUMBERED      client    a group, the number of an own message to it, the last place of those up to it, and a stamp
+NUMBERED      client    a group, the number of an own message to it, the last place of those up to it (none: 0), and a
+                        stamp
 PROBE         client    a tag and a stamp, to which the peer raises its clock
 FETCH         client    a group, and the first and last number of what is missing
 REPLAY        client    a group that it is in, and the first and last number of what was placed before (replay.py)
