@@ -112,6 +112,41 @@ def test_errors_say_what_is_wrong_and_what_to_do() -> None:
     run(test)
 
 
+def test_a_subscribe_that_is_refused_joins_nothing_and_harms_nothing() -> None:
+    async def test() -> None:
+        async with peer() as address, await antiphon.connect(address, options=HASTY) as client:
+            with pytest.raises(UsageError, match="group 'g' is named twice"):
+                await client.subscribe("g", "g")
+            with pytest.raises(UsageError, match="cannot be the name of a group"):
+                await client.subscribe("g", "g/h")
+            with pytest.raises(UsageError, match="'here' is no position"):
+                await client.subscribe("g", after={"g": "here"})
+            assert client.groups == []
+            await client.subscribe("g")
+            with pytest.raises(UsageError, match="has subscribed to group 'g' already"):
+                await client.subscribe("f", "g")
+            assert client.groups == ["g"]
+            await client.publish("g", b"1")
+            assert await messages(client, 1) == [("g", b"1")]
+
+    run(test)
+
+
+def test_who_joins_a_group_twice_still_reads_it() -> None:
+    async def test() -> None:
+        async with peer() as address, Node("member", address=LOOPBACK, options=HASTY) as node:
+            group = await node.join("g", stack="sequencer", contacts=[address])
+            with pytest.raises(UsageError, match="is a member of group 'g' already"):
+                await node.join("g", stack="sequencer", contacts=[address])
+            await group.send(b"hello", order="agreed")
+            async for event in node:
+                if isinstance(event, Message):
+                    assert event.payload == b"hello"
+                    break
+
+    run(test)
+
+
 def test_a_client_whose_peer_is_gone_is_told_when_it_subscribes() -> None:
     async def test() -> None:
         async with peer() as address:

@@ -114,21 +114,28 @@ class Connection:
             check_name("group", group)
             if group in self._node._groups:
                 raise UsageError(f"{self.process.name!r} has subscribed to group {group!r} already")
+            if groups.count(group) > 1:
+                raise UsageError(f"group {group!r} is named twice; name each group once")
+        wanted = {group: after[group] for group in groups if group in after} if after else {}
+        starts = {group: parse_position(position) for group, position in wanted.items()}
+        if starts:
+            self._check_unread()
         for group in groups:
             former = self._outside.get(group)
             if former is not None:  # a join says which of its messages have places
                 await former.drain(timeout_s)
                 former.end(None)
             await self._node.join(group, stack=self._stack, contacts=self._addresses, timeout_s=timeout_s)
-        wanted = {group: after[group] for group in groups if group in after} if after else {}
-        if wanted:
-            await self._replay(wanted, timeout_s)
+        if starts:
+            await self._replay(wanted, starts, timeout_s)
 
-    async def _replay(self, after: Mapping[str, str], timeout_s: float) -> None:
-        """Have what was published since these positions told again, before anything else is read."""
+    def _check_unread(self) -> None:
         if self._reader is not None:
             raise UsageError("what was published before comes first: subscribe with `after` before anything is read")
-        starts = {group: parse_position(position) for group, position in after.items()}
+
+    async def _replay(self, after: Mapping[str, str], starts: dict[str, tuple[int, int]], timeout_s: float) -> None:
+        """Have what was published since these positions told again, before anything else is read."""
+        self._check_unread()
         contact = self._contact
         contact.replayed = []
         contact.replaying = asyncio.get_running_loop().create_future()

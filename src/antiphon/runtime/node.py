@@ -330,6 +330,10 @@ class Node:
             )
 
     def _make_group(self, driver: Driver, group: str, stack: str, policy: str, domain: CausalityDomain) -> Group:
+        if (
+            group in self._joining.groups
+        ):  # the engine would refuse it, but the one that is here has lost its stream then
+            raise UsageError(f"{driver.process} is a member of group {group!r} already")
         return Group(
             driver,
             group,
