@@ -144,7 +144,7 @@ class LabelViewEnd(ViewEnd):
         return result
 
     def whom_to_ask(self, now_ns: int) -> int:
-        """Whom to ask for what is missing; -1 if there is nobody. First, and every other time, its sender, since perhaps
+        """Whom to ask for what is missing; -1 if there is nobody. First, and every other time, its sender, since maybe
         nobody else has it; in between the others that hold a part of the cut, in turn."""
         options = self._options
         again_ns = min(options.resend_interval_ns << min(self._tries, 8), options.resend_interval_ns_max)
