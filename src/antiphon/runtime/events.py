@@ -159,8 +159,9 @@ class Excluded:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransitionalView:
     """In a group that may part (policy `partitionable`), before each ViewChange but the first: what follows, up to
-    that, is delivered in the old view among `members` alone, who come along. Safe messages before this were delivered
-    by all members of the old view that live; of those after it that is known of `members` only."""
+    that, is delivered in the old view among `members` alone, whom the next view takes along. Safe messages before this
+    were delivered by all members of the old view that live; those after it, by those of `members` that come along: one
+    that is lost between its agreement and its step is named all the same, and the others drop it in a later view."""
 
     group: str
     view_id: int
