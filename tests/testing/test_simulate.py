@@ -9,8 +9,10 @@ from typing import Final
 import pytest
 
 import antiphon
-from antiphon.testing import FaultPlan, Host, KillProgram, Result, simulate
-from antiphon.testing.fault_plan import draw_plan
+from antiphon.faults import Delay, Flapping, Partition
+from antiphon.simulator.fault_schedule import Until
+from antiphon.testing import FaultPlan, Host, KillProgram, NetworkFault, PauseProgram, Result, simulate
+from antiphon.testing.fault_plan import SimulationFault, draw_plan
 from antiphon.testing.shrink import find_failure
 from antiphon.testing.simulate import run_plan
 from antiphon.testing.verdict import Expectations
@@ -88,6 +90,21 @@ def test_a_kill_may_strike_at_any_call_of_an_adapter(calls: int) -> None:
     assert result.kept, result.report("")
     ends = [rows[-1] for rows in result.rows if rows[-1].process == "b"]
     assert [row.kind for row in ends] == ["crash", "stop"]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        NetworkFault(Partition(frozenset("a"), frozenset("x"), 0, 1)),
+        NetworkFault(Until(Flapping(frozenset("x"), frozenset("b"), 0, 1, 1, 1), 1)),
+        KillProgram("x", 1),
+        PauseProgram("x", 1, 1),
+    ],
+    ids=str,
+)
+def test_a_fault_of_a_host_that_is_not_there_is_refused(fault: SimulationFault) -> None:
+    with pytest.raises(antiphon.UsageError, match="names 'x', but the programs are: a, b"):
+        simulate(dict.fromkeys("ab", talk), seed=1, faults=FaultPlan(Delay(1, 1), [fault], heal_ns=1))
 
 
 def disagree(result: Result) -> None:

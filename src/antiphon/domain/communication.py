@@ -101,6 +101,9 @@ class CommunicationDomain:
             raise UsageError(f"`domains` must name {domain!r} and each other domain once, not {list(domains)!r}")
         if group.policy == PARTITIONABLE:
             raise UsageError("a domain with relays needs one line of views: join its group with the policy `primary`")
+        unknown = sorted({*(links or {}), *(routes or {}), *(routes or {}).values()} - set(domains))
+        if unknown:
+            raise UsageError(f"`links` and `routes` name {unknown[0]!r}, which is not of `domains`, {list(domains)!r}")
         self.group = group
         self.domain = domain
         self.exports = DomainExports(domain, tuple(domains))
@@ -156,7 +159,12 @@ class CommunicationDomain:
         return 0 if self._relay is None else self._relay.bytes_sent
 
     async def send(self, payload: bytes, *, to: Sequence[str] = (), order: Order = "causal") -> None:
-        """Send to all members of this domain, and of the domains `to`."""
+        """Send to all members of this domain, and of the domains `to`. Raises UsageError and MessageTooLargeError, as
+        `Group.send` does."""
+        if not isinstance(payload, bytes):
+            raise UsageError(f"a payload is bytes, not {type(payload).__name__}; encode it first")
+        if isinstance(to, str):
+            raise UsageError(f"`to` is a list of domains, not a text; write to=[{to!r}]")
         others = set(to) - {self.domain}
         if not others:
             await self.group.send(encode(LocalRecord(self._ordered_sent, payload)), order=order)
@@ -169,9 +177,13 @@ class CommunicationDomain:
             await asyncio.sleep(0.05)
         domains = tuple(sorted({self.domain, *others}))
         record = GlobalRecord(self._ordered_sent, LEVELS[order], domains, payload)
-        if order != "causal":
-            self._ordered_sent += 1
-        await self.group.send(encode(record), order="safe" if order == "safe" else "agreed")
+        ordered = order != "causal"
+        self._ordered_sent += ordered
+        try:
+            await self.group.send(encode(record), order="safe" if order == "safe" else "agreed")
+        except AntiphonError:  # it is too large, so nothing is to wait for it; or the group is over
+            self._ordered_sent -= ordered
+            raise
 
     def __aiter__(self) -> Self:
         return self

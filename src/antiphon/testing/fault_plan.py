@@ -8,7 +8,18 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from antiphon.faults import BurstLoss, Corruption, Delay, Duplication, Fault, Loss, Partition, Reordering
+from antiphon.faults import (
+    BurstLoss,
+    Corruption,
+    Delay,
+    Duplication,
+    Fault,
+    Flapping,
+    Loss,
+    Oversize,
+    Partition,
+    Reordering,
+)
 from antiphon.kernel.errors import UsageError
 from antiphon.simulator.fault_schedule import ALL, LOSS, NONE, Until
 
@@ -116,11 +127,14 @@ def draw_plan(faults: "str | FaultPlan | Sequence[Fault]", names: Sequence[str],
     """The plan that `faults` stands for: drawn by the seed for `none`, `loss`, `network` or `all`; from layers; or a
     plan itself."""
     if isinstance(faults, FaultPlan):
+        _check_names(faults, names)
         return faults
     random = Random(f"faults {seed}")
     delay = Delay(int(MILLISECOND_NS * (0.05 + random.random())), int(MILLISECOND_NS * 4 * random.random()))
     if not isinstance(faults, str):
-        return FaultPlan(delay, [NetworkFault(Until(layer, heal_ns)) for layer in faults], heal_ns)
+        plan = FaultPlan(delay, [NetworkFault(Until(layer, heal_ns)) for layer in faults], heal_ns)
+        _check_names(plan, names)
+        return plan
     if faults not in (NONE, LOSS, NETWORK, ALL):
         raise UsageError(
             f"faults are 'none', 'loss', 'network', 'all', a list of layers or a FaultPlan, not {faults!r}"
@@ -135,6 +149,23 @@ def draw_plan(faults: "str | FaultPlan | Sequence[Fault]", names: Sequence[str],
         drawn += _some(lambda: _draw_pause(names, heal_ns, random), 3, random)
         drawn += _draw_broken_links(names, heal_ns, random)
     return FaultPlan(delay, drawn, heal_ns)
+
+
+def _check_names(plan: FaultPlan, names: Sequence[str]) -> None:
+    """Refuse a fault of a host that is not there: it would strike nobody, and the run would show nothing."""
+    for fault in plan.faults:
+        unknown = _named(fault) - set(names)
+        if unknown:
+            raise UsageError(f"the fault `{fault}` names {min(unknown)!r}, but the programs are: {', '.join(names)}")
+
+
+def _named(fault: SimulationFault) -> set[str]:
+    if not isinstance(fault, NetworkFault):
+        return {fault.program}
+    layer = fault.layer.layer if isinstance(fault.layer, Until) else fault.layer
+    if isinstance(layer, Partition | Oversize):
+        return {*layer.sources, *layer.destinations}
+    return {*layer.ones, *layer.others} if isinstance(layer, Flapping) else set()
 
 
 def _some(make: Callable[[], SimulationFault], most: int, random: Random) -> list[SimulationFault]:
