@@ -1,12 +1,18 @@
-"""The sequencing service in virtual time, by the public API: what is refused holds nothing up."""
+"""The sequencing service in virtual time, by the public API: what is refused holds nothing up, a peer that slept
+excludes nobody, and clients leave a peer that is silent."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import pairwise
+from typing import Final
 
 import pytest
 
 import antiphon
-from antiphon.testing import Host, simulate
+from antiphon.faults import Delay, Partition
+from antiphon.testing import FaultPlan, Host, NetworkFault, PauseProgram, simulate
+
+SECOND_NS: Final = 1_000_000_000
 
 
 def peers_of(host: Host) -> list[str]:
@@ -66,3 +72,55 @@ def test_a_refused_message_holds_up_nothing_that_was_published_after_it(
     assert result.kept, result.report("")
     assert result.returned["r"] == [b"1", b"2", b"3"]
     assert result.returned["w"] == ["refused", "ok"]
+
+
+async def publish_steadily(host: Host) -> int:
+    """Publishes to two groups in turn until the network is calm; how many messages."""
+    count = 0
+    async with await antiphon.connect(peers_of(host), name=host.name) as client:
+        await asyncio.sleep(0.7)
+        while not host.calm.is_set():
+            await client.publish("ab"[count % 2], b"%d" % count)
+            count += 1
+            await asyncio.sleep(0.1)
+        await client.flush(timeout_s=20)
+        await host.ending.wait()
+    return count
+
+
+async def read_all(host: Host) -> list[tuple[float, bytes]]:
+    """Reads both groups to the end: when what was read. To be excluded is an error."""
+    read: list[tuple[float, bytes]] = []
+    async with await antiphon.connect(peers_of(host), name=host.name) as client:
+        await client.subscribe("a", "b")
+
+        async def listen() -> None:
+            async for event in client:
+                if isinstance(event, antiphon.Message):
+                    read.append((asyncio.get_running_loop().time(), event.payload))
+                elif isinstance(event, antiphon.Excluded):
+                    raise antiphon.ExcludedError(event.group, client.process)
+
+        async with asyncio.TaskGroup() as tasks:
+            listening = tasks.create_task(listen())
+            await host.ending.wait()
+            listening.cancel()
+    return read
+
+
+def longest_gap(peers: int, replicas: int, faults: list[PauseProgram | NetworkFault]) -> float:
+    """Between two messages that came to a reader, in seconds, through faults of 12 seconds. All come, in order."""
+    plan = FaultPlan(Delay(200_000, 300_000), faults, 16 * SECOND_NS)
+    programs = {f"p{number}": peer({"sequencer.replicas": replicas}) for number in range(peers)}
+    result = simulate({**programs, "r": read_all, "w": publish_steadily}, seed=1, faults=plan, active_s=16)
+    assert result.kept, result.report("")
+    read, count = result.returned["r"], result.returned["w"]
+    assert isinstance(read, list)
+    assert isinstance(count, int)
+    assert [payload for _, payload in read] == [b"%d" % number for number in range(count)]
+    times: list[float] = [when for when, _ in read]
+    return max(later - earlier for earlier, later in pairwise(times))
+
+
+def test_a_peer_that_slept_excludes_none_of_its_clients() -> None:
+    assert 11.5 < longest_gap(1, 0, [PauseProgram("p0", 2 * SECOND_NS, 12 * SECOND_NS)]) < 13

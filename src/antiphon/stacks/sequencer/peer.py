@@ -9,7 +9,8 @@ that are owed to some process that G is owed to (sequenced_group.py), after G's 
 known by its process id, whatever link it comes by: when a link breaks it dials again, says which groups it is in,
 asks again for what it has no answer to, and fetches what it missed. A client that is not heard for too long, or
 whose link is gone and who does not come back, is excluded: its leave is placed in all its groups, as a failure, and
-that incarnation is never taken in again.
+that incarnation is never taken in again. Time in which this peer itself did nothing does not count as silence of its
+clients: it was deaf, and what they said lies in their links.
 
 Requests of one client are placed in the order in which it sent them, whatever the groups: while the history of a
 group is full, the client's next request there waits, and what the client sent later waits behind it.
@@ -525,6 +526,7 @@ class SequencerPeer(ContextRules):
             self._stable_at_ns = NEVER
             self._tell_stable()
         if now_ns >= self._next_look_ns:
+            self._pass_over(now_ns - self._next_look_ns, now_ns)
             self._next_look_ns = now_ns + self._options.heartbeat_interval_ns
             self._look(effects, now_ns)
 
@@ -538,6 +540,12 @@ class SequencerPeer(ContextRules):
         self._stabler.clear()
         for member, pairs in news.items():
             self._tell(self._clients[member], carried(STABLE, pairs_bytes(pairs)))
+
+    def _pass_over(self, late_ns: int, now_ns: int) -> None:
+        """This peer looks so much later than it wanted to. If it slept, clients are given that time."""
+        if late_ns > self._options.heartbeat_interval_ns:
+            for session in self._clients.values():
+                session.heard_ns = max(session.heard_ns, min(now_ns, session.heard_ns + late_ns))
 
     def _look(self, effects: Effects, now_ns: int) -> None:
         """Exclude clients that are not heard; let the others hear this peer."""
