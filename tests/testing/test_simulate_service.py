@@ -124,3 +124,13 @@ def longest_gap(peers: int, replicas: int, faults: list[PauseProgram | NetworkFa
 
 def test_a_peer_that_slept_excludes_none_of_its_clients() -> None:
     assert 11.5 < longest_gap(1, 0, [PauseProgram("p0", 2 * SECOND_NS, 12 * SECOND_NS)]) < 13
+
+
+@pytest.mark.parametrize("cut", ["peer asleep", "peer cut off"])
+def test_clients_go_on_elsewhere_when_their_peer_is_silent(cut: str) -> None:
+    """A second of silence, and another one after it was asked."""
+    alone, others = frozenset({"p0"}), frozenset({"p1", "p2", "r", "w"})
+    span = (2 * SECOND_NS, 14 * SECOND_NS)
+    parted = [NetworkFault(Partition(alone, others, *span)), NetworkFault(Partition(others, alone, *span))]
+    paused = [PauseProgram("p0", 2 * SECOND_NS, 12 * SECOND_NS)]
+    assert longest_gap(3, 1, [*paused] if cut == "peer asleep" else [*parted]) < 3

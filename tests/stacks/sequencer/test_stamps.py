@@ -61,7 +61,7 @@ class TwoSequencers:
     def _dial(self) -> None:
         effects = Effects()
         for link in self.client.to_dial(0):
-            self.client.dial(link, self.ids[link.address], effects)
+            self.client.dial(link, self.ids[link.address], effects, 0)
             self.client.link_up(self.ids[link.address], effects, 0)
         self._finish(effects)
 

@@ -13,12 +13,12 @@ before are dropped. What was delivered is reported in batches.
   the contexts of delivered places name, or that its own messages have. Each peer is told what has risen before the
   next message goes there. Entries that are stable are dropped. With each batch go the numbers of own messages to other
   groups that have no place (acceptance.py), so sending never waits for the network.
-  When a link breaks, or the service is silent for too long, the client dials again; if nobody answers, it looks for
-  its groups at the next contact. By a new link it says which groups it is in, asks again for joins and leaves that
-  have no answer, fetches what follows its last delivery in each group, sends again the messages that have no place,
-  and probes, so that it knows when all of that was answered. A group that has moved is resumed in the same way at its
-  new peer. A process that is excluded from one group gives up all: else what it had under way there could be missing
-  from what its other messages follow.
+  When a link breaks, or the service is silent for too long (service_link.py), the client dials again; if nobody
+  answers, it looks for its groups at the next contact. By a new link it says which groups it is in, asks again for
+  joins and leaves that have no answer, fetches what follows its last delivery in each group, sends again the messages
+  that have no place, and probes, so that it knows when all of that was answered. A group that has moved is resumed in
+  the same way at its new peer. A process that is excluded from one group gives up all: else what it had under way
+  there could be missing from what its other messages follow.
 
 Safe. T1, T2, CT2, and the order of stamps. The hold-back queue is keyed by group and number, so a place that comes
 twice is there once.
@@ -43,7 +43,7 @@ from antiphon.stacks.sequencer.delivery_rule import is_deliverable, missing
 from antiphon.stacks.sequencer.member import OwnMessages, SequencerMember, sizes_of
 from antiphon.stacks.sequencer.place import Place, is_ordered, read_accept, read_change, read_place
 from antiphon.stacks.sequencer.replay import ReplayJob
-from antiphon.stacks.sequencer.service_link import ServiceLink
+from antiphon.stacks.sequencer.service_link import DIALS_MAX, ServiceLink
 from antiphon.stacks.sequencer.stamps import comes_before
 from antiphon.stacks.sequencer.wire import (
     ACCEPT,
@@ -165,8 +165,9 @@ class ServiceClient(ClientLinks):
         elif kind == REPLAYED:
             self._replayed(reader, effects)
         elif kind == PEERS:
-            self._knows_peers = True
-            self.meet(tuple([reader.text() for _ in range(min(reader.number(), _PEERS_MAX))]), now_ns)
+            addresses = [reader.text() for _ in range(min(reader.number(), _PEERS_MAX))]
+            self._knows_peers = len(addresses) > 1
+            self.meet(tuple(addresses), now_ns)
         elif kind == TICK:
             link.synced = max(link.synced, reader.number())
             link.clock = max(link.clock, reader.number())
@@ -426,7 +427,7 @@ class ServiceClient(ClientLinks):
     def deadline_ns(self) -> int:
         deadline_ns = min(self._report_at_ns, self._fetch_at_ns)
         for link in self._links.values():
-            deadline_ns = min(deadline_ns, link.deadline_ns(self._options))
+            deadline_ns = min(deadline_ns, link.deadline_ns(self._options, self._knows_peers))
         return deadline_ns
 
     def tick(self, effects: Effects, now_ns: int) -> None:
@@ -435,10 +436,16 @@ class ServiceClient(ClientLinks):
         options = self._options
         says = now_ns >= self._report_at_ns
         for link in list(self._links.values()):
-            if link.is_open and now_ns >= link.heard_ns + options.silence_ns_max:
+            if link.id and now_ns >= link.give_up_ns(options, self._knows_peers):
                 effects.call(Hang(link.id))
+                if self._knows_peers:  # another one goes on in its place
+                    link.dials = DIALS_MAX
                 self.link_down(link.id, now_ns)
-            elif link.is_open and now_ns >= link.said_ns + options.heartbeat_interval_ns:
+                continue
+            if now_ns >= link.ask_ns(options, self._knows_peers):
+                link.asked_ns = now_ns
+                link.send(carried(PROBE, u64(link.synced), u64(0)))
+            if link.is_open and now_ns >= link.said_ns + options.heartbeat_interval_ns:
                 says = True
         if says:
             self._report()

@@ -225,8 +225,9 @@ class ClientLinks(MemberService):
     def to_dial(self, now_ns: int) -> list[ServiceLink]:
         return [link for link in self._links.values() if not link.id and link.dial_at_ns <= now_ns]
 
-    def dial(self, link: ServiceLink, id: int, effects: Effects) -> None:
+    def dial(self, link: ServiceLink, id: int, effects: Effects, now_ns: int) -> None:
         link.id = id
+        link.heard_ns = now_ns
         self._by_id[id] = link
         effects.call(Dial(id, link.address.partition("#")[0]))
 

@@ -1,4 +1,11 @@
-"""The link of a client to one peer of the sequencing service: when to dial, and what was told and heard by it."""
+"""The link of a client to one peer of the sequencing service: when to dial, and what was told and heard by it.
+
+A peer says something each `heartbeat_interval_ns`. One that is silent for `silence_ns_max` is given up, and dialled
+again. Where others go on in place of a peer (seat_host.py), that must be long before they give up the client, after
+`silence_ns_max`: a peer that is silent for `silence_ns_min` is asked; if it says nothing for as long again, or does
+not answer a dial for a quarter of `silence_ns_max`, the client looks for its groups elsewhere. It is asked first
+because the client itself may have slept: what the peer said lies in the link then, and is read before the answer is
+due."""
 
 from typing import Final, final
 
@@ -18,6 +25,7 @@ class ServiceLink:
 
     __slots__ = (
         "address",
+        "asked_ns",
         "assembler",
         "clock",
         "dial_at_ns",
@@ -43,6 +51,9 @@ class ServiceLink:
         self.dials = 0
         """Tries since a peer was last there to serve."""
         self.heard_ns = 0
+        """When something was last heard, or it was dialled."""
+        self.asked_ns = 0
+        """When a peer that was silent was last asked whether it is there."""
         self.said_ns = 0
         self.assembler = FrameAssembler(0)
         self.out: list[bytes] = []
@@ -88,8 +99,23 @@ class ServiceLink:
             self.out = []
             self.said_ns = now_ns
 
-    def deadline_ns(self, options: Options) -> int:
-        """When it is to be dialled, given up, or kept alive."""
-        if self.is_open:
-            return min(self.heard_ns + options.silence_ns_max, self.said_ns + options.heartbeat_interval_ns)
-        return NEVER if self.id else self.dial_at_ns
+    def give_up_ns(self, options: Options, is_replicated: bool) -> int:
+        """When it is given up unless something is heard."""
+        if not is_replicated:
+            return self.heard_ns + options.silence_ns_max if self.is_open else NEVER
+        if not self.is_open:
+            return self.heard_ns + options.silence_ns_max // 4
+        return NEVER if self.asked_ns <= self.heard_ns else self.asked_ns + options.silence_ns_min
+
+    def ask_ns(self, options: Options, is_replicated: bool) -> int:
+        """When a silent peer is asked whether it is there."""
+        if not self.is_open or not is_replicated or self.asked_ns > self.heard_ns:
+            return NEVER
+        return self.heard_ns + options.silence_ns_min
+
+    def deadline_ns(self, options: Options, is_replicated: bool) -> int:
+        """When it is to be dialled, given up, asked, or kept alive."""
+        if not self.id:
+            return self.dial_at_ns
+        due_ns = min(self.give_up_ns(options, is_replicated), self.ask_ns(options, is_replicated))
+        return min(due_ns, self.said_ns + options.heartbeat_interval_ns) if self.is_open else due_ns

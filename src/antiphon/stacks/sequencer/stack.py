@@ -155,7 +155,7 @@ class SequencerStack(Stack):
         if client.deadline_ns() <= now_ns:
             self.tick(effects, now_ns)
         for link in client.to_dial(now_ns):
-            client.dial(link, self.new_token(), effects)
+            client.dial(link, self.new_token(), effects, now_ns)
         client.finish(effects, now_ns)
         if self._peer is not None:
             for address in self._peer.to_dial(now_ns):
