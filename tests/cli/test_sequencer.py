@@ -54,6 +54,9 @@ def test_two_processes_serve_and_are_stopped() -> None:
         (("--address", "127.0.0.1:0"), "give it a port"),
         (("--address", "nowhere"), "address"),
         (("--address", "127.0.0.1:7400", "--name", ""), "name"),
+        (("--address", "127.0.0.1:7400", "--peers", "127.0.0.1:7400"), "which is the address of this one"),
+        (("--address", "127.0.0.1:7400", "--peers", "127.0.0.1:1,127.0.0.1:1"), "twice"),
+        (("--address", "127.0.0.1:7400", "--peers", "127.0.0.1:1,"), "an empty address"),
     ],
 )
 def test_what_cannot_be_served_is_refused_in_words(run: Run, arguments: tuple[str, ...], words: str) -> None:

@@ -147,6 +147,16 @@ def test_who_joins_a_group_twice_still_reads_it() -> None:
     run(test)
 
 
+def test_an_option_of_the_service_that_cannot_be_meant_is_refused() -> None:
+    async def test() -> None:
+        options = antiphon.Options(of_stacks={"sequencer.balance_ms": -1})
+        with pytest.raises(UsageError, match=r"'sequencer\.balance_ms' cannot be -1; give 0 or more"):
+            async with Node("peer", address=LOOPBACK, options=options):
+                pass
+
+    run(test)
+
+
 def test_a_client_whose_peer_is_gone_is_told_when_it_subscribes() -> None:
     async def test() -> None:
         async with peer() as address:

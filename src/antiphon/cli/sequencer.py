@@ -50,6 +50,19 @@ def _options(address: str, replicas: int, is_durable: bool, retain: int) -> Opti
     return replace(base, of_stacks={f"{stack}.{name}": value for name, value in settings.items()})
 
 
+def _others(address: str, peers: str) -> list[str]:
+    """The addresses of the other peers. Raises UsageError for a list that cannot be meant."""
+    others = [text.strip() for text in peers.split(",")] if peers.strip() else []
+    for other in others:
+        if not other:
+            raise UsageError(f"--peers {peers!r} has an empty address; put one comma between two addresses")
+        if other == address:
+            raise UsageError(f"--peers names the other peers; leave out {address}, which is the address of this one")
+        if others.count(other) > 1:
+            raise UsageError(f"--peers names {other} twice; name each of the other peers once")
+    return others
+
+
 def sequencer(
     address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Where clients and other peers reach it.")],
     peers: Annotated[str, typer.Option(metavar="A,B", help="Addresses, in figures, of all other peers.")] = "",
@@ -77,7 +90,7 @@ def sequencer(
     """
     if address.endswith(":0"):
         raise UsageError("clients have to know where a sequencer is; give it a port, as in --address 127.0.0.1:7400")
-    others = [text.strip() for text in peers.split(",") if text.strip()]
+    others = _others(address, peers)
 
     def make() -> ServingPeer:
         return ServingPeer(name, address, others, _options(address, replicas, storage is not None, retain), storage)

@@ -111,9 +111,11 @@ def check_level(offers: Capabilities, level: str) -> None:
 
 
 def check_options(options: Options) -> None:
-    """Raise UsageError if an option is named that no stack has."""
-    for key in options.of_stacks:
+    """Raise UsageError if an option is named that no stack has, or cannot be what is said."""
+    for key, value in options.of_stacks.items():
         name, _, option = key.partition(".")
         if name not in OFFERS or option not in OFFERS[name].options:
             known = [f"{stack.name}.{one}" for stack in OFFERS.values() for one in stack.options]
             raise UsageError(f"no stack has the option {key!r}; there are: {', '.join(known)}")
+        if value < 0:
+            raise UsageError(f"the option {key!r} cannot be {value}; give 0 or more")
