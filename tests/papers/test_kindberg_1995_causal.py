@@ -198,7 +198,7 @@ def test_5_ct1_and_ct2_a_message_waits_for_all_that_its_context_names_in_groups_
 def test_5_any_sequencer_may_sequence_any_group() -> None:
     """Groups are moved about at random while messages of all levels are sent: seeds that send causal-total ones."""
     moved = 0
-    for seed in (21, 12, 33):
+    for seed in (2, 12, 33):
         outcome = run_seed(seed)
         assert outcome.problems == []
         moved += outcome.seen["transfers"]

@@ -33,8 +33,9 @@ def test_conversations_have_a_module_of_their_own() -> None:
 def test_a_group_has_the_methods_that_callers_need() -> None:
     public = {name for name in vars(Group) if not name.startswith("_")}
     assert public == {
-        "barrier", "batches", "close", "flush", "is_closed", "is_over", "is_primary", "is_stalled", "leave", "listen",
-        "outstanding", "process", "recover", "send", "send_many", "send_now", "unread",
+        "barrier", "batches", "close", "flush", "is_closed", "is_over", "is_primary", "is_private", "is_stalled",
+        "leave", "listen", "message_bytes_max", "outstanding", "process", "recover", "send", "send_many", "send_now",
+        "unread",
     }  # fmt: skip
 
 
