@@ -3,8 +3,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
-.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs fuzz networks overlap guarding streams cluster planted seeds relays
-.PHONY: seats takeover service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth stall recording scaling commuting audit-scale needle
+.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs fuzz networks overlap parting guarding streams cluster planted seeds relays
+.PHONY: seats service-scaling takeover service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth many-groups stall recording scaling commuting audit-scale needle
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -37,6 +37,7 @@ help:
 	@echo '  make sequencers    20,000 runs of several sequencers: groups move, overlap shifts, sequencers crash (SEEDS=a:b)'
 	@echo '  make relays        200 runs of three linked domains whose relays are killed and replaced'
 	@echo '  make islands       2,000 groups of the stack domain whose network parts and merges, also while it merges'
+	@echo '  make service-scaling  what 1 to 16 sequencers can place, groups apart and overlapping, with measured costs'
 	@echo '  make seats         1,000 runs of replicated sequencers that crash, come back and are cut off'
 	@echo '  make service-failure  a sequencer killed under the load of 50 clients and 200 groups, recorded and audited'
 	@echo '  make takeover      how long nobody leads after kill -9 and SIGSTOP, beside a lease of etcd'
@@ -47,6 +48,7 @@ help:
 	@echo '  make fuzz          a million spoiled datagrams into a working group'
 	@echo '  make networks      seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
 	@echo '  make overlap       two overlapping groups there under two faults at a time, 100 cycles; as root'
+	@echo '  make parting       eight processes there on the stack domain: split in three, one-way links, merged, audited; as root'
 	@echo '  make guarding      leaders, locks and resilient objects there: kill -9, SIGSTOP, partitions, a guarded resource; as root'
 	@echo '  make streams       a live group through Spark and back, queries and feeder killed on the way'
 	@echo '  make cluster       an audit on a Spark cluster of its own, and kill -9 of a worker in the middle'
@@ -62,6 +64,7 @@ help:
 	@echo '  make paper         the tables of isis-1991, ours beside the paper'\''s'
 	@echo '  make psync         the tables of psync-1989, also with as many packets lost as there; as root'
 	@echo '  make graph-growth  what a message costs in the context graph, up to a million messages'
+	@echo '  make many-groups   what a message costs after 10,000 groups were left, and beside 3,000; what is kept of each'
 	@echo '  make commuting     a replicated set whose additions commute, beside the same in full agreed order'
 	@echo '  make stall         memory while a receiver does not read for 30 s'
 	@echo '  make recording     what it costs to record a history'
@@ -104,7 +107,7 @@ demo: setup
 # Bytecode is kept, whatever the environment says: else every worker, and every process that a test starts, would
 # compile all sources again. Many tests wait for something, so there are more workers than cores.
 unexport PYTHONDONTWRITEBYTECODE
-PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $(shell nproc) + 1) --dist loadgroup
+PYTEST := $(BIN)/python -m pytest --numprocesses $(shell expr $(shell nproc) + 2) --dist loadgroup
 TESTS := tests
 SAMPLE := 5
 
@@ -171,6 +174,9 @@ networks: setup
 overlap: setup
 	$(BIN)/python -m tests.networks.overlap
 
+parting: setup
+	$(BIN)/python -m tests.networks.parting
+
 guarding: setup
 	$(BIN)/python -m tests.networks.guarding
 
@@ -184,6 +190,10 @@ measure: setup
 
 views: setup
 	$(BIN)/python -m bench.views
+
+service-scaling: setup
+	$(BIN)/python -m bench.service_scaling --out bench/results
+	$(BIN)/python -m bench.direct
 
 seats: setup
 	$(BIN)/python -m tests.stacks.sequencer.seat_scripts --seeds 0:1000
@@ -213,6 +223,10 @@ psync: setup
 
 graph-growth: setup
 	$(BIN)/python -m bench.graph_growth --out bench/results
+
+many-groups: setup
+	$(BIN)/python -m bench.many_groups
+	ANTIPHON_PURE=1 $(BIN)/python -m bench.many_groups --counts --left 1000 --live 1000
 
 planted: setup
 	$(BIN)/python -m tests.pipeline.planted --histories 10000 --jobs $(shell nproc)

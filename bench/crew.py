@@ -7,6 +7,7 @@ takes longer than its limit, or a process ends, the run fails and nothing is rep
 import asyncio
 import statistics
 from collections.abc import Collection, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
@@ -15,6 +16,7 @@ from bench.figures import IncompleteError
 
 JOB_S: Final = 30.0
 """Added to the planned duration of a job."""
+LOOPBACK: Final = "127.0.0.1"
 MEMBER: Final = ("-m", "bench.member")
 ECHO: Final = ("-m", "bench.echo")
 
@@ -34,11 +36,21 @@ async def together(jobs: Iterable[Coroutine[None, None, Object]]) -> list[Object
     return [task.result() for task in doing]
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a process of a crew is: a network namespace, and its address there."""
+
+    namespace: str
+    host: str
+
+
 class Crew:
     """Processes of one kind; a context manager that leaves none behind."""
 
-    def __init__(self, program: Sequence[str], names: Sequence[str]) -> None:
+    def __init__(self, program: Sequence[str], names: Sequence[str], places: Sequence[Place] = ()) -> None:
+        """`places`: a namespace for each process; without them, all are on this machine's loopback."""
         self._starting = Workers(program, names)
+        self._places = places
         self.workers: list[Worker] = []
         self.pids: list[int] = []
 
@@ -46,6 +58,8 @@ class Crew:
         self.workers = await self._starting.__aenter__()
         try:
             self.pids = [report["pid"] for report in await self.all("hello")]
+            for rank, place in enumerate(self._places):
+                await self.one(rank, "enter", namespace=place.namespace)
         except BaseException:
             await self._starting.__aexit__(None, None, None)
             raise
@@ -71,13 +85,17 @@ class Crew:
                 f"process {worker.name} did not finish {what!r} within {takes_s + JOB_S:.0f} s"
             ) from None
 
+    def host_of(self, rank: int) -> str:
+        """The address of a process."""
+        return self._places[rank].host if self._places else LOOPBACK
+
     async def all(self, what: str, *, takes_s: float = 0.0, **fields: object) -> list[Object]:
         """Have all processes do a job at the same time."""
         return await together(self.one(rank, what, takes_s=takes_s, **fields) for rank in range(len(self.workers)))
 
 
 class Members(Crew):
-    """Members of the same groups, on loopback."""
+    """Members of the same groups."""
 
     def __init__(
         self,
@@ -91,9 +109,11 @@ class Members(Crew):
         stack: str = "vector",
         of_stack: dict[str, int] | None = None,
         contacts: Collection[str] = (),
+        places: Sequence[Place] = (),
     ) -> None:
         """`of_stack`: options that the stack alone reads, as `Options.of_stacks` has them."""
-        super().__init__([*MEMBER, "uvloop"] if uvloop else MEMBER, [f"p{rank}" for rank in range(1, members + 1)])
+        names = [f"p{rank}" for rank in range(1, members + 1)]
+        super().__init__([*MEMBER, "uvloop"] if uvloop else MEMBER, names, places)
         self._groups = groups
         self._own_domains = own_domains
         self._histories = histories
@@ -122,6 +142,7 @@ class Members(Crew):
                 history=self._histories,
                 multicast=self._multicast,
                 of_stack=self._of_stack,
+                host=self.host_of(rank),
             )
             addresses[worker.name] = bound["address"]
         await self.all(

@@ -2,6 +2,7 @@
 
     python -m bench.domain                          both tables; from the project's root
     python -m bench.domain --members 3 --latency    one of them, for these numbers of members
+    python -m bench.domain --throughput --hosts     on hosts of their own, as root: IP multicast and fan-out
     python -m bench.domain --json                   one JSON document
 
 Latency: the age of an agreed message when the application of another member is handed it, by early delivery (votes),
@@ -10,19 +11,25 @@ member sending IDLE_RATE messages a second, and loaded, with LOAD_SHARE of what 
 Beside it, how many members had been heard when a message got its place, at the mean; the best case is n/2 + 1.
 
 Throughput: all members send as fast as they may; delivered messages per second and member, the sender's own included,
-on `domain` and `vector`, and over a mesh of TCP circuits (bench/mesh.py). All on loopback, with unicast fan-out: the
-more members, the more processes share the processors, so read along a row, not down a column.
+on `domain` and `vector`, and over a mesh of TCP circuits (bench/mesh.py). On loopback, with unicast fan-out, or with
+--hosts each member in a network namespace of its own, all on one bridge (tests/networks/network.py), by fan-out and by
+IP multicast. The more members, the more processes share the processors, so compare systems with as many members; to
+see how each one falls as members are added, `busy` has the rate times the members that share the processors, over the
+same with the fewest.
 """
 
 import argparse
 import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from antiphon.runtime.workers import Object
-from bench.crew import Crew, Members, mean_rate, together
+from bench.crew import Crew, Members, Place, mean_rate, together
 from bench.figures import Report, Result, median_of, parser, percentile, progress, run, table
+from bench.namespaces import NAMESPACES
+from tests.networks.network import Network
 
 SIZE: Final = 64
 IDLE_RATE: Final = 20.0
@@ -34,6 +41,8 @@ EARLY: Final = "domain"
 ALL_ACK: Final = "domain, all-ack"
 TOKEN: Final = "vector"
 TCP: Final = "TCP mesh"
+MULTICAST: Final = ", IP multicast"
+GROUP_ADDRESS: Final = "239.255.77.1:7401"
 MESH: Final = ("-m", "bench.mesh")
 SYSTEMS: Final[dict[str, tuple[str, dict[str, int]]]] = {
     EARLY: ("domain", {}),
@@ -49,12 +58,14 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     made.add_argument("--members", type=int, nargs="*", default=[], help="only these numbers of members")
     made.add_argument("--latency", action="store_true", help="latency only")
     made.add_argument("--throughput", action="store_true", help="throughput only")
+    made.add_argument("--hosts", action="store_true", help="throughput between network namespaces on a bridge, as root")
     return made.parse_args(words)
 
 
-def crew_of(system: str, members: int) -> Members:
-    stack, options = SYSTEMS[system]
-    return Members(members, stack=stack, of_stack=options)
+def crew_of(system: str, members: int, places: Sequence[Place] = ()) -> Members:
+    stack, options = SYSTEMS[system.removesuffix(MULTICAST)]
+    multicast = GROUP_ADDRESS if system.endswith(MULTICAST) else None
+    return Members(members, stack=stack, of_stack=options, multicast=multicast, places=places)
 
 
 # ---- latency -------------------------------------------------------------------------------------------------------
@@ -124,55 +135,76 @@ async def latency(arguments: argparse.Namespace) -> list[Result]:
 # ---- throughput ----------------------------------------------------------------------------------------------------
 
 
-async def mesh_rate(count: int, seconds: float) -> float:
+async def mesh_rate(count: int, seconds: float, places: Sequence[Place]) -> float:
     """Delivered messages per second and member, over TCP."""
-    async with Crew(MESH, [f"t{rank}" for rank in range(1, count + 1)]) as mesh:
-        ports = [bound["port"] for bound in await mesh.all("bind")]
+    async with Crew(MESH, [f"t{rank}" for rank in range(1, count + 1)], places) as mesh:
+        addresses = [(await mesh.one(rank, "bind", host=mesh.host_of(rank)))["address"] for rank in range(count)]
         for rank in range(count):
-            await mesh.one(rank, "connect", ports=ports[:rank] + ports[rank + 1 :])
+            await mesh.one(rank, "connect", addresses=addresses[:rank] + addresses[rank + 1 :])
         measured = await mesh.all("flood", takes_s=seconds + 0.5, size=SIZE, warmup=0.5, seconds=seconds)
         return mean_rate(measured)
 
 
+@contextmanager
+def places_of(count: int, hosts: bool) -> Iterator[list[Place]]:
+    """A namespace for each of so many members, if that is wanted; none: all on loopback."""
+    if not hosts:
+        yield []
+        return
+    with Network(count) as network:
+        found = range(1, count + 1)
+        yield [Place(f"{NAMESPACES}/{network.namespace(host)}", network.address(host)) for host in found]
+
+
 async def throughput(arguments: argparse.Namespace) -> list[Result]:
-    results: list[Result] = []
+    rates: dict[tuple[str, str, int], list[float]] = {}
+    systems = [EARLY, EARLY + MULTICAST, TOKEN, TOKEN + MULTICAST] if arguments.hosts else [EARLY, TOKEN]
     for count in arguments.members or THROUGHPUT_MEMBERS:
-        rates: dict[tuple[str, str], list[float]] = {}
         for repeat in range(arguments.repeats):
             progress(f"throughput, {count} members, repeat {repeat + 1}")
-            for system in (EARLY, TOKEN):
-                for order in ("causal", "agreed"):
-                    async with crew_of(system, count) as members:
-                        measured = await members.flood(order, SIZE, seconds=arguments.seconds)
-                    rates.setdefault((system, order), []).append(mean_rate(measured))
-            rates.setdefault((TCP, "fifo"), []).append(await mesh_rate(count, arguments.seconds))
-        for (system, order), values in rates.items():
-            value, spread = median_of(values)
-            results.append(
-                Result(
-                    system=system, workload="all send", order=order, size=SIZE, members=count, value=value,
-                    unit="delivered messages per second and member", spread=spread,
-                )
-            )  # fmt: skip
-    return results
+            with places_of(count, arguments.hosts) as places:
+                for system in systems:
+                    for order in ("causal", "agreed"):
+                        async with crew_of(system, count, places) as members:
+                            measured = await members.flood(order, SIZE, seconds=arguments.seconds)
+                        rates.setdefault((system, order, count), []).append(mean_rate(measured))
+                rate = await mesh_rate(count, arguments.seconds, places)
+            rates.setdefault((TCP, "fifo", count), []).append(rate)
+    return [result_of(key, rates) for key in sorted(rates)]
+
+
+def result_of(key: tuple[str, str, int], rates: dict[tuple[str, str, int], list[float]]) -> Result:
+    """The median of one measurement; beside it, that times the members over the same with the fewest members."""
+    system, order, count = key
+    value, spread = median_of(rates[key])
+    fewest = min(members for name, level, members in rates if (name, level) == (system, order))
+    base, _ = median_of(rates[system, order, fewest])
+    return Result(
+        system=system, workload="all send", order=order, size=SIZE, members=count, value=value,
+        unit="delivered messages per second and member", spread=spread,
+        more={"busy": round(value * count / (base * fewest), 2)},
+    )  # fmt: skip
 
 
 # ---- all -----------------------------------------------------------------------------------------------------------
 
 
 async def measure(arguments: argparse.Namespace) -> Report:
-    both = arguments.latency == arguments.throughput
+    both = arguments.latency == arguments.throughput and not arguments.hosts
     results = await latency(arguments) if both or arguments.latency else []
-    results += await throughput(arguments) if both or arguments.throughput else []
+    results += await throughput(arguments) if both or arguments.throughput or arguments.hosts else []
     return Report("domain", results, tables(results))
 
 
 def tables(results: list[Result]) -> str:
     rows = [
-        (one.system, one.workload, one.order, one.members, one.value, one.more.get("members_heard", ""), one.spread)
+        (
+            one.system, one.workload, one.order, one.members, one.value, one.more.get("members_heard", ""),
+            one.more.get("busy", ""), one.spread,
+        )
         for one in results
-    ]
-    return table(("system", "workload", "order", "members", "value", "heard", "spread"), rows)
+    ]  # fmt: skip
+    return table(("system", "workload", "order", "members", "value", "heard", "busy", "spread"), rows)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -4,28 +4,13 @@ One arriving packet in `every` is dropped, at random. Needs root, `ip` and `nft`
 is not changed; the namespace is deleted at the end.
 """
 
-import ctypes
 import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Final
 
+from bench.namespaces import NAMESPACES, enter
 from tests.networks.network import call
-
-CLONE_NEWNET: Final = 0x4000_0000
-NAMESPACES: Final = "/var/run/netns"
-_LIBRARY: Final = ctypes.CDLL(None, use_errno=True)
-
-
-def enter(path: str) -> None:
-    """From here on the calling thread, and what it starts, is in this network namespace."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if _LIBRARY.setns(descriptor, CLONE_NEWNET):
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

@@ -1,31 +1,40 @@
 """What a message costs beside many groups: those that were left, and those that are alive.
 
     python -m bench.many_groups [--left 10000] [--live 3000] [--json]
+    ANTIPHON_PURE=1 python -m bench.many_groups --counts --left 300 --live 300
 
 Two engines talk in one group, in process and without a network. One of them also creates and leaves groups of its own,
 or stays in them, in the same causality domain. Figures are microseconds per message, and their ratios in one run: a
 message after groups were left against one before, and one beside `--live` groups against one beside ten. Memory is
 counted over the groups that were left.
+
+With --counts a message costs the lines of Python that its steps execute, whatever else the machine does. That needs
+plain Python: of compiled modules no lines are seen.
 """
 
 import argparse
+import gc
 import json
 import sys
 import time
 import tracemalloc
+from functools import partial
 from random import Random
 from statistics import median
 
+from antiphon._build import pure_forced
 from antiphon.engine import Engine
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Create, Join, Leave, Receive, Send, Tick
 from antiphon.kernel.levels import CAUSAL
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PRIMARY
+from bench.lab import LineCounter
 
 GROUP = "talk"
 MESSAGES = 400
 ROUNDS = 7
+COUNTED_MESSAGES = 20
 STEP_NS = 1_000_000
 
 
@@ -36,9 +45,10 @@ class Pair:
         self.processes = (ProcessId("one"), ProcessId("two"))
         self.engines = [Engine(process, Random(1), Options()) for process in self.processes]
         self.now_ns = 0
+        self.counter: LineCounter | None = None
         view = View(1, self.processes, ("one", "two"))
         for engine in self.engines:
-            engine.step(Join(group=GROUP, view=view), 0)
+            engine.step(Join(group=GROUP, policy="static", view=view), 0)
 
     def message_us(self) -> float:
         """Microseconds that a message takes until both know that it is everywhere; the median of some rounds."""
@@ -51,8 +61,22 @@ class Pair:
             self.settle()
         return median(rounds)
 
+    def message_lines(self) -> float:
+        """Lines of Python that a message takes; the mean of some messages. Those before them set up what lasts, and do
+        what is due in other groups by now."""
+        for counter in (None, LineCounter()):
+            self.counter = counter
+            for _ in range(COUNTED_MESSAGES):
+                self.step(0, Send(group=GROUP, payloads=[b"0123456789" * 10], level=CAUSAL))
+        self.counter = None
+        self.settle()
+        assert counter is not None
+        return counter.lines / COUNTED_MESSAGES
+
     def step(self, at: int, input: Send | Receive | Tick | Create | Leave) -> None:
-        effects = self.engines[at].step(input, self.now_ns)
+        engine = self.engines[at]
+        step = engine.step if self.counter is None else partial(self.counter.step, engine)
+        effects = step(input, self.now_ns)
         packets = [packet for transmit in effects.transmits for packet in transmit.packets]
         if packets:
             self.step(1 - at, Receive(packets))
@@ -74,9 +98,9 @@ class Pair:
         for number in range(first, first + count):
             self.step(0, Create(group=f"g{number}", policy=PRIMARY, address="one"))
 
-    def pass_through(self, count: int) -> None:
+    def pass_through(self, count: int, first: int = 0) -> None:
         """Create so many groups and leave each again."""
-        for number in range(count):
+        for number in range(first, first + count):
             self.step(0, Create(group=f"g{number}", policy=PRIMARY, address="one"))
             self.step(0, Leave(f"g{number}"))
             if number % 50 == 0:
@@ -110,13 +134,43 @@ def measure(left: int, live: int) -> dict[str, float]:
     }
 
 
+def count(left: int, live: int) -> dict[str, float]:
+    """The figures that do not depend on what else the machine does."""
+    pair = Pair()
+    before = pair.message_lines()
+    pair.pass_through(left)
+    held = _tracked_objects()
+    pair.pass_through(left, left)
+    kept = _tracked_objects() - held
+    after = pair.message_lines()
+    few, many = Pair(), Pair()
+    few.live_in(10)
+    many.live_in(live)
+    beside_few, beside_many = few.message_lines(), many.message_lines()
+    return {
+        "message_lines": before,
+        "after_left_ratio": after / before,
+        "objects_per_left_group": kept / left,
+        "live_ratio": beside_many / beside_few,
+    }
+
+
+def _tracked_objects() -> int:
+    """How many objects there are that can refer to others."""
+    gc.collect()
+    return len(gc.get_objects())
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--left", type=int, default=10_000)
     parser.add_argument("--live", type=int, default=3_000)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--counts", action="store_true", help="count lines and objects; measure no time")
     arguments = parser.parse_args()
-    figures = measure(arguments.left, arguments.live)
+    if arguments.counts and not pure_forced():
+        parser.error("no lines can be counted in the compiled core: set ANTIPHON_PURE=1")
+    figures = (count if arguments.counts else measure)(arguments.left, arguments.live)
     if arguments.json:
         print(json.dumps(figures))
     else:

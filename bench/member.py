@@ -19,6 +19,7 @@ from antiphon import Batch, CausalityDomain, Group, Node, Options, Order, Proces
 from antiphon.runtime.events import BatchEvent
 from antiphon.runtime.workers import Object, Parent
 from bench.figures import IncompleteError
+from bench.namespaces import enter
 
 CHUNK_MESSAGES: Final = 256
 CHUNK_BYTES: Final = 256 * 1024
@@ -119,10 +120,13 @@ class Member:
     async def do_hello(self, job: Object) -> Object:
         return {"pid": os.getpid()}
 
+    async def do_enter(self, job: Object) -> None:
+        enter(job["namespace"])
+
     async def do_bind(self, job: Object) -> Object:
         node = Node(
             job["name"],
-            address="127.0.0.1:0",
+            address=f"{job['host']}:0",
             incarnation=1,
             multicast=job["multicast"],
             linger_s=1.0,

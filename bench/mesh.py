@@ -11,8 +11,8 @@ from typing import Final
 
 from antiphon.runtime.workers import Object, Parent
 from bench.member import chunk_of, cpu_s
+from bench.namespaces import enter
 
-HOST: Final = "127.0.0.1"
 LENGTH: Final = struct.Struct("<I")
 READ_BYTES: Final = 256 * 1024
 
@@ -37,13 +37,17 @@ class Mesh:
     async def do_hello(self, job: Object) -> Object:
         return {"pid": os.getpid()}
 
+    async def do_enter(self, job: Object) -> None:
+        enter(job["namespace"])
+
     async def do_bind(self, job: Object) -> Object:
-        self._server = await asyncio.start_server(self._read, HOST, 0, limit=READ_BYTES)
-        return {"port": self._server.sockets[0].getsockname()[1]}
+        host = job["host"]
+        self._server = await asyncio.start_server(self._read, host, 0, limit=READ_BYTES)
+        return {"address": [host, self._server.sockets[0].getsockname()[1]]}
 
     async def do_connect(self, job: Object) -> None:
-        for port in job["ports"]:
-            _, writer = await asyncio.open_connection(HOST, port)
+        for host, port in job["addresses"]:
+            _, writer = await asyncio.open_connection(host, port)
             self._writers.append(writer)
 
     async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

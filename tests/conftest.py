@@ -4,7 +4,8 @@ A test that starts other processes says so by a mark: `processes`, `spark` or `n
 An audit hook sees every start of a process and fails the test that has no such mark.
 
 With several workers (pytest-xdist, `--dist loadgroup`) tests of one group run in one worker, one after the other. All
-tests that share a Spark session are one group, so that Java is started once; so are those that build networks.
+tests that share a Spark session are one group, so that Java is started once; so are those that build networks. Tests
+whose own processes start Java are another group (`java`), so that two of them never compete for memory and cores.
 
 Tests of random cases (hypothesis) take a sample of them, anew in each run; `make hunt` takes many more. `--sample N`,
 which `make quick` gives, takes N cases of each test that has more, spread over all of them; `make test` takes all.
@@ -26,7 +27,7 @@ STARTING_MARKS: Final = ("processes", "spark", "networks")
 STARTING_EVENTS: Final = frozenset(("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn"))
 GROUPED: Final = ("alone", "networks", "spark", "chromium")
 """Marks and fixtures whose tests share a worker. Where a test has several, the first of these counts."""
-FIRST: Final = ("spark", "networks", "chromium", "alone")
+FIRST: Final = ("spark", "java", "networks", "chromium", "alone")
 """Those groups again, the longest first."""
 
 
@@ -114,6 +115,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.random)
         needs = {mark.name for mark in item.iter_markers()} | fixtures
         groups = [group for group in GROUPED if group in needs]
+        if groups[:1] == ["spark"] and "spark" not in fixtures:
+            groups = ["java"]
         if groups and "xdist_group" not in needs:
             item.add_marker(pytest.mark.xdist_group(groups[0]))
     items.sort(key=turn)

@@ -143,9 +143,15 @@ class Table:
         self.story[member] += entries
 
     def send(
-        self, member: int, *payloads: bytes, level: int = CAUSAL, group: str = GROUP, to: int | None = None
+        self,
+        member: int,
+        *payloads: bytes,
+        level: int = CAUSAL,
+        group: str = GROUP,
+        to: int | tuple[int, ...] | None = None,
     ) -> Effects:
-        destinations = () if to is None else (self.processes[to],)
+        named = () if to is None else (to,) if isinstance(to, int) else to
+        destinations = tuple(self.processes[place] for place in named)
         return self.step(member, Send(group=group, payloads=list(payloads), level=level, destinations=destinations))
 
     def barrier(self, member: int, payload: bytes = b"", group: str = GROUP) -> Effects:

@@ -67,10 +67,10 @@ def test_a_group_that_is_forgotten_leaves_nothing_but_its_last_number(stack: str
 def test_a_stream_of_several_groups_is_paused_as_one(stack: str) -> None:
     one = engine()
     for group in ("a", "b"):
-        one.step(Join(group=group, stack=stack, view=View(1, (ME,)), stream="all"), 0)
-    one.step(Join(group="c", stack=stack, view=View(1, (ME,))), 0)
+        one.step(Join(group=group, stack=stack, policy="static", view=View(1, (ME,)), stream="all"), 0)
+    one.step(Join(group="c", stack=stack, policy="static", view=View(1, (ME,))), 0)
     one.step(Pause("all"), 0)
-    one.step(Join(group="d", stack=stack, view=View(1, (ME,)), stream="all"), 0)
+    one.step(Join(group="d", stack=stack, policy="static", view=View(1, (ME,)), stream="all"), 0)
     delivered = [
         event.group
         for group in ("c", "a", "b", "d")
@@ -85,7 +85,7 @@ def test_a_stream_of_several_groups_is_paused_as_one(stack: str) -> None:
 @pytest.mark.parametrize("stack", founding_stacks())
 def test_a_flush_is_answered_when_all_is_everywhere(stack: str) -> None:
     one = engine()
-    one.step(Join(group="g", stack=stack, view=View(1, (ME, ProcessId("other")))), 0)
+    one.step(Join(group="g", stack=stack, policy="static", view=View(1, (ME, ProcessId("other")))), 0)
     send(one, "g", 0)
     assert not any(isinstance(event, Flushed) for event in one.step(Flush(request=5, groups=("g",)), 0).events)
     one.step(Forget("g"), 0)

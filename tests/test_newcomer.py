@@ -7,10 +7,13 @@ import ast
 import importlib
 import os
 import re
+import signal
 import subprocess
 import sys
 import textwrap
 import time
+import uuid
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +24,7 @@ from antiphon.pipeline.reference import audit
 from bench.peers.driver import free_ports
 from tests.test_examples import LIMIT_S, ROOT, Program
 from tests.test_readme import readme_program
+from tests.toolkit.test_leader_examples import Worker, wait_for, workers
 
 pytestmark = pytest.mark.processes
 
@@ -85,6 +89,24 @@ def test_output_in_a_pipe_is_neither_wrapped_nor_cut(tmp_path: Path) -> None:
     assert max(len(line) - len(line.rstrip()) for line in done.stdout.splitlines()) < 10
 
 
+def test_piped_output_of_commands_is_neither_wrapped_nor_cut(tmp_path: Path) -> None:
+    """A simulated run and its audit, by real commands. The log of one member is lost, so that the reasons are long."""
+    name = "history-with-a-name-that-is-by-itself-longer-than-a-terminal-is-wide-by-default-which-is-eighty"
+    done = run([*COMMAND, "sim", "--members", "4", "--messages", "20", "--seed", "1", "--history", name], tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert name in done.stdout + done.stderr, "the command that audits it, in one piece"
+    for segment in (tmp_path / name).glob("p1-*.parquet"):
+        segment.unlink()
+    done = run([*COMMAND, "audit", "--quick", name], tmp_path)
+    assert done.returncode == 3, done.stdout
+    reasons = [line.strip() for line in done.stdout.splitlines() if "undecided" in line]
+    assert reasons
+    assert all(reason.endswith("which manifest.json lists, is gone)") for reason in reasons), reasons
+    (summary,) = (line for line in done.stdout.splitlines() if line.startswith("unknown  "))
+    assert summary.rstrip().endswith("of 1 run).")
+    assert max(map(len, [summary, *reasons])) > 80
+
+
 @pytest.mark.parametrize(
     ("example", "printed"),
     [
@@ -121,6 +143,56 @@ def test_ctrl_c_ends_an_example_of_conversations(example: str) -> None:
         for program in programs:
             program.kill()
             program.close()
+
+
+def test_ctrl_c_ends_the_examples_of_tools(tmp_path: Path) -> None:
+    store = tmp_path / f"{uuid.uuid4().hex}.json"
+    store.write_text('{"IBM": "91"}')
+    (port,) = free_ports(1)
+    with workers() as running:
+        running["leader"] = Worker("leader.py", str(tmp_path / "log"), "a", f"127.0.0.1:{port}")
+        running["cache"] = Worker("cache_workers.py", str(store))
+        running["cache"].type("get IBM")
+        wait_for(lambda: running["leader"].says("leads"), "that it leads")
+        wait_for(lambda: running["cache"].says("got 91"), "a value")
+        assert interrupted(running) == {"leader": 0, "cache": 0}
+
+
+def test_ctrl_c_ends_the_service_and_the_examples_of_its_clients(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    address = f"127.0.0.1:{port}"
+    path = os.pathsep.join([str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
+    service = subprocess.Popen(
+        [*COMMAND, "sequencer", "--address", address],
+        env=os.environ | {"PYTHONPATH": path},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        with workers() as running:
+            running["watching"] = Worker("event_notification.py", address, "watch", "fire")
+            running["reading"] = Worker("resuming_reader.py", address, str(tmp_path / "ledger.jsonl"))
+            running["area-0: ann is at 0"] = Worker("virtual_room.py", address, "ann")
+            for printed, worker in running.items():
+                wait_for(partial(worker.says, printed), printed)
+            assert set(interrupted(running).values()) == {0}
+        service.send_signal(signal.SIGINT)
+        assert service.wait(LIMIT_S) == 0
+    finally:
+        service.kill()
+        service.wait()
+
+
+def interrupted(running: dict[str, Worker]) -> dict[str, int]:
+    """The exit codes of these programs, all of which are ended by Ctrl-C."""
+    for worker in running.values():
+        worker.process.send_signal(signal.SIGINT)
+    return {name: worker.process.wait(LIMIT_S) for name, worker in running.items()}
+
+
+def test_ctrl_c_is_tried_on_every_example() -> None:
+    text = Path(__file__).read_text()
+    assert [path.name for path in (ROOT / "docs" / "examples").glob("*.py") if f'"{path.name}"' not in text] == []
 
 
 def test_the_walk_through_the_guide() -> None:

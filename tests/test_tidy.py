@@ -11,8 +11,9 @@ from typing import Final
 
 import pytest
 
-from tests.tidy.files import MODULE_NAMES, MODULES, ROOT, lies_in, nodes_of, project_files, tree_of
+from tests.tidy.files import FILES, MODULE_NAMES, MODULES, ROOT, lies_in, nodes_of, project_files, tree_of
 from tests.tidy.inheritance import all_sources, compiled_modules, inheritance_complaints
+from tests.tidy.pointers import pointer_complaints
 from tests.tidy.stack_names import stack_name_complaints, stack_names
 
 FILE_LINES_MAX: Final = 600
@@ -37,6 +38,7 @@ MAY_IMPORT: Final = {
     "toolkit": ("", "conversation", "toolkit"),
     "streams": ("", "history", "toolkit", "streams"),
     "testing": ("kernel.errors", "faults", "simulator.fault_schedule", "runtime", "history", "pipeline", "testing"),
+    "sync": ("runtime.sync",),
     "_build": (),
 }
 """Which parts of the package each part may import; "" is the public API. `cli` and `antiphon` may import all."""
@@ -320,8 +322,16 @@ def test_classes_have_names_of_their_own() -> None:
     [
         'stack = "vector"',
         "def join(stack: str = 'conversation'): ...",
-        "from antiphon.stacks.vector.offers import NUMBER",
+        "from antiphon.stacks.vector.offers import NUMBER, OFFERS",
+        "from antiphon.stacks import vector",
+        "from antiphon.stacks import registry, label as other",
+        "import antiphon.stacks.vector.stack",
         '"""See stacks/conversation/free/host.py."""',
+        "x = 'only the stack vector reads this'",
+        '"""On the stack\n    `conversation` members do not tell."""',
+        "raise ValueError(f'as in stack=\"sequencer\", not {stack!r}')",
+        "d.get('label')",
+        "{'domain': 1}",
     ],
 )
 def test_a_name_of_a_stack_is_noticed_outside_its_folder(snippet: str) -> None:
@@ -332,7 +342,12 @@ def test_a_name_of_a_stack_is_noticed_outside_its_folder(snippet: str) -> None:
 
 
 def test_a_field_is_not_taken_for_a_stack() -> None:
-    assert stack_name_complaints("antiphon.engine", "d['domain'] = {'domain': 1}", stack_names()) == []
+    assert stack_name_complaints("antiphon.simulator.script", "d['domain'] = {'domain': 1}", stack_names()) == []
+    for snippet in (
+        "class A:\n    __slots__ = ('domain', 'label')",
+        "'one causality domain, a label, a stack of vectors'",
+    ):
+        assert stack_name_complaints("antiphon.engine", snippet, stack_names()) == []
     assert len(stack_name_complaints("antiphon.engine", "join(stack='domain')", stack_names())) == 1
     assert len(stack_name_complaints("antiphon.runtime.node", "f('sequencer')", stack_names())) == 1
     assert stack_name_complaints("antiphon.runtime.plan", "f('sequencer')", stack_names()) == []
@@ -427,6 +442,45 @@ def test_the_habits_of_every_python_file() -> None:
 def test_the_text_of_every_file() -> None:
     paths = [path for pattern in ("*.py", "*.md", "*.toml", "Makefile", ".ci/run") for path in project_files(pattern)]
     complaints = [c for path in paths for c in text_complaints(str(path.relative_to(ROOT)), path.read_text())]
+    assert complaints == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "see `tests/runtime/test_nod.py`",
+        "see `tests/runtime/test_node.py::test_that_is_gone`",
+        "see `nod.py`",
+        "see `runtim/`, which",
+        "| `src/antiphon/runtime/nod.py` |",
+        "run `make nothing`",
+    ],
+)
+def test_a_pointer_to_nothing_is_found(text: str) -> None:
+    assert len(pointer_complaints("docs/some.md", text, SOME_FILES, frozenset(["check"]))) == 1
+
+
+def test_pointers_to_what_there_is_pass() -> None:
+    text = (
+        "`tests/runtime/test_node.py::test_it[a-b]`, `runtime/node.py`, `node.py`, `runtime/`, `src/antiphon/runtime/`,"
+        " `src/antiphon/*.py`, `<name>/x.py`, `a/b`, `make check`, `make check SEEDS=0:5`, `async for`"
+    )
+    assert pointer_complaints("docs/some.md", text, SOME_FILES, frozenset(["check"])) == []
+
+
+SOME_FILES = {"src/antiphon/runtime/node.py": "", "tests/runtime/test_node.py": "def test_it(): pass"}
+
+
+def test_what_the_pages_point_at_exists() -> None:
+    pages = [path for pattern in ("README.md", "CONTRIBUTING.md", "docs/*.md") for path in project_files(pattern)]
+    paths = {name: ROOT / name for name in FILES if (ROOT / name).is_file()}
+    files = {name: path.read_text() if name.endswith(".py") else "" for name, path in paths.items()}
+    targets = frozenset(re.findall(r"^([a-z-]+(?: [a-z-]+)*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = frozenset(target for line in targets for target in line.split())
+    complaints = []
+    for path in pages:
+        complaints += pointer_complaints(str(path.relative_to(ROOT)), path.read_text(), files, named)
+    assert len(pages) > 20
     assert complaints == []
 
 

@@ -2,9 +2,10 @@
 
     python cache_workers.py prices.json
 
-Type `get KEY`, or `set KEY VALUE`; end of input ends the worker.
+Type `get KEY`, or `set KEY VALUE`; end of input or Ctrl-C ends the worker.
 """
 
+import contextlib
 import json
 import sys
 from pathlib import Path
@@ -20,15 +21,16 @@ def load(key: str) -> str:
     return str(json.loads(store.read_text()).get(key, "nothing"))
 
 
-for line in sys.stdin:
-    match line.split():
-        case ["get", key]:
-            print("got", cache.get(key, load), flush=True)
-        case ["set", key, value]:
-            entries = json.loads(store.read_text()) if store.exists() else {}
-            store.write_text(json.dumps(entries | {key: value}))
-            cache.invalidate(key)  # after this no worker has the old value
-            print("set", flush=True)
-        case ["wait"]:
-            print("shares", cache.wait(60), flush=True)
+with contextlib.suppress(KeyboardInterrupt):
+    for line in sys.stdin:
+        match line.split():
+            case ["get", key]:
+                print("got", cache.get(key, load), flush=True)
+            case ["set", key, value]:
+                entries = json.loads(store.read_text()) if store.exists() else {}
+                store.write_text(json.dumps(entries | {key: value}))
+                cache.invalidate(key)  # after this no worker has the old value
+                print("set", flush=True)
+            case ["wait"]:
+                print("shares", cache.wait(60), flush=True)
 cache.close()

@@ -5,6 +5,7 @@ python leader.py log.txt bob 127.0.0.1:7401 127.0.0.1:7400
 """
 
 import asyncio
+import contextlib
 import sys
 
 import antiphon
@@ -36,4 +37,5 @@ async def main(file: str, name: str, address: str, *contacts: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(main(*sys.argv[1:]))

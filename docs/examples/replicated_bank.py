@@ -27,10 +27,10 @@ class Bank(ReplicatedObject):
 
     @ordered
     def withdraw(self, account: str, amount: int) -> bool:
-        if self.balances.get(account, 0) < amount:  # the same at all copies: each executes it in the same state
-            return False
-        self.balances[account] -= amount
-        return True
+        balance = self.balances.get(account, 0)
+        if balance >= amount:  # the same at all copies: each executes it in the same state
+            self.balances[account] = balance - amount
+        return balance >= amount
 
 
 async def serve(bank: Bank) -> None:

@@ -9,6 +9,7 @@ from antiphon import _build
 _build.choose_build()  # before anything else is imported: it decides where the rest is imported from
 
 from antiphon import conversation as conversation
+from antiphon import sync as sync
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import (
     AntiphonError,
@@ -43,6 +44,8 @@ from antiphon.runtime import (
     PlanError,
     PositionLostError,
     PublishError,
+    Question,
+    ReachedGroup,
     ReaderBlockedError,
     ReaderError,
     Stalled,
@@ -50,7 +53,6 @@ from antiphon.runtime import (
     ViewChange,
     connect,
     load_plan,
-    sync,
 )
 from antiphon.runtime.environment import current_environment
 from antiphon.stacks.registry import StackName
@@ -87,6 +89,8 @@ __all__ = [
     "PositionLostError",
     "ProcessId",
     "PublishError",
+    "Question",
+    "ReachedGroup",
     "ReaderBlockedError",
     "ReaderError",
     "StackName",

@@ -10,6 +10,7 @@ whatever their age. Two things keep that honest:
 `setup.py` runs this file by its path, so it imports nothing but the standard library.
 """
 
+import ast
 import json
 import os
 import sys
@@ -17,7 +18,10 @@ from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from inspect import cleandoc
+from itertools import pairwise
 from pathlib import Path
+from textwrap import indent
 from types import ModuleType
 from typing import Final, TypedDict
 
@@ -131,24 +135,40 @@ class SourceFinder(MetaPathFinder):
 
 
 def restore_docstrings(exported: Iterable[object]) -> None:
-    """Give compiled classes the docstrings of their sources, which the compiler leaves out."""
-    bare = [thing for thing in exported if isinstance(thing, type) and not thing.__doc__]
-    found: dict[str, dict[str, str]] = {}
-    for thing in bare:
+    """Give compiled classes the docstrings of their sources, which the compiler leaves out, and explain the fields of
+    dataclasses, so that `help` tells what they are."""
+    parsed: dict[str, dict[str, ast.ClassDef]] = {}
+    for thing in exported:
+        if not isinstance(thing, type) or (thing.__doc__ and "__dataclass_fields__" not in vars(thing)):
+            continue
         module = thing.__module__
-        source = PACKAGE.parent / f"{module.replace('.', '/')}.py"
-        if module not in found:
-            found[module] = class_docstrings(source.read_text()) if source.is_file() else {}
-        if thing.__qualname__ in found[module]:
-            thing.__doc__ = found[module][thing.__qualname__]
+        if module not in parsed:
+            source = PACKAGE.parent / f"{module.replace('.', '/')}.py"
+            body = ast.parse(source.read_text()).body if source.is_file() else []
+            parsed[module] = {node.name: node for node in body if isinstance(node, ast.ClassDef)}
+        node = parsed[module].get(thing.__qualname__)
+        if node is not None and cleandoc(thing.__doc__ or "") in ("", ast.get_docstring(node)):
+            thing.__doc__ = explain_class(thing, node)
 
 
-def class_docstrings(source: str) -> dict[str, str]:
-    """The docstrings of the classes that a module defines, by name."""
-    import ast
+def explain_class(thing: type, node: ast.ClassDef) -> str:
+    """The docstring of a class with its fields, and with those methods whose docstrings the compiler has left out: they
+    cannot be set."""
+    fields, methods = [], []
+    for each, after in pairwise([*node.body, ast.Pass()]):
+        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+            if isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant):
+                fields.append(f"{each.target.id}\n{cleandoc(str(after.value.value))}")
+        elif isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef) and not each.name.startswith("_"):
+            text = ast.get_docstring(each)
+            if text and not getattr(getattr(thing, each.name, None), "__doc__", None):
+                methods.append(f"{each.name}({', '.join(arg.arg for arg in each.args.args)})\n{text}")
+    return "\n\n".join([ast.get_docstring(node) or "", *_list("Fields", fields), *_list("Methods", methods)]).strip()
 
-    classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
-    return {node.name: text for node in classes if (text := ast.get_docstring(node)) is not None}
+
+def _list(title: str, entries: list[str]) -> list[str]:
+    """A part of a docstring, if there is anything to stand in it."""
+    return [title + ":\n" + "\n".join(indent(entry, "        ")[4:] for entry in entries)] if entries else []
 
 
 def choose_build() -> None:

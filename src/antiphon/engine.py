@@ -466,6 +466,11 @@ class Engine:
         member = self._groups.get(group)
         return JOINING if member is None else member.phase()
 
+    def waits_for(self, group: str) -> str:
+        """What the join of this group waits for, in words; "" where nothing is known."""
+        member = self._groups.get(group)
+        return "" if member is None else member.waits_for()
+
     def mark(self, groups: list[str]) -> list[StabilityMark]:
         """All that was sent or delivered in these groups until now, for `is_stable` to ask about later."""
         return [self._group(group).mark() for group in groups]

@@ -1,6 +1,7 @@
 """`antiphon sequencer` as a process: members join by its address; stopped by SIGTERM it exits with 0."""
 
 import asyncio
+import logging
 import signal
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import sys
 import pytest
 
 from antiphon import Node
+from antiphon.cli.sequencer import LogLines
 from tests.cli.conftest import Run
 from tests.runtime.cluster import read
 from tests.runtime.cluster import run as run_bounded
@@ -46,6 +48,11 @@ def test_two_processes_serve_and_are_stopped() -> None:
                     peer.kill()
 
     run_bounded(test)
+
+
+def test_what_the_node_logs_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    LogLines().emit(logging.makeLogRecord({"msg": "%s: peer-caught-up", "args": ("s",)}))
+    assert "s: peer-caught-up" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

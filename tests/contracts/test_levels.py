@@ -202,11 +202,11 @@ def test_misuse_is_refused_in_words(stack: str) -> None:
     with pytest.raises(UsageError, match="not a member of group 'other'; join it first"):
         engine.step(Send(group="other", payloads=[], level=CAUSAL), 0)
     with pytest.raises(UsageError, match="already"):
-        engine.step(Join(group=GROUP, view=table.view, stack=stack), 0)
+        engine.step(Join(group=GROUP, policy="static", view=table.view, stack=stack), 0)
     with pytest.raises(UsageError, match="no stack 'best'"):
-        engine.step(Join(group="h", view=table.view, stack="best"), 0)
+        engine.step(Join(group="h", policy="static", view=table.view, stack="best"), 0)
     with pytest.raises(UsageError, match="p1/1 is not a member"):
-        engine.step(Join(group="h", view=View(1, (ProcessId("x"),)), stack=stack), 0)
+        engine.step(Join(group="h", policy="static", view=View(1, (ProcessId("x"),)), stack=stack), 0)
     with pytest.raises(UsageError, match="static; join with `primary`"):
         table.barrier(0, b"")
 
@@ -227,7 +227,7 @@ def test_messages_to_one_member_are_causal_where_not_all_levels_have_them(stack:
 @pytest.mark.capable("crosses_groups")
 def test_a_domain_is_declared_alike_in_all_its_groups(stack: str) -> None:
     table = Table(2, stack=stack)
-    join = Join(group="h", view=table.view, stack=stack, domain=CausalityDomain(rule="conservative"))
+    join = Join(group="h", policy="static", view=table.view, stack=stack, domain=CausalityDomain(rule="conservative"))
     with pytest.raises(UsageError, match="declare it alike"):
         table.engines[0].step(join, 0)
 

@@ -33,7 +33,8 @@ def throw(policy: str, seed: int, forged: bool) -> Table:
     table = Table(MEMBERS, OPTIONS, policy, stack="domain")
     samples: list[bytes] = []
     for turn in range(60):
-        table.send(random.randrange(MEMBERS), bytes(random.randrange(900)), level=random.randrange(5))
+        to = random.choice((None, None, (0,), (1, 2)))
+        table.send(random.randrange(MEMBERS), bytes(random.randrange(900)), level=random.randrange(5), to=to)
         if policy == "partitionable" and turn in (15, 40):
             for other in (0, 2):
                 table.cut(1, other)

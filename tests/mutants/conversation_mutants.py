@@ -147,7 +147,7 @@ CONVERSATION_MUTANTS: tuple[Mutant, ...] = (
     Mutant("what counts is not waited for", SEEN, ((Removal, "newly_removed", _whatever_is_here),)),
 )
 
-STAGED = {
+CONVERSATION_STAGED = {
     "back without everybody's answer": hasty_problem,
     "former lives are believed": late_problem,
     "a checkpoint without messages": unsaved_problem,

@@ -1,15 +1,19 @@
 """Lets each mutant loose on seeds, one by one, until the audit or an assertion catches it; a few on staged scenes.
 
-    ANTIPHON_PURE=1 python -m tests.mutants.hunt [--seeds 200] [--remember] [NAME …]
+    ANTIPHON_PURE=1 python -m tests.mutants.hunt [--seeds 200] [--remember] [NAME OR FAMILY …]
 
-Prints one JSON line per mutant: the seed that caught it and what was seen. Exit code 1 if one got away. The seed that
-caught a mutant last stands in caught.json and is tried first; `--remember` writes down what this hunt found.
+Prints one JSON line per mutant: the seed that caught it, what was seen, and the seconds of processor it took. Exit code
+1 if one got away. The seed that caught a mutant last stands in caught.json and is tried first; `--remember` writes down
+what this hunt found. The suite hunts those that are remembered there or have a staged scene, `make mutants` and
+`make hunt` the others too. Seeds below 0 stand for staged scenes, which are tried before the others.
 """
 
 import argparse
 import json
 import sys
+import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -26,15 +30,21 @@ from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
 from antiphon.testing import timeline
 from tests.mutants.conversation_group_mutants import CONVERSATION_GROUP_MUTANTS
-from tests.mutants.conversation_mutants import CONVERSATION_MUTANTS, STAGED
-from tests.mutants.group_mutants import GROUP_MUTANTS
+from tests.mutants.conversation_mutants import CONVERSATION_MUTANTS, CONVERSATION_STAGED
+from tests.mutants.domain_mutants import DOMAIN_MUTANTS, ISLANDS, domain_symptoms
+from tests.mutants.export_mutants import AUDITED_MUTANTS, EXPORT_MUTANTS, audited_symptoms, export_symptoms
+from tests.mutants.group_mutants import GROUP_MUTANTS, GROUP_STAGED
+from tests.mutants.guest_mutants import GUEST_MUTANTS, GUEST_STAGED
+from tests.mutants.label_mutants import CLAIMS, LABEL_MUTANTS, label_symptoms
 from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.order_mutants import ORDER_MUTANTS
 from tests.mutants.runtime_mutants import RUNTIME_MUTANTS, RuntimeMutant
+from tests.mutants.seat_mutants import DISK_MUTANTS, SEAT_MUTANTS, SEAT_STAGED, disk_symptoms, seat_symptoms
 from tests.mutants.sequencer_mutants import SEQUENCER_MUTANTS
-from tests.mutants.service_mutants import SERVICE_MUTANTS
-from tests.mutants.view_mutants import VIEW_MUTANTS
+from tests.mutants.service_mutants import SERVICE_MUTANTS, STAGED_SERVICES
+from tests.mutants.tool_mutants import TOOL_MUTANTS, tool_symptoms
+from tests.mutants.view_mutants import VIEW_MUTANTS, VIEW_STAGED
 from tests.programs.campaign import run_program
 from tests.simulation.campaign import explain, make_logs
 from tests.simulation.churn import run_churn
@@ -42,13 +52,12 @@ from tests.simulation.free_conversations import run_seed
 from tests.simulation.sequencers import run_seed as run_service
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
-ALL_MUTANTS = (
-    *MUTANTS, *VIEW_MUTANTS, *ORDER_MUTANTS, *GROUP_MUTANTS, *LIBRARY_MUTANTS, *CONVERSATION_GROUP_MUTANTS,
-    *CONVERSATION_MUTANTS, *RUNTIME_MUTANTS, *SEQUENCER_MUTANTS, *SERVICE_MUTANTS,
-)  # fmt: skip
+STAGED = CONVERSATION_STAGED | GROUP_STAGED | GUEST_STAGED | SEAT_STAGED | STAGED_SERVICES | VIEW_STAGED
+"""By name of the mutant, the scene that catches it."""
 BUSY_EVENTS: Final = 120_000
 """The programs as they are take half of this at most."""
 CAUGHT_BY: Final = Path(__file__).with_name("caught.json")
+Symptoms = Callable[[int, Sequence[str]], str | None]
 PLAYS = {OPERATIONS: operations_problem, BROADCAST: broadcast_problem, SESSION: session_problem}
 
 
@@ -110,16 +119,55 @@ def service_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
     return next((problem[:200] for problem in problems if any(words in problem for words in expected)), None)
 
 
-def symptoms_of(mutant: Mutant) -> Callable[[int, Sequence[str]], str | None]:
-    if isinstance(mutant, RuntimeMutant):
-        return partial(program_symptoms, programs=mutant.programs)
-    if mutant in SERVICE_MUTANTS:
-        return service_symptoms
-    if mutant in LIBRARY_MUTANTS:
-        return play_symptoms
-    if mutant in CONVERSATION_MUTANTS:
-        return talk_symptoms
-    return symptoms if mutant in MUTANTS else partial(adversarial_symptoms, stack=mutant.stack)
+def adversarial_of(mutant: Mutant) -> Symptoms:
+    return partial(adversarial_symptoms, stack=mutant.stack)
+
+
+def program_of(mutant: Mutant) -> Symptoms:
+    assert isinstance(mutant, RuntimeMutant)
+    return partial(tool_symptoms if mutant in TOOL_MUTANTS else program_symptoms, programs=mutant.programs)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Mutants that are hunted in the same manner. `staged`: how many scenes come before the seeds, numbered from -1;
+    `seeds_max`: after so many seeds the others show nothing new."""
+
+    mutants: Sequence[Mutant]
+    symptoms_of: Callable[[Mutant], Symptoms]
+    staged: int = 0
+    seeds_max: int = sys.maxsize
+
+
+def same(symptoms: Symptoms) -> Callable[[Mutant], Symptoms]:
+    """All mutants of a family have the same symptoms."""
+    return lambda mutant: symptoms
+
+
+FAMILIES: Final = {
+    "vector": Family(MUTANTS, same(symptoms)),
+    "view": Family(VIEW_MUTANTS, adversarial_of),
+    "order": Family(ORDER_MUTANTS, adversarial_of),
+    "group": Family(GROUP_MUTANTS, adversarial_of),
+    "library": Family(LIBRARY_MUTANTS, same(play_symptoms)),
+    "conversation_group": Family(CONVERSATION_GROUP_MUTANTS, adversarial_of),
+    "conversation": Family(CONVERSATION_MUTANTS, same(talk_symptoms)),
+    "runtime": Family(RUNTIME_MUTANTS, program_of),
+    "sequencer": Family(SEQUENCER_MUTANTS, adversarial_of),
+    "service": Family(SERVICE_MUTANTS, same(service_symptoms)),
+    "seat": Family(SEAT_MUTANTS, same(seat_symptoms)),
+    "seat_disk": Family(DISK_MUTANTS, same(disk_symptoms)),
+    "domain": Family([one for one in DOMAIN_MUTANTS if ISLANDS in one.breaks], same(domain_symptoms)),
+    "domain_scenes": Family(
+        [one for one in DOMAIN_MUTANTS if ISLANDS not in one.breaks], same(domain_symptoms), seeds_max=1
+    ),
+    "export": Family(EXPORT_MUTANTS, same(export_symptoms), staged=1),
+    "audited": Family(AUDITED_MUTANTS, same(audited_symptoms)),
+    "guest": Family(GUEST_MUTANTS, same(symptoms)),
+    "label": Family(LABEL_MUTANTS, same(label_symptoms), staged=len(CLAIMS)),
+    "tool": Family(TOOL_MUTANTS, program_of),
+}
+ALL_MUTANTS: Final = tuple(mutant for family in FAMILIES.values() for mutant in family.mutants)
 
 
 def remembered() -> dict[str, int]:
@@ -128,18 +176,18 @@ def remembered() -> dict[str, int]:
     return seeds
 
 
-def hunt(mutant: Mutant, seeds: int) -> dict[str, object]:
+def hunt(mutant: Mutant, family: Family, seeds: int) -> dict[str, object]:
     """The first seed that catches the mutant, or what is seen of it on the table."""
     known = [seed for name, seed in remembered().items() if name == mutant.name]
-    look = symptoms_of(mutant)
+    look = family.symptoms_of(mutant)
     with mutant.at_large():
         if mutant.name in STAGED:
-            problem = STAGED[mutant.name]()
+            problem = STAGED[mutant.name]() or None
             return {"mutant": mutant.name, "caught": problem is not None, "seen": problem, "seeds": 0}
-        for seed in chain(known, range(seeds)):
+        for seed in chain(known, range(-family.staged, 0), range(min(seeds, family.seeds_max))):
             seen = look(seed, mutant.breaks)
             if seen is not None:
-                return {"mutant": mutant.name, "caught": True, "seed": seed, "seen": seen}
+                return {"mutant": mutant.name, "caught": True, "seed": seed, "seen": seen[:200]}
     return {"mutant": mutant.name, "caught": False, "seeds": seeds}
 
 
@@ -147,20 +195,21 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=200, help="how many seeds a mutant may survive")
     parser.add_argument("--remember", action="store_true", help="write the seeds that caught them to caught.json")
-    parser.add_argument("names", nargs="*", help="mutants to hunt; all if none is named")
+    parser.add_argument("names", nargs="*", help="mutants or families to hunt; all if none is named")
     arguments = parser.parse_args()
     if not pure_forced():
         print("mutants patch the plain-Python core: set ANTIPHON_PURE=1", file=sys.stderr)
         return 2
     escaped = 0
     caught_by = remembered()
-    for mutant in ALL_MUTANTS:
-        if not arguments.names or mutant.name in arguments.names:
-            result = hunt(mutant, arguments.seeds)
+    for name, mutant in [(name, mutant) for name, family in FAMILIES.items() for mutant in family.mutants]:
+        if not arguments.names or name in arguments.names or mutant.name in arguments.names:
+            begun_s = time.process_time()
+            result = hunt(mutant, FAMILIES[name], arguments.seeds)
             escaped += not result["caught"]
             if isinstance(seed := result.get("seed"), int):
                 caught_by[mutant.name] = seed
-            print(json.dumps(result), flush=True)
+            print(json.dumps(result | {"seconds": round(time.process_time() - begun_s, 2)}), flush=True)
             if arguments.remember:
                 CAUGHT_BY.write_text(json.dumps(dict(sorted(caught_by.items())), indent=2) + "\n")
     return 1 if escaped else 0

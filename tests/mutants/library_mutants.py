@@ -78,7 +78,7 @@ def _receive_and_owe(self: FilterBase, now_ns: int) -> Any:
     one = _receive(self, now_ns)
     if one is not None:
         self._unanswered = max(1, self._unanswered)
-        self._ack_at_ns = min(self._ack_at_ns, now_ns + self._manner.ack_delay_ns)
+        self._ack_at_ns = min(self._ack_at_ns, now_ns + self._options.ack_delay_ns)
     return one
 
 
@@ -87,7 +87,7 @@ _receive = FilterBase.receive
 
 def _settle_within_the_window(self: FilterBase, now_ns: int, urgent: bool = False) -> GraphNode | None:
     """An acknowledgement needs room in the window, as any message does."""
-    if len(self._own) >= self._manner.window:
+    if len(self._own) >= self._options.window:
         self._repair(now_ns)
         self._ack_at_ns = NEVER
         return None
@@ -118,7 +118,7 @@ def _ended_when_two_have(self: HandshakeSession) -> bool:
 
 def _poll_receiving_first(self: Operations, now_ns: int) -> list[Operation]:
     """Says what was executed early in a context that it was not executed in."""
-    while (one := self._talker.receive(now_ns)) is not None:
+    while (one := self._base.receive(now_ns)) is not None:
         self._see(*one)
     with patch.object(Epochs, "add_commuting", _commutes_with_everything):
         self._say_early()

@@ -335,6 +335,7 @@ RUNTIME_MUTANTS = (
         (ProcessRecorder, "call", _record_no_sends),
         (ProcessRecorder, "depart", _record_no_sends),
     ),
+    _runtime("views of who retires are not noted", ("node_reader",), (ProcessRecorder, "untold", _record_no_sends)),
     _runtime("leaving is not recorded", ("leavers", "node_reader"), (ProcessRecorder, "leaves", _record_no_sends)),
     _runtime("a leaf delivers what it has", LEAVES, (Hierarchy, "_take_from_leaf", _forget_the_place)),
     _runtime("a new leader counts anew", LEAVES, (Hierarchy, "_restore", _restore_nothing)),

@@ -1,18 +1,17 @@
 """The rules of a replicated sequencer's log (seat_log.py), each broken on purpose; hunted at the voters of one seat."""
 
+from collections.abc import Sequence
 from typing import Any
 
+from antiphon.kernel.effects import Effects
 from antiphon.kernel.options import Options
 from antiphon.stacks.sequencer.offers import OFFERS as SEQUENCER
-from antiphon.stacks.sequencer.seat_log import FOLLOWER, RECOVERING, SeatLog
+from antiphon.stacks.sequencer.seat_disk import SeatDisk
+from antiphon.stacks.sequencer.seat_log import SeatLog
+from antiphon.stacks.sequencer.seat_voter import FOLLOWER, RECOVERING
 from antiphon.stacks.sequencer.wire import FrameReader
 from tests.mutants.mutants import Mutant
 from tests.stacks.sequencer.seat_table import hasty_recovery_problem, run_table, two_votes_problem
-
-SEEDS = 60
-"""How many runs a mutant may survive."""
-CAUGHT_BY = {"seat: k votes make a leader": 106}
-"""The seeds that catch mutants which few do."""
 
 
 def _tell_at_once(self: SeatLog, records: list[bytes]) -> None:
@@ -54,9 +53,16 @@ _entries_from = SeatLog._entries_from
 
 
 def _remember_nothing_and_go_on(
-    self: SeatLog, seat: str, own: str, voters: list[str], life: int, options: Options, now_ns: int
+    self: SeatLog,
+    seat: str,
+    own: str,
+    voters: list[str],
+    life: int,
+    options: Options,
+    now_ns: int,
+    disk: SeatDisk | None = None,
 ) -> None:
-    _init(self, seat, own, voters, life, options, now_ns)
+    _init(self, seat, own, voters, life, options, now_ns, disk)
     self._become_follower()
 
 
@@ -93,6 +99,38 @@ def _always_enough(self: SeatLog, now_ns: int) -> bool:
     return False
 
 
+def _promise_at_once(self: SeatLog, voter: str, data: bytes) -> None:
+    if self.disk is not None and self.role != RECOVERING:
+        self.disk.promise(self.term, self._voted_for, self._lives)
+    self.outbox.append((voter, data))
+
+
+def _write_no_votes(self: SeatDisk, term: int, voted_for: str, lives: dict[str, int]) -> None:
+    return None
+
+
+def _count_without_the_own_disk(self: SeatLog) -> None:
+    disk, self.disk = self.disk, None
+    _count(self)
+    self.disk = disk
+
+
+_count = SeatLog._count
+
+
+def _trim_at_once(self: SeatDisk, token: int, index: int, effects: Effects) -> None:
+    self._trim_to = self._whole_at
+    _write(self, token, index, effects)
+    self.trim(effects)
+
+
+_write = SeatDisk.write
+
+
+def _no_entries_on_disk(self: SeatDisk, term: int, entry: bytes) -> None:
+    return None
+
+
 def _nothing(self: Any, *arguments: Any) -> None:
     return None
 
@@ -117,20 +155,31 @@ SEAT_MUTANTS = (
 )
 
 
-STAGED = {
+def _disk_mutant(name: str, owner: type, attribute: str, replacement: Any) -> Mutant:
+    return Mutant(f"seat on disk: {name}", (), ((owner, attribute, replacement),), SEQUENCER.name)
+
+
+DISK_MUTANTS = (
+    _disk_mutant("promised before it is safe", SeatLog, "_promise", _promise_at_once),
+    _disk_mutant("votes are not written down", SeatDisk, "promise", _write_no_votes),
+    _disk_mutant("told before the leader's disk has it", SeatLog, "_count", _count_without_the_own_disk),
+    _disk_mutant("trimmed before the state is safe", SeatDisk, "write", _trim_at_once),
+    _disk_mutant("entries are not written down", SeatDisk, "entry", _no_entries_on_disk),
+)
+
+
+SEAT_STAGED = {
     "seat: several votes a term": two_votes_problem,
     "seat: one answer is enough to recover": hasty_recovery_problem,
 }
 """What random runs seldom come to."""
 
 
-def hunt(mutant: Mutant) -> str | None:
-    """What the first run shows that catches the mutant; None if none does."""
-    with mutant.at_large():
-        if mutant.name in STAGED:
-            return STAGED[mutant.name]() or None
-        for seed in (CAUGHT_BY.get(mutant.name, 0), *range(SEEDS)):
-            problem = run_table(seed, 1).problem
-            if problem:
-                return f"seed {seed}: {problem}"
-    return None
+def seat_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
+    """What does not hold in this seed's run of one replicated sequencer."""
+    return run_table(seed, 1).problem or None
+
+
+def disk_symptoms(seed: int, breaks: Sequence[str]) -> str | None:
+    """The same of one that also keeps its log on disk."""
+    return run_table(seed, 1, is_durable=True).problem or None

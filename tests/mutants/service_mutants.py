@@ -6,6 +6,7 @@ from typing import Any
 from antiphon.pipeline.campaign.judge import REST
 from antiphon.stacks.sequencer import mesh
 from antiphon.stacks.sequencer.acceptance import AcceptanceQueue
+from antiphon.stacks.sequencer.bodies import BodyExchange
 from antiphon.stacks.sequencer.client import ServiceClient
 from antiphon.stacks.sequencer.client_links import ClientLinks
 from antiphon.stacks.sequencer.context import BOTTOM, Context
@@ -17,6 +18,7 @@ from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 from antiphon.stacks.sequencer.stamps import comes_before
 from antiphon.stacks.sequencer.transfer import write_group
 from tests.mutants.mutants import Mutant
+from tests.stacks.sequencer.test_bodies import lost_bodies_problem
 
 
 def _always(self: Any, *arguments: Any) -> bool:
@@ -77,14 +79,53 @@ def _here_though_moving(self: DirectoryPeer, id: int) -> bool:
     return id in self._groups
 
 
+def _no_frames(self: mesh.MeshPeer, address: str) -> list[bytes]:
+    return []
+
+
 def _end_without_telling(self: mesh.MeshPeer, client: Any, id: int, address: str) -> None:
     """Tells nobody where a group has gone."""
+
+
+def _ready_without_its_body(self: ServiceClient, place: Place) -> bool:
+    place.is_bare = False
+    return _has_turn(self, place)
+
+
+_has_turn = ServiceClient._has_turn
+
+
+def _any_body_of_the_sender(self: BodyExchange, place: Place) -> bool:
+    """Takes the oldest body of the sender for that of a place."""
+    for group, sender, first in self._bodies:
+        if group == place.group and sender == place.sender:
+            own, place.first = place.first, first
+            is_filled = _fill(self, place)
+            place.first = own
+            return is_filled
+    return False
+
+
+_fill = BodyExchange.fill
+
+
+def _bodies_are_not_fetched(self: ServiceClient) -> None:
+    for places in self._held.values():
+        if any(place.is_bare for place in places.values()):
+            return
+    _fetch_missing(self)
+
+
+_fetch_missing = ServiceClient._fetch_missing
 
 
 def _mutant(name: str, breaks: tuple[str, ...], place: Any, attribute: str, replacement: Any) -> Mutant:
     return Mutant(f"sequencers: {name}", breaks, ((place, attribute, replacement),), SEQUENCER.name)
 
 
+NO_FETCH = "sequencers: bodies are not fetched"
+STAGED_SERVICES = {NO_FETCH: lost_bodies_problem}
+"""What random runs do not come to: links between members break together with those to sequencers."""
 _ORDER = ("total_global", "total_pairwise")
 SERVICE_MUTANTS = (
     _mutant("stamps are not looked at", _ORDER, ServiceClient, "_is_lowest", _always),
@@ -99,5 +140,15 @@ SERVICE_MUTANTS = (
     _mutant("last numbers stay behind", ("duplication", "fifo", REST), mesh, "write_group", _without_last_numbers),
     _mutant("the history stays behind", (REST, "settled", "fifo"), mesh, "write_group", _without_history),
     _mutant("accepts while a group moves", ("fifo", "settled", REST), DirectoryPeer, "_is_here", _here_though_moving),
+    _mutant(
+        "a place without its body",
+        ("content", "fifo", "settled", REST),
+        ServiceClient,
+        "_has_turn",
+        _ready_without_its_body,
+    ),
+    _mutant("the body of another message", ("content",), BodyExchange, "fill", _any_body_of_the_sender),
+    _mutant("bodies are not fetched", (REST, "settled"), ServiceClient, "_fetch_missing", _bodies_are_not_fetched),
+    _mutant("groups given away are not told", (REST,), mesh.MeshPeer, "_given_frames", _no_frames),
     _mutant("nobody is told where a group is", (REST,), mesh.MeshPeer, "_tell_moved", _end_without_telling),
 )

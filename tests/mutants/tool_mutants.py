@@ -1,6 +1,6 @@
 """The tools of section 5 of isis-1987 broken on purpose, hunted with whole programs in virtual time."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from antiphon import ProcessId, View
@@ -8,7 +8,6 @@ from antiphon.toolkit import Locks, TokenGuard
 from antiphon.toolkit.lock_table import LockTable, WriteRequest
 from antiphon.toolkit.locks import LockClaim
 from antiphon.toolkit.token_guard import is_read_token
-from tests.mutants.mutants import Mutant
 from tests.mutants.runtime_mutants import ANYTHING, RuntimeMutant
 from tests.programs.campaign import run_program
 
@@ -243,20 +242,11 @@ TOOL_MUTANTS: Final = (
     _tool("a component joins without the state", OBJECTS, (_module.Component, "restore", _join_without_the_state)),
 )
 
-SEEDS: Final[dict[str, int]] = {}
-"""The seed that caught a mutant, where it is not among the first."""
 
-
-def hunt(mutant: Mutant, seeds: int = 60) -> tuple[int, str] | None:
-    """The seed that catches a mutant and what is seen there; the one that caught it last is tried first."""
-    assert isinstance(mutant, RuntimeMutant)
-    first = SEEDS.get(mutant.name)
-    with mutant.at_large():
-        for seed in [*([first] if first is not None else []), *range(seeds)]:
-            try:
-                problems = run_program(seed, mutant.programs[0]).problems
-            except Exception as error:
-                return seed, f"{type(error).__name__}: {error}"
-            if problems:
-                return seed, problems[0]
-    return None
+def tool_symptoms(seed: int, breaks: Sequence[str], programs: Sequence[str]) -> str | None:
+    """What goes wrong in this seed's program, whatever it raises."""
+    try:
+        problems = run_program(seed, programs[0]).problems
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return problems[0] if problems else None

@@ -1,8 +1,10 @@
-"""Changes of view broken on purpose; hunted in the adversarial seeds of tests/simulation."""
+"""Changes of view broken on purpose; hunted in the adversarial seeds of tests/simulation, or on a staged scene."""
 
+from collections.abc import Callable
 from typing import Any
 
 from antiphon.kernel.effects import Effects
+from antiphon.parts.former_life import FormerLife
 from antiphon.parts.incoming import IncomingStream
 from antiphon.parts.membership.membership import Membership
 from antiphon.parts.membership.messages import Proposal
@@ -14,6 +16,10 @@ from antiphon.parts.ranges import Ranges
 from antiphon.pipeline.campaign.judge import REST
 from antiphon.stacks.vector.session import ViewSession
 from tests.mutants.mutants import Mutant
+from tests.parts.membership.wire import SECONDS, begins_again, founded
+
+FORMER_LIFE = "a former life that nobody believes in"
+ANY_STATUS = "a former life denied by whoever knew nothing of it"
 
 
 def _cut_of_the_coordinator(self: Round, view: Any, end: Any, wishes: Any, heard: Any) -> Proposal:
@@ -48,6 +54,10 @@ def _part_at_once(self: Membership, proposal: Proposal, effects: Effects, now_ns
     self._end(self._me not in proposal.left, effects)
 
 
+def _fits_for_all(self: FormerLife, rank: int) -> None:
+    self._contradictions = [0] * len(self._contradictions)
+
+
 VIEW_MUTANTS = (
     Mutant(
         "cut not waited for", ("view_synchrony",), ((PacketViewEnd, "is_complete", lambda self: self._cut is not None),)
@@ -75,4 +85,22 @@ VIEW_MUTANTS = (
         ((MembershipRequests, "is_gone", lambda *_: False),),
     ),
     Mutant("leaver does not wait", (REST,), ((Membership, "_part", _part_at_once),)),
+    Mutant(FORMER_LIFE, (), ((FormerLife, "is_certain", lambda *_: False),)),
+    Mutant(ANY_STATUS, (), ((FormerLife, "fits", _fits_for_all),)),
 )
+
+
+def former_life_problem() -> str | None:
+    """What becomes of a group whose oldest founder, which had sent nothing, begins again."""
+    wire, view = founded("vector", talker="a2")
+    begins_again(wire, view, "a1")
+    delivered = wire.delivered["a3"].count(b"again")
+    if set(wire.ended) == {"a1"} and delivered >= SECONDS - 1:
+        return None
+    return f"ended: {sorted(wire.ended)}; p3 delivered {delivered} of {SECONDS} messages"
+
+
+VIEW_STAGED: dict[str, Callable[[], str | None]] = {
+    FORMER_LIFE: former_life_problem,
+    ANY_STATUS: former_life_problem,
+}

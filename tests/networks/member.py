@@ -67,9 +67,14 @@ class Member:
                     await self._say_farewell(event.group)
             elif not isinstance(event, Batch):
                 self.tell(type(event).__name__.lower(), group=event.group)
-            elif FAREWELL in event.payloads:
-                self._farewells[event.group].add((event.sender, event.order))
+            else:
+                self.note(event)
         self.tell("ended")
+
+    def note(self, batch: Batch) -> None:
+        """Messages have come."""
+        if FAREWELL in batch.payloads:
+            self._farewells[batch.group].add((batch.sender, batch.order))
 
     async def send(self) -> None:
         owed, turn, before_s = 0.0, 0, time.monotonic()

@@ -2,7 +2,7 @@
 
     host 1   host 2   host 3 …       a namespace each: one interface, 10.77.0.<number>, and a firewall that loses
       │        │        │            a pair of virtual Ethernet devices each
-    ──┴────────┴────────┴──  ─────   two bridges, in a namespace of their own: `part` moves ports to the second
+    ──┴────────┴────────┴──  ─────   four bridges, in a namespace of their own: `part` and `split` move ports to others
 
 Everything lies in namespaces whose names carry the id of this process, so runs do not meet, the machine's own network
 is not touched, and deleting the namespaces removes everything. Needs root, `ip` and `nft`.
@@ -17,6 +17,7 @@ from typing import Final, Self
 
 WHOLE: Final = "whole"
 APART: Final = "apart"
+BRIDGES: Final = (WHOLE, APART, "apart2", "apart3")
 COMMAND_S: Final = 30.0
 
 
@@ -92,19 +93,23 @@ class Network:
 
     def part(self, hosts: Iterable[int]) -> None:
         """Cut these hosts off from the others, but not from each other."""
-        for host in hosts:
-            self._plug(host, APART)
+        self._plug(dict.fromkeys(hosts, APART))
+
+    def split(self, *sides: Iterable[int]) -> None:
+        """Cut each of these sides off from all others."""
+        self._plug({host: bridge for bridge, hosts in zip(BRIDGES, sides, strict=False) for host in hosts})
 
     def heal(self) -> None:
         """End every partition and every one-way drop; random loss goes on."""
-        for host in self._hosts:
-            self._plug(host, WHOLE)
+        self._plug(dict.fromkeys(self._hosts, WHOLE))
         for host in list(self._dropped):
             del self._dropped[host]
             self._set_firewall(host)
 
-    def _plug(self, host: int, bridge: str) -> None:
-        call("ip", "-n", self._hub, "link", "set", f"port{host}", "master", bridge)
+    def _plug(self, bridges: dict[int, str]) -> None:
+        """Move the ports of these hosts to these bridges, all at once."""
+        commands = "".join(f"link set port{host} master {bridge}\n" for host, bridge in bridges.items())
+        call("ip", "-n", self._hub, "-batch", "-", text=commands)
 
     def namespace(self, host: int) -> str:
         return f"{self._prefix}-{host}"
@@ -126,7 +131,7 @@ class Network:
     def __enter__(self) -> Self:
         try:
             self._make_namespace(self._hub)
-            for bridge in (WHOLE, APART):
+            for bridge in BRIDGES:
                 call("ip", "-n", self._hub, *f"link add {bridge} type bridge mcast_snooping 0".split())
                 call("ip", "-n", self._hub, *f"link set {bridge} up".split())
             for host in self._hosts:

@@ -14,7 +14,6 @@ import json
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -56,7 +55,7 @@ class OverlapFigures:
     """What came of it."""
 
     formed_s: float = 0.0
-    faults: Counter[str] = field(default_factory=Counter)
+    faults: dict[str, int] = field(default_factory=dict)
     healed_s: list[float] = field(default_factory=list)
     """From the end of each cycle's faults until all were in one view of each group."""
     excluded: int = 0
@@ -136,7 +135,7 @@ def play(scale: OverlapScale, directory: Path, say: Callable[[str], None]) -> tu
             say(f"cycle {cycle + 1} of {scale.cycles}: {' and '.join(names)}")
             for name in names:
                 faults.begin(name)
-                figures.faults[name] += 1
+                figures.faults[name] = figures.faults.get(name, 0) + 1
                 time.sleep(random.uniform(0.0, scale.hold_s / 2))
             time.sleep(scale.hold_s)
             faults.end()

@@ -14,6 +14,8 @@ from antiphon.toolkit import (
     Cohorts,
     Directory,
     Locks,
+    Properties,
+    Tool,
     Tools,
     WorkError,
     make_resilient,
@@ -54,6 +56,64 @@ def stage(make: Callable[[Tools], Any], scene: Scene, plan: FaultPlan = QUIET) -
 
 def now_s() -> float:
     return asyncio.get_running_loop().time()
+
+
+class Server(Tool):
+    """Section 2: of all members that get a request, the one that is ranked first serves it."""
+
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools, "server")
+        self.properties = Properties(tools)
+        self.served: dict[str, str] = {}
+
+    def take(self, event: antiphon.Message, payload: bytes) -> None:
+        self.served[payload.decode()] = self.properties.ranking[0].name
+
+
+def test_3_1_a_ranking_changes_at_one_place_among_all_requests() -> None:
+    """Requests of three members, while two of them change the ranking and one fails: for each request, all take the
+    same member to be the first."""
+
+    async def scene(host: Host, tools: Tools, server: Server) -> Callable[[], object]:
+        for number in range(12):
+            tools.post(server, f"{host.name}{number}".encode(), order=("causal", "agreed", "fifo")[number % 3])
+            await asyncio.sleep(0.02)
+            if host.name != "c" and number % 4 == (host.name == "a"):
+                await server.properties.rank(server.properties.ranking[::-1])
+        await asyncio.sleep(5)
+        return lambda: server.served
+
+    returned = stage(Server, scene, KILL_B)
+    assert returned["a"] == returned["c"]
+    assert len(returned["a"]) > 24
+    assert len(set(returned["a"].values())) > 1
+
+
+class LoggedProperties(Properties):
+    """Properties that keep what they have been."""
+
+    def __init__(self, tools: Tools) -> None:
+        super().__init__(tools)
+        self.log: list[bytes | None] = []
+
+    def reach(self, event: antiphon.Barrier, payload: bytes) -> None:
+        super().reach(event, payload)
+        self.log.append(self.get("mode"))
+
+
+def test_3_1_properties_of_a_group_go_through_the_same_values_everywhere() -> None:
+    async def scene(host: Host, tools: Tools, properties: LoggedProperties) -> Callable[[], object]:
+        for number in range(6):
+            if host.name != "c":
+                await properties.set("mode", f"{host.name}{number}".encode())
+        await asyncio.sleep(2)
+        return lambda: properties.log
+
+    returned = stage(LoggedProperties, scene)
+    assert returned["a"] == returned["b"] == returned["c"]
+    for name in "ab":
+        own = [value for value in returned["c"] if value is not None and value.startswith(name.encode())]
+        assert own == [f"{name}{number}".encode() for number in range(6)]
 
 
 def test_5_1_copies_are_updated_by_one_asynchronous_message_each() -> None:

@@ -30,6 +30,7 @@ from antiphon.stacks.sequencer.wire import (
     carried,
     groups_bytes,
     pairs_bytes,
+    processes_bytes,
     text,
     u64,
 )
@@ -69,7 +70,12 @@ class RawClient:
 
     def multicast(self, number: int, payload: bytes = b"m", group: int = G) -> list[tuple[int, FrameReader]]:
         return self.ask(
-            MULTICAST, u64(group), u64(number - 1), pairs_bytes({}), messages_bytes(number, AGREED, [payload])
+            MULTICAST,
+            u64(group),
+            u64(number - 1),
+            pairs_bytes({}),
+            processes_bytes([]),
+            messages_bytes(number, AGREED, [payload]),
         )
 
 

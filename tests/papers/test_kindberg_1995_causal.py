@@ -28,6 +28,7 @@ from antiphon.stacks.sequencer.wire import (
     carried,
     groups_bytes,
     pairs_bytes,
+    processes_bytes,
     text,
     u64,
 )
@@ -74,7 +75,15 @@ class OnePeer:
 
     def multicast(self, name: str, group: str, number: int, level: int, named: Context | None = None) -> None:
         messages = messages_bytes(number, level, [b"m"])
-        self.ask(name, MULTICAST, u64(wire_id(group)), u64(number - 1), pairs_bytes(named or {}), messages)
+        self.ask(
+            name,
+            MULTICAST,
+            u64(wire_id(group)),
+            u64(number - 1),
+            pairs_bytes(named or {}),
+            processes_bytes([]),
+            messages,
+        )
 
     def heard(self, name: str) -> list[tuple[int, FrameReader]]:
         readers = [FrameReader(piece[1:]) for piece in self.sent.pop(self.links[name], [])]
@@ -198,7 +207,7 @@ def test_5_ct1_and_ct2_a_message_waits_for_all_that_its_context_names_in_groups_
 def test_5_any_sequencer_may_sequence_any_group() -> None:
     """Groups are moved about at random while messages of all levels are sent: seeds that send causal-total ones."""
     moved = 0
-    for seed in (2, 12, 33):
+    for seed in (2, 12, 40):
         outcome = run_seed(seed)
         assert outcome.problems == []
         moved += outcome.seen["transfers"]
@@ -261,8 +270,8 @@ def test_4_3_a_message_whose_predecessor_was_dropped_is_not_accepted() -> None:
     one = OnePeer().client("p", A)
     one.heard("p")
     messages = messages_bytes(2, AGREED, [b"m"])
-    one.ask("p", MULTICAST, u64(wire_id(A)), u64(0), pairs_bytes({}), messages)
+    one.ask("p", MULTICAST, u64(wire_id(A)), u64(0), pairs_bytes({}), processes_bytes([]), messages)
     assert one.places("p") == [], "the first one, which has no place yet, comes again before it"
     one.multicast("p", A, 1, AGREED)
-    one.ask("p", MULTICAST, u64(wire_id(A)), u64(0), pairs_bytes({}), messages)
+    one.ask("p", MULTICAST, u64(wire_id(A)), u64(0), pairs_bytes({}), processes_bytes([]), messages)
     assert [place.first for place in one.places("p")] == [1, 2]

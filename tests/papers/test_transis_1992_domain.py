@@ -67,6 +67,18 @@ def test_3_3_a_loss_is_recognised_from_the_chain_and_asked_for_by_a_negative_ack
     assert requests[0] in table.links[0, 2]  # all hear it
 
 
+def test_3_3_a_last_message_that_is_lost_is_found_by_what_others_tell() -> None:
+    """No chain shows that the last message is missing. Its sender, who waits for acknowledgement, tells what it has;
+    with one message and with two concurrent ones, one at each level."""
+    for level in (RELIABLE, CAUSAL, AGREED, SAFE):
+        table = Table(3, stack=STACK)
+        table.send(0, b"last", level=level)
+        table.send(1, b"last", level=level)
+        table.drop_all()
+        table.play(100)
+        assert [sorted(log) for log in table.log] == [["p1#1", "p2#1"]] * 3
+
+
 def test_3_3_any_holder_resends() -> None:
     """The sender of the lost message is gone; whoever has it sends it again."""
     table = Table(3, stack=STACK)
@@ -240,3 +252,65 @@ def test_3_2_footnote_2_a_sender_waits_until_another_holds_its_causal_message() 
     alone = Table(1, Options(of_stacks={"domain.own_copies": 2}), stack=STACK)
     alone.send(0, b"m", level=CAUSAL)
     assert alone.log[0] == ["p1#1"]
+
+
+def test_3_a_message_goes_to_a_chosen_subset_at_any_level() -> None:
+    """The service is chosen for each message, and so are its destinations."""
+    table = Table(4, stack=STACK)
+    for level in (RELIABLE, FIFO, CAUSAL, AGREED, SAFE):
+        table.send(0, b"m", level=level, to=(1, 3))
+    table.settle()
+    assert table.log[0] == table.log[2] == []
+    assert sorted(table.log[1]) == sorted(table.log[3]) == [f"private p1#{number}" for number in range(1, 6)]
+
+
+def test_3_3_a_message_for_some_is_in_the_graph_of_all() -> None:
+    """Whoever it is not for has it, acknowledges it and resends it, when its sender is gone."""
+    table = Table(4, stack=STACK)
+    table.send(0, b"m", level=CAUSAL, to=(1,))
+    table.pass_on(0, 2)
+    table.crash(0)
+    table.drop_all()
+    table.send(2, b"after", level=CAUSAL, to=(3,))
+    assert [node.predecessors for node in nodes(table, 2, 0)] == [[(0, 1)]]
+    table.play(40)
+    assert table.log[1:] == [["private p1#1"], [], ["private p3#1"]]
+    assert table.statistics(2)["resends"] >= 1
+
+
+def test_3_2_causal_order_at_the_destinations_of_both() -> None:
+    """p4 is told of m1 and m2, p3 of m2 alone; m1 is agreed, so p4 delivers m2 only when m1 has its place."""
+    table = Table(4, stack=STACK)
+    table.send(0, b"m1", level=AGREED, to=(1, 3))
+    table.send(0, b"m2", level=CAUSAL, to=(2, 3))
+    table.pass_on(0, 3)
+    assert table.log[3] == []
+    table.settle()
+    assert table.log == [[], ["private p1#1"], ["private p1#2"], ["private p1#1", "private p1#2"]]
+
+
+def test_3_2_agreed_messages_are_in_one_order_at_overlapping_sites() -> None:
+    """Three messages that know nothing of each other, each to two of three: every pair of sites shares one message with
+    each other site, and in the end no circle of orders is left: all three have places in one order."""
+    table = Table(3, stack=STACK)
+    for sender in range(3):
+        table.send(sender, b"m", level=AGREED, to=tuple({0, 1, 2} - {sender}))
+    table.settle()
+    order: dict[str, set[str]] = {f"p{number}#1": set() for number in (1, 2, 3)}
+    for log in table.log:
+        first, second = [name.split()[-1] for name in log]
+        order[first].add(second)
+    assert sorted(map(len, order.values())) == [0, 1, 2]
+
+
+def test_3_2_safe_to_a_subset_is_delivered_when_all_of_the_configuration_have_it() -> None:
+    """Also those that it is not for: so every destination delivers it, whoever is cut off."""
+    table = Table(3, stack=STACK)
+    table.send(0, b"m", level=SAFE, to=(0, 1))
+    for _ in range(20):
+        table.pass_on(0, 1)
+        table.pass_on(1, 0)
+        table.wait(MILLISECOND_NS)
+    assert table.log == [[], [], []]
+    table.settle()
+    assert table.log == [["private p1#1"], ["private p1#1"], []]

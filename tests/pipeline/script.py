@@ -11,14 +11,14 @@ every group.
 in the last such view of the line, or the one that `%4` names behind it; before it in view 1, of all whose line does not
 begin with `joins`. `leaves` announces that the process leaves; `out@h` notes that it has left group h alone,
 `recover@h` that an operator has it go on there without a majority, `untold@h` that it was in views there of which its
-application was not told. `t:pq` is a transitional row: the view ends, p and q come along; the policy is then to be
-`partitionable`.
+application was not told, `apart` that it reads each group by itself. `t:pq` is a transitional row: the view ends, p and
+q come along; the policy is then to be `partitionable`.
 """
 
 import re
 
 from antiphon.history.log import MemoryLog
-from antiphon.history.schema import BARRIER, LEFT, LEVELS, RECOVERS, UNTOLD, Row
+from antiphon.history.schema import BARRIER, LEFT, LEVELS, READS_APART, RECOVERS, UNTOLD, Row
 from tests.pipeline.histories import MESSAGE_PROMISES
 
 ALL = " ".join(MESSAGE_PROMISES)
@@ -92,6 +92,8 @@ def _note_or_end(log: MemoryLog, time_ns: int, word: str) -> None:
             log.stop(time_ns, LEFT)
         case "leaves" | "joins":
             log.note(time_ns, word)
+        case "apart":
+            log.note(time_ns, READS_APART)
         case "stop":
             log.stop(time_ns, "bored")
         case "crash":

@@ -70,6 +70,11 @@ CASES: list[tuple[str, Lines, Expected]] = [
     ),
     ("sending: before its first view", {"p": "s1 d:p1 quiet", "q": "joins d:p1 quiet"}, {"view_sending": (1, 0)}),
     (
+        "sending: one who was never a member sends in no view",
+        {"p": "joins s1 quiet", "q": "v2:qr d:p1%2 quiet", "r": "v2:qr d:p1%2 quiet"},
+        {},
+    ),
+    (
         "sending: off record",
         {"p": "s1 d:p1", "q": "d:p1 d:p2-3 quiet"},
         ONE_LOG_OPEN | {"view_sending": (0, 3)},

@@ -156,7 +156,7 @@ def test_a_listener_that_comes_back_is_another_and_the_former_is_forgotten() -> 
     watch = Watch(1)
     assert list(watch.feed(Journal("x/1").view(1).heard("a1", "a2").rows)) == []
     assert list(watch.feed(Journal("x/2").view(3, ("a/1", "x/2")).heard("a7").rows)) == []
-    assert set(watch.state.ears) == {"x/2"}
+    assert set(watch.state.listeners) == {"x/2"}
 
 
 def test_random_groups_sound_and_with_one_swap() -> None:
@@ -182,7 +182,7 @@ def test_private_messages_to_others_leave_gaps_that_are_forgotten_in_time() -> N
     x = Journal("x/1").view(1).heard(*numbers, level="causal")
     watch = Watch(1)
     assert list(watch.feed(x.rows)) == []
-    assert len(watch.state.ears["x/1"].heard["a/1"].missing) == watch_module.MISSING_MAX
+    assert len(watch.state.listeners["x/1"].heard["a/1"].missing) == watch_module.MISSING_MAX
     assert said(list(watch.feed(Journal("x/1").view(1).heard("a1", level="reliable").rows[1:]))) == [
         ("duplication", "unknown")
     ]

@@ -27,6 +27,7 @@ from tests.pipeline.corruption import (
 from tests.pipeline.inprocess import BY_FRAMES, logs_of
 from tests.pipeline.script import make_rows
 from tests.pipeline.test_reference_equality import make_rows as make_spoiled_rows
+from tests.sampling import seeds
 
 pytestmark = pytest.mark.spark
 
@@ -56,10 +57,11 @@ def expected(rows: list[Row]) -> dict[str, tuple[int, ...]]:
     }
 
 
+@pytest.mark.random
 def test_both_count_the_same_on_many_histories(spark: SparkSession) -> None:
     rows: list[Row] = []
     wanted: dict[str, dict[str, tuple[int, ...]]] = {}
-    for seed in range(220):
+    for seed in seeds(70, 220):
         spoiled = make_spoiled_rows(Random(seed), 5, OF_VIEWS if seed % 3 else CORRUPTIONS)
         own = [replace(row, run=f"seed {seed}") for row in spoiled if row.run == "run 0"]
         try:
@@ -70,7 +72,7 @@ def test_both_count_the_same_on_many_histories(spark: SparkSession) -> None:
     assert counted(spark, rows) == wanted
     for guarantee in BY_FRAMES:
         found = [counts[guarantee] for counts in wanted.values()]
-        assert sum(violations > 0 for violations, *_ in found) > 20
+        assert sum(violations > 0 for violations, *_ in found) > len(wanted) // 12
         assert any(roots < violations for violations, _, _, roots in found)
     assert any(counts["primary"][1] for counts in wanted.values())
 

@@ -4,7 +4,8 @@
     python -m tests.programs.campaign --seeds 7:8 --program counter      # one seed of one program
     python -m tests.programs.campaign --seeds 0:100000 --seconds 180     # as many as fit
 
-A seed plays the program whose turn it is; with --program it plays that one.
+With --program a seed plays that program. Without it the programs take turns, and each plays its own seeds 0, 1, 2, …:
+what a program draws from its seed must not depend on how many programs there are.
 """
 
 import argparse
@@ -31,7 +32,8 @@ PROGRAMS: Final = (
     "one_group", "batches", "node_reader", "two_groups_tasks", "two_groups_listeners", "counter", "dictionary",
     "requests", "clients", "client_services", "hierarchy", "rejoin", "static_group", "replicated_counter",
     "replicated_bank", "shared_whiteboard", "back_pressure", "flushing", "leavers", "listeners_fragments",
-    "recorded", "sequencing", "partitions", "locks", "labelled", "resilient_counter",
+    "recorded", "sequencing", "partitions", "locks", "labelled", "resilient_counter", "chosen_members", "merging",
+    "outside",
 )  # fmt: skip
 
 
@@ -53,29 +55,38 @@ def play_of(program: str, seed: int) -> Play:
     return play
 
 
-def program_of(seed: int) -> str:
-    return PROGRAMS[seed % len(PROGRAMS)]
+def turn_of(turn: int) -> tuple[str, int]:
+    """The program whose turn it is, and the seed that it plays."""
+    return PROGRAMS[turn % len(PROGRAMS)], turn // len(PROGRAMS)
 
 
-def run_program(seed: int, program: str | None = None) -> Result:
+def run_program(seed: int, program: str) -> Result:
     """Simulate and audit one seed."""
-    play = play_of(program or program_of(seed), seed)
+    play = play_of(program, seed)
     plan = draw_plan(play.faults, list(play.mains), int(ACTIVE_S * SECOND_NS), seed)
     return run_plan(lambda: play.mains, plan, seed, play.expected)
 
 
-def run_seed(seed: int, program: str | None = None) -> Outcome:
+def run_seed(seed: int, program: str) -> Outcome:
     started_s = time.perf_counter()
     result = run_program(seed, program)
     judgement = result.judgement
     wall_s = time.perf_counter() - started_s
-    return Outcome(seed, program or program_of(seed), result.problems, judgement.events, judgement.views, wall_s)
+    return Outcome(seed, program, result.problems, judgement.events, judgement.views, wall_s)
+
+
+def run_turn(turn: int, program: str | None) -> Outcome:
+    """Play a seed of this program, or of the one whose turn it is."""
+    if program is not None:
+        return run_seed(turn, program)
+    program, seed = turn_of(turn)
+    return run_seed(seed, program)
 
 
 def run_seeds(seeds: Iterable[int], jobs: int, program: str | None) -> Iterator[Outcome]:
     """The outcomes, in order of the seeds."""
     gc.freeze()
-    run = partial(run_seed, program=program)
+    run = partial(run_turn, program=program)
     if jobs == 1:
         yield from map(run, seeds)
         return

@@ -17,7 +17,7 @@ from antiphon.toolkit import (
     StateError,
     UnansweredError,
 )
-from tests.programs.common import PATIENCE_S, Play, check_event, draw, enter, node_at, until_ending
+from tests.programs.common import PATIENCE_S, RETIRED, Play, check_event, draw, enter, node_at, until_ending
 
 SERVICES = {"left": ["a", "b", "c"], "right": ["b", "c", "d"]}
 PORTS = {"left": 7500, "right": 7501}
@@ -111,4 +111,5 @@ def in_order(result: Result) -> None:
 
 def play(seed: int) -> Play:
     clients = ["x", "y"][: 1 + seed % 2]
-    return Play({**dict.fromkeys("abcd", serve), **dict.fromkeys(clients, use)}, in_order)
+    mains = {**dict.fromkeys("abcd", serve), **dict.fromkeys(clients, use)}
+    return Play(mains, in_order, may_be_unknown=RETIRED)

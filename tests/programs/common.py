@@ -23,7 +23,7 @@ HEALED_S: Final = 7.0
 RECOVER_S: Final = 9.0
 """Who is not back by then is gone for good: a group that stands still is recovered."""
 LEVELS: Final[tuple[antiphon.Order, ...]] = ("reliable", "fifo", "causal", "agreed", "safe")
-RULES: Final = ("carry", "conservative")
+RULES: Final = ("carry", "conservative", "epochs")
 LONG_BYTES: Final = 4000
 """Longer than a packet."""
 
@@ -48,6 +48,13 @@ class Play:
     def expected(self) -> Expectations:
         """What the run is held to."""
         return Expectations(self.check, self.apart, self.may_stall, tuple(self.may_be_unknown))
+
+
+RETIRED = {
+    "primary": "who is excluded from one group retires from the others, and may be let into one more view of them; if "
+    "nobody else was in it, the history can tell that there was one, but not who would have been a majority of it",
+}
+"""What the audit may leave undecided where groups share a causality domain."""
 
 
 def names(seed: int, least: int = 3, most: int = 5) -> list[str]:

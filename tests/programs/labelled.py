@@ -1,4 +1,5 @@
-"""One group on the stack `label`: queues by label, comparisons, destinations that are any set, and all other levels."""
+"""One group on the stack `label`: queues by label, comparisons, destinations that are any set, GBCASTs, and all other
+levels."""
 
 import asyncio
 
@@ -32,6 +33,8 @@ async def speak(host: Host, group: antiphon.Group) -> None:
             elif way < 0.65:
                 label = f"clock={int(10 * loop.time())}" if random.random() < 0.7 else "none=x"
                 await group.send(message, order="reliable", label=label, to=to)
+            elif way < 0.72:
+                await group.barrier(message[: group.barrier_bytes_max])
             else:
                 await group.send(message, order=LEVELS[int(random.random() * len(LEVELS))], to=to)
         except antiphon.UsageError:

@@ -5,7 +5,19 @@ from functools import partial
 
 import antiphon
 from antiphon.testing import Host
-from tests.programs.common import RULES, Play, check_event, draw, enter, names, node_at, overlapping, talk, until_ending
+from tests.programs.common import (
+    RETIRED,
+    RULES,
+    Play,
+    check_event,
+    draw,
+    enter,
+    names,
+    node_at,
+    overlapping,
+    talk,
+    until_ending,
+)
 from tests.programs.seen import Seen, same_payloads
 
 
@@ -44,4 +56,5 @@ async def read_all(node: antiphon.Node, groups: list[antiphon.Group], seen: Seen
 
 
 def play(seed: int) -> Play:
-    return Play(dict.fromkeys(names(seed, 4, 5), partial(main, rule=RULES[seed // 7 % 2])), same_payloads)
+    mains = dict.fromkeys(names(seed, 4, 5), partial(main, rule=RULES[seed // 7 % len(RULES)]))
+    return Play(mains, same_payloads, may_be_unknown=RETIRED)

@@ -2,7 +2,7 @@
 
 import antiphon
 from antiphon.testing import Host
-from tests.programs.common import Play, names, talk, until_ending
+from tests.programs.common import Play, names, recover_stalled, talk, until_ending
 
 
 async def main(host: Host) -> int:
@@ -13,7 +13,7 @@ async def main(host: Host) -> int:
         else:
             others = [address for address in host.all_at() if address != host.at()]
             group = await node.join("group", contacts=others, timeout_s=60)
-        await until_ending(host, keep_talking(host, group), read(group))
+        await until_ending(host, keep_talking(host, group), read(group), recover_stalled(node))
     return host.starts
 
 

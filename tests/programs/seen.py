@@ -15,6 +15,8 @@ class Seen:
         self._last: dict[tuple[str, str], int] = {}
         self.numbers: dict[tuple[str, str], set[int]] = {}
         """The application's own numbers, by group and start of the sender."""
+        self._ordered: dict[tuple[str, str], dict[str, int]] = {}
+        """The highest of these for each level."""
 
     def read(self, message: Message, between_groups: bool = False) -> None:
         """Take note of one message; raises AssertionError where the application's own numbers are out of order."""
@@ -27,6 +29,8 @@ class Seen:
         start, number = head.decode(), int(rest.partition(b":")[0])
         assert start.startswith(message.sender.name), f"{message.payload[:40]!r} from {message.sender}"
         self.numbers.setdefault((message.group, start), set()).add(number)
+        highest = self._ordered.setdefault((message.group, start), {})
+        highest[message.order] = max(number, highest.get(message.order, -1))
         if message.order in CAUSAL_AND_ABOVE:
             scope = "" if between_groups else message.group
             last = self._last.get((scope, start), -1)
@@ -34,15 +38,18 @@ class Seen:
             self._last[scope, start] = number
 
     def check_gaps(self, between_groups: bool = False) -> None:
-        """Every sender is heard without gaps, from the first message heard on: in the group that it sends to, or over
-        all groups, from the first message that was heard in each of them."""
-        joined: dict[str, list[set[int]]] = {}
-        for (group, start), numbers in self.numbers.items():
-            joined.setdefault(start if between_groups else f"{start} in {group}", []).append(numbers)
-        for sender, sets in joined.items():
-            first = max(min(numbers) for numbers in sets)
-            heard = sorted(number for numbers in sets for number in numbers if number >= first)
-            assert heard == list(range(first, first + len(heard))), f"heard of {sender}: {heard}"
+        """Every sender is heard without gaps, from the first message heard on to the last whose level keeps the
+        sender's order: in the group that it sends to, or over all groups, from the first message that was heard in each
+        of them. A `reliable` message may outlive what a sender that failed had sent before it."""
+        keeping = CAUSAL_AND_ABOVE if between_groups else ("fifo", *CAUSAL_AND_ABOVE)
+        joined: dict[str, list[tuple[str, str]]] = {}
+        for group, start in self.numbers:
+            joined.setdefault(start if between_groups else f"{start} in {group}", []).append((group, start))
+        for sender, keys in joined.items():
+            first = max(min(self.numbers[key]) for key in keys)
+            last = max(self._ordered[key].get(level, -1) for key in keys for level in keeping)
+            heard = sorted(number for key in keys for number in self.numbers[key] if first <= number <= last)
+            assert heard == list(range(first, last + 1)), f"heard of {sender}: {heard}"
 
 
 def same_payloads(result: Result) -> None:

@@ -18,6 +18,21 @@ def test_a_seed_of_each_program_is_kept(program: str) -> None:
     assert outcome.events > 0
 
 
+FAILED_BEFORE = (
+    ("leavers", 798, "a process that leaves a group without a majority is not left standing still"),
+    ("node_reader", 1, "who retires may be the only one in a view, of which its application is not told"),
+    ("one_group", 1872, "a reliable message outlives what its sender, which failed, had sent before it"),
+    ("rejoin", 1727, "two of a majority of three fail at once, and an operator has the third go on"),
+    ("replicated_bank", 1470, "nothing is withdrawn from an account that does not exist"),
+    ("replicated_counter", 1183, "the only member with the state is cut off before it has handed it on"),
+)
+
+
+@pytest.mark.parametrize(("program", "seed", "what"), FAILED_BEFORE)
+def test_a_seed_that_failed_once_is_kept(program: str, seed: int, what: str) -> None:
+    assert run_seed(seed, program).problems == ()
+
+
 @pytest.mark.processes
 def test_programs_leave_one_trace_whatever_the_hash_seed() -> None:
     """In a process of its own, after other seeds, with other hashes."""

@@ -12,7 +12,7 @@ import antiphon
 from antiphon.history.schema import READS_APART
 from antiphon.runtime.events import BatchEvent
 from antiphon.testing import Host, Result
-from tests.programs.common import RULES, Play, draw, enter, names, node_at, overlapping, talk, until_ending
+from tests.programs.common import RETIRED, RULES, Play, draw, enter, names, node_at, overlapping, talk, until_ending
 
 LATE_S = 1.5
 
@@ -72,5 +72,6 @@ def held_to_order(result: Result) -> None:
 
 def play(seed: int) -> Play:
     late = seed // 3 % 2 == 1
-    main_of = partial(main, rule=RULES[seed // 7 % 2], late=late)
-    return Play(dict.fromkeys(names(seed, 4, 5), main_of), None if late else held_to_order)
+    main_of = partial(main, rule=RULES[seed // 7 % len(RULES)], late=late)
+    mains = dict.fromkeys(names(seed, 4, 5), main_of)
+    return Play(mains, None if late else held_to_order, may_be_unknown=RETIRED)

@@ -4,7 +4,7 @@ import asyncio
 
 import antiphon
 from antiphon.testing import Host
-from tests.programs.common import Play, enter, names, node_at, overlapping, read, talk, until_ending
+from tests.programs.common import RETIRED, Play, enter, names, node_at, overlapping, read, talk, until_ending
 
 
 async def main(host: Host) -> int:
@@ -27,4 +27,4 @@ async def main(host: Host) -> int:
 
 
 def play(seed: int) -> Play:
-    return Play(dict.fromkeys(names(seed, 4, 5), main))
+    return Play(dict.fromkeys(names(seed, 4, 5), main), may_be_unknown=RETIRED)

@@ -94,3 +94,12 @@ def test_a_name_is_text_and_nothing_else() -> None:
     assert svg.find(".//script") is None
     assert svg.get("aria-label") == "</svg><script>"
     assert [title(name) for name in elements(svg, "name")] == ["<script>alert(1)</script>/1", 'b"�&/1']
+
+
+def test_the_label_of_a_message_is_told_where_it_is_sent() -> None:
+    sample = Sample("a", "b")
+    sample.logs["a"].send(sample.now_ns + 1, "quotes", 1, 1, 1, "causal", 1, None, "payment 17")
+    sample.deliver("b", "a", 1)
+    svg = spacetime(window_of(sample, "a label"), "order")
+    assert [title(mark) for mark in elements(svg, "mark", "send") if "labelled “payment 17”" in title(mark)]
+    assert not [title(mark) for mark in elements(svg, "mark", "deliver") if "labelled" in title(mark)]

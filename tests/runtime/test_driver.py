@@ -123,7 +123,7 @@ def test_a_send_is_recorded_before_it_leaves() -> None:
         installed = Effects()
         installed.events = [Installed("g", view, view.members)]
         driver = make(Script(installed, effects), notes)
-        driver.join(Join(group="g", view=view), notes)
+        driver.join(Join(group="g", policy="static", view=view), notes)
         driver.receive([b""])
         assert notes.notes[:3] == ["start", "view", "install"]
         assert notes.notes[3:] == ["unblock", "record", f"transmit to {[BOBS]}", f"transmit to {[BOBS]}"]
@@ -144,7 +144,7 @@ def test_unrecorded_what_is_sent_leaves_first_and_what_answers_a_packet_last() -
             script[-1].events = [Writable("g")]
         driver = Driver(ALICE, Script(*script), Clock(), None)  # type: ignore[arg-type]
         driver.transport = notes
-        driver.join(Join(group="g", view=view), notes)
+        driver.join(Join(group="g", policy="static", view=view), notes)
         driver.step(Send(group="g", payloads=[b"x"], level=2))
         driver.receive([b""])
         transmitted = f"transmit to {[BOBS]}"
@@ -204,7 +204,7 @@ def test_a_group_that_is_over_has_its_last_words_and_no_more() -> None:
             installed.events = [Installed("g", view, view.members)]
             notes = Notes()
             driver = make(Script(installed, talking(), ending(excluded=excluded), talking()), notes)
-            driver.join(Join(group="g", view=view), notes)
+            driver.join(Join(group="g", policy="static", view=view), notes)
             notes.notes.clear()
             driver.receive([b""])
             assert notes.notes == ["unblock", "stalled", "stall", "suspect", *[f"transmit to {[BOBS]}"] * 2]

@@ -6,8 +6,12 @@ import pytest
 
 from antiphon.history.reader import HistoryFiles, rows_of_table
 from antiphon.kernel.errors import UsageError
-from antiphon.runtime import sync
+from antiphon.kernel.levels import Order
+from antiphon.pipeline.quick import quick_audit
+from antiphon.report.html import write_report
+from antiphon.runtime import Node, sync
 from tests.runtime.cluster import cluster, read, run
+from tests.runtime.places import LOOPBACK
 
 
 def sends(directory: Path) -> list[tuple[str | None, int | None]]:
@@ -51,3 +55,36 @@ def test_what_is_no_label_is_refused_before_anything_is_sent(label: str) -> None
             assert nodes[0].statistics()["messages_accepted"] == 0
 
     run(test)
+
+
+@pytest.mark.parametrize(
+    ("order", "label", "why"),
+    [
+        ("causal", "clock=1", "`reliable`"),
+        ("reliable", "unheard of=1", "unheard of"),
+        ("reliable", "clock=noon", "cannot read"),
+    ],
+)
+def test_a_label_that_cannot_order_is_refused_at_the_call_and_the_node_goes_on(
+    order: Order, label: str, why: str
+) -> None:
+    async def test() -> None:
+        async with Node("a", address=LOOPBACK) as node:
+            group = await node.join("g", members={"a": node.address}, stack="label")
+            with pytest.raises(UsageError, match=why):
+                await group.send(b"x", order=order, label=label)
+            await group.send(b"y", order="reliable", label="clock=1")
+            assert [message.payload for message in await read(group, 1)] == [b"y"]
+
+    run(test)
+
+
+def test_the_page_of_the_audit_shows_the_label(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with cluster(["a", "b"], history=tmp_path / "history") as (_, groups):
+            await groups[0].send(b"1", label="payment 17")
+            assert len(await read(groups[1], 1)) == 1
+
+    run(test)
+    write_report(quick_audit(tmp_path / "history"), tmp_path / "history", tmp_path / "page.html")
+    assert "payment 17" in (tmp_path / "page.html").read_text()

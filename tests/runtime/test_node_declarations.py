@@ -178,3 +178,18 @@ def test_a_misdeclared_ring_is_refused_by_each_member_of_two_of_its_groups() -> 
         assert await test(lines) >= 3, "in each group two declarations meet, and at most one of them goes on"
 
     run(both)
+
+
+@pytest.mark.parametrize("founds", [True, False])
+def test_epochs_under_views_that_never_change_are_refused_at_the_join(founds: bool) -> None:
+    """An epoch begins with a new view: such a group would stand still at its first message between groups."""
+
+    async def test() -> None:
+        (node,) = await started("a")
+        members = {"a": node.address} if founds else {"a": node.address, "b": "127.0.0.1:1"}
+        with pytest.raises(UsageError, match=r"rule `epochs` and the policy `static`.*choose the policy `primary`"):
+            await node.join("g", members=members, policy="static", domain=CausalityDomain(rule="epochs"))
+        await node.join("g", members={"a": node.address}, policy="primary", domain=CausalityDomain(rule="epochs"))
+        await node.close()
+
+    run(test)

@@ -1,14 +1,21 @@
 """The public surface: what is exported is documented, shows itself, and has no method that is not for callers."""
 
+import dataclasses
+import importlib
 import inspect
 
 import pytest
 
 import antiphon
 import antiphon.conversation
-from antiphon import Group, Node
+import antiphon.domain
+import antiphon.sync
+import antiphon.testing
+import antiphon.toolkit
+from antiphon import CausalityDomain, Group, Message, Node, Options, View
 
-EXPORTED = [(module, name) for module in (antiphon, antiphon.conversation) for name in module.__all__]
+MODULES = (antiphon, antiphon.conversation, antiphon.domain, antiphon.sync, antiphon.testing, antiphon.toolkit)
+EXPORTED = [(module, name) for module in MODULES for name in module.__all__]
 CLASSES = [(module, name) for module, name in EXPORTED if inspect.isclass(getattr(module, name))]
 
 
@@ -18,6 +25,26 @@ def test_what_is_exported_is_documented(module: object, name: str) -> None:
     if inspect.isclass(thing) or inspect.isfunction(thing) or inspect.ismodule(thing):
         assert (thing.__doc__ or "").strip()
         assert not (thing.__doc__ or "").startswith(f"{name}(")  # that a dataclass writes by itself
+
+
+@pytest.mark.parametrize("option", [option.name for option in dataclasses.fields(Options)])
+def test_help_explains_each_option_whether_compiled_or_not(option: str) -> None:
+    assert f"\n    {option}\n        " in (Options.__doc__ or "")
+
+
+@pytest.mark.parametrize(
+    ("thing", "method"),
+    [
+        (Options, "fast"),
+        (Options, "local"),
+        (View, "rank"),
+        (CausalityDomain, "check_groups"),
+        (Message, "with_payload"),
+    ],
+)
+def test_help_explains_methods_whether_compiled_or_not(thing: type, method: str) -> None:
+    """Compiled methods cannot bear a docstring: it stands in that of their class."""
+    assert getattr(thing, method).__doc__ or f"\n    {method}(" in (thing.__doc__ or "")
 
 
 @pytest.mark.parametrize(("module", "name"), CLASSES, ids=[name for _, name in CLASSES])
@@ -30,12 +57,17 @@ def test_conversations_have_a_module_of_their_own() -> None:
     assert not set(antiphon.conversation.__all__) & set(antiphon.__all__)
 
 
+def test_the_facade_for_threads_is_a_module() -> None:
+    assert importlib.import_module("antiphon.sync").Node is antiphon.sync.Node
+    assert antiphon.sync.Node is antiphon.runtime.sync.Node
+
+
 def test_a_group_has_the_methods_that_callers_need() -> None:
     public = {name for name in vars(Group) if not name.startswith("_")}
     assert public == {
-        "barrier", "batches", "close", "flush", "is_closed", "is_over", "is_primary", "is_private", "is_stalled",
-        "leave", "listen", "message_bytes_max", "outstanding", "process", "recover", "send", "send_many", "send_now",
-        "unread",
+        "barrier", "barrier_bytes_max", "batches", "close", "flush", "is_closed", "is_over", "is_primary", "is_private",
+        "is_stalled", "leave", "listen", "message_bytes_max", "outstanding", "process", "recover", "send", "send_many",
+        "send_now", "unread",
     }  # fmt: skip
 
 

@@ -9,6 +9,8 @@ import pytest
 from antiphon import Batch, CausalityDomain, Group, Message, Node, NodeFailedError, ReaderError, ViewChange
 from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import READS_APART
+from antiphon.pipeline.quick import quick_audit
+from antiphon.pipeline.result import KEPT
 from antiphon.runtime.events import BatchEvent
 from tests.runtime.cluster import run, stalled, until
 from tests.runtime.test_outbox_order import listen
@@ -252,5 +254,8 @@ def test_listeners_that_come_late_are_noted_as_reading_apart(late: bool, tmp_pat
         await close(nodes)
         notes = {row.process: row.label for row in HistoryFiles.open(tmp_path).read_rows() if row.kind == "note"}
         assert notes == ({"r": READS_APART} if late else {})
+        (causal,) = (found for found in quick_audit(tmp_path).findings if found.guarantee == "causal")
+        assert causal.verdict == KEPT
+        assert ("promised to r, which reads its groups apart" in (causal.reason or "")) == late
 
     run(test)

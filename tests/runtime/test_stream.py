@@ -6,9 +6,9 @@ from collections.abc import Callable
 import pytest
 
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.runtime import Barrier, Batch, Excluded, Message, ReaderError, Stalled, ViewChange
+from antiphon.runtime import Barrier, Batch, Excluded, Message, Question, ReaderError, Stalled, ViewChange
 from antiphon.runtime.readers import BatchReader, MessageReader
-from antiphon.runtime.stream import TURN_MESSAGES, Stream
+from antiphon.runtime.stream import QUESTIONS_MAX, TURN_MESSAGES, Stream
 from tests.runtime.cluster import run
 
 
@@ -364,5 +364,21 @@ def test_what_was_prepared_for_one_reader_is_there_for_the_next() -> None:
         await anext(third)
         stream.end(None)
         assert stream.unread == 19
+
+    run(test)
+
+
+def test_questions_that_nobody_reads_are_bounded() -> None:
+    async def test() -> None:
+        it = Calls()
+        for number in range(QUESTIONS_MAX + 5):
+            it.stream.put(Question("g", b"%d" % number, 1.0, print))
+        reader = MessageReader(it.stream)
+        taken = [await anext(reader) for _ in range(QUESTIONS_MAX)]
+        it.stream.put(Question("g", b"again", 1.0, print))
+        taken.append(await anext(reader))
+        expected = [*(b"%d" % number for number in range(QUESTIONS_MAX)), b"again"]
+        assert [event.payload for event in taken if isinstance(event, Question)] == expected
+        assert it.calls == []
 
     run(test)

@@ -17,6 +17,10 @@ from antiphon.runtime import Node, NodeFailedError
 from tests.runtime.cluster import bad_network, cluster, read, run
 
 
+def kinds(directory: Path) -> list[str]:
+    return [row.kind for row in HistoryFiles.open(directory).read_rows()]
+
+
 def endings(directory: Path) -> dict[str, str]:
     return {observation.process: observation.ending for observation in reference.audit(directory).observations}
 
@@ -105,6 +109,23 @@ def test_a_directory_with_this_log_in_it_is_refused(tmp_path: Path) -> None:
             await again.start()
         async with Node("a", address=node.address, incarnation=2, history=tmp_path):
             pass
+
+    run(test)
+
+
+def test_rows_of_an_idle_group_come_to_disk_by_themselves(tmp_path: Path) -> None:
+    """Nothing happens after the one delivery (tests/testing/test_disk.py says how soon), and the log is in use."""
+
+    async def test() -> None:
+        async with Node("a", address="127.0.0.1:0", incarnation=1, history=tmp_path) as node:
+            group = await node.join("g", members={"a": node.address})
+            await group.send(b"x")
+            await read(group, 1)
+            while not list(tmp_path.glob("*.parquet")) or "deliver" not in kinds(tmp_path):
+                await asyncio.sleep(0.05)
+            assert kinds(tmp_path) == ["start", "view", "send", "deliver"]
+            with pytest.raises(UsageError, match="a/1"):
+                await Node("a", address="127.0.0.1:0", incarnation=1, history=tmp_path).start()
 
     run(test)
 

@@ -14,6 +14,7 @@ BY_OTHER_RUNS = {
     "sequencer": {
         *("group moved for balance", "group moved to its sender", "groups moved"),  # balancing is off by default
         *("seat led", "seat given up"),  # and so are replicas
+        "body sent by its sender",  # and bodies that do not go by way of the sequencer
     },
 }
 """What these seeds do not come to, on stacks that offer what they do not use."""

@@ -18,6 +18,17 @@ def test_a_late_word_that_a_group_moves_changes_nothing_where_it_is_elsewhere() 
     assert run_seed(5086).problems == []
 
 
+@pytest.mark.parametrize("seed", [5050, 5095])
+def test_a_client_that_was_forgotten_while_its_group_was_looked_up_is_answered_when_it_comes_again(seed: int) -> None:
+    """The sequencer took the join of the next session for a repeat of the one that it was looking up, whose answer went
+    to the session that was forgotten: the client waited for ever."""
+    assert run_seed(seed).problems == []
+
+
+def test_a_group_is_not_created_again_while_the_word_where_it_went_is_under_way() -> None:
+    assert run_seed(6253).problems == []
+
+
 FULL = (0, 2, 22, 33, 37)
 """Seeds in which much happens; the last two have races with moves."""
 

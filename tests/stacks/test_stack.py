@@ -43,13 +43,13 @@ def test_a_stack_refuses_a_policy_that_it_does_not_have(stack: str) -> None:
 def test_a_join_that_was_refused_changes_nothing() -> None:
     one = engine()
     with pytest.raises(UsageError):
-        one.step(Join(group="g", view=View(1, (ProcessId("b"),))), 0)
-    one.step(Join(group="g", view=View(1, (ME,))), 0)
+        one.step(Join(group="g", policy="static", view=View(1, (ProcessId("b"),))), 0)
+    one.step(Join(group="g", policy="static", view=View(1, (ME,))), 0)
 
 
 def test_a_packet_of_a_stack_that_does_not_run_here_is_dropped() -> None:
     one = engine()
-    one.step(Join(group="g", view=View(1, (ME, ProcessId("b")))), 0)
+    one.step(Join(group="g", policy="static", view=View(1, (ME, ProcessId("b")))), 0)
     for number in (0, 250, *[offers.number for offers in OFFERS.values()]):
         one.step(Receive([seal(number, STATUS, wire_id("g"), 1, 1, 0, 0, [b""])]), 0)
     assert one.statistics()["dropped_stack"] == 2

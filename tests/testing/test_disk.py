@@ -72,3 +72,27 @@ def test_syncing_is_as_it_was_after_a_simulation() -> None:
     before = os.fsync
     simulate({"a": write}, seed=1, faults=plan(power=True))
     assert os.fsync is before
+
+
+async def record_and_rest(host: Host) -> dict[str, float]:
+    """Send and read one message, then do nothing; when each kind of row was first seen on disk, counted from there."""
+    directory = host.disk / "history"
+    loop = asyncio.get_running_loop()
+    seen: dict[str, float] = {}
+    async with antiphon.Node("a", address=host.at(), incarnation=1, history=directory, run="run") as node:
+        group = await node.join("group", members={"a": host.at()})
+        await group.send(b"one")
+        async for event in group:
+            if isinstance(event, antiphon.Message):
+                break
+        read_s = loop.time()
+        while loop.time() < read_s + 1.5:
+            for row in HistoryFiles.open(directory).read_rows() if list(directory.glob("*.parquet")) else ():
+                seen.setdefault(row.kind, loop.time() - read_s)
+            await asyncio.sleep(0.1)
+    return seen
+
+
+def test_rows_of_an_idle_group_are_on_disk_within_a_second() -> None:
+    seen = simulate({"a": record_and_rest}, seed=1, faults="none").returned["a"]
+    assert {kind for kind, after_s in seen.items() if after_s <= 1.0} == {"start", "view", "send", "deliver"}

@@ -2,6 +2,7 @@
 the same call, with incarnations from the hosts' clocks."""
 
 import asyncio
+from itertools import pairwise
 from typing import Final
 
 import pytest
@@ -52,3 +53,44 @@ def test_a_founder_that_is_killed_and_started_again_at_once_comes_back(program: 
 def test_founders_meet_on_a_bad_network(seed: int) -> None:
     result = simulate(PROGRAMS, seed=seed, faults="network")
     assert result.kept, result.report("")
+
+
+SENDS_UNTIL_S: Final = 20.0
+
+
+async def named_member(host: Host) -> list[float]:
+    """Join in the same incarnation in each life; only b sends. When each message was delivered."""
+    seen: list[float] = []
+    loop = asyncio.get_running_loop()
+    async with antiphon.Node(host.name, address=host.at(), incarnation=1, linger_s=0.2) as node:
+        group = await node.join("group", members=host.members())
+
+        async def send() -> None:
+            while host.name == "b" and loop.time() < SENDS_UNTIL_S:
+                await group.send(b"again", order="agreed")
+                await asyncio.sleep(0.2)
+
+        async def listen() -> None:
+            async for event in group:
+                if isinstance(event, antiphon.Message):
+                    seen.append(loop.time())
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(send())
+            listening = tasks.create_task(listen())
+            await host.ending.wait()
+            listening.cancel()
+    return seen
+
+
+@pytest.mark.parametrize("program", ["a", "c"])
+@pytest.mark.parametrize("after_ms", [0, 100, 1000])
+def test_a_founder_that_begins_again_with_the_same_incarnation_stalls_nobody(program: str, after_ms: int) -> None:
+    """It had sent nothing. If it is the oldest, those who do not know better hold on to it rather than to b."""
+    kill = KillProgram(program, 3000 * MILLISECOND_NS, restart_ns=after_ms * MILLISECOND_NS)
+    heals_ns = int(SENDS_UNTIL_S * 1000) * MILLISECOND_NS
+    plan = FaultPlan(Delay(MILLISECOND_NS, MILLISECOND_NS), [kill], heal_ns=heals_ns)
+    result = simulate(dict.fromkeys(NAMES, named_member), seed=1, faults=plan)
+    for name in {"a", "b", "c"} - {program}:
+        times = [0.0, *result.returned[name], SENDS_UNTIL_S]
+        assert max(later - earlier for earlier, later in pairwise(times)) < 5

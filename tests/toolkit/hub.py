@@ -19,6 +19,7 @@ class Member:
         self.name = "g"
         self.process = process
         self.is_held = False
+        self.barrier_bytes_max = 16_384
         self.flushed = asyncio.Event()
         self.flushed.set()
         """A test clears this where stability is to be long in coming."""

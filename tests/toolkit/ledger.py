@@ -6,19 +6,22 @@ from collections.abc import AsyncIterator, Iterable
 from antiphon import Message
 from antiphon.toolkit import ClientMessage, Request, Service
 from antiphon.toolkit.channel import Channel
+from antiphon.toolkit.inbox import BYTES_MAX, EVENTS_MAX
 from antiphon.toolkit.service import ServiceEvent
 
 
 class Ledger:
     """Reads its service in a task of its own."""
 
-    def __init__(self, group: Channel, **settings: int) -> None:
+    def __init__(self, group: Channel, *, events_max: int = EVENTS_MAX, bytes_max: int = BYTES_MAX) -> None:
         self.lines: list[bytes] = []
         self.events: list[ServiceEvent] = []
         self.restores = 0
         self.snapshots = 0
         self.error: BaseException | None = None
-        self.service = Service(group, snapshot=self.snapshot, restore=self.restore, **settings)
+        self.service = Service(
+            group, snapshot=self.snapshot, restore=self.restore, events_max=events_max, bytes_max=bytes_max
+        )
         self.service.answer(self.handle)
         self._progress = asyncio.Event()
         self._task: asyncio.Task[None] | None = None

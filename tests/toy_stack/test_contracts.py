@@ -1,4 +1,4 @@
-"""The toy stack beside a compiled core: its contracts and its own tests in a process that takes the Python sources."""
+"""Beside a compiled core: the tests that need the Python sources, in a process that takes them."""
 
 import os
 import subprocess
@@ -14,11 +14,20 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.mark.processes
 @pytest.mark.skipif(not _build.is_compiled(), reason="the core is plain Python: these tests run anyway")
-def test_stacks_of_tests_keep_the_contracts_and_run_in_the_simulated_world_on_the_python_sources() -> None:
-    """In one process: to start one and to collect tests is what takes the time."""
-    simulated = ["tests/simulation/test_devices.py", "tests/simulation/test_toy.py"]
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "toy or devices"]
-    run_pure([*command, "tests/contracts", "tests/toy_stack/test_toy_stack.py", *simulated])
+def test_what_needs_the_python_sources_runs_on_them() -> None:
+    """The contracts of the toy stack, its own tests, what patches the core, and the walk of a message. In one process:
+    to start one and to collect tests is what takes the time."""
+    files = [
+        "tests/contracts",
+        "tests/toy_stack/test_toy_stack.py",
+        "tests/simulation/test_devices.py",
+        "tests/simulation/test_toy.py",
+        "tests/stacks/sequencer/test_bodies.py",
+        "tests/stacks/sequencer/test_seat_disk.py",
+        "tests/bench/test_walk.py",
+    ]
+    chosen = "toy or devices or compacted or fetched_from_the_sequencer or walk"
+    run_pure([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, *files])
 
 
 def run_pure(command: list[str]) -> None:

@@ -4,10 +4,11 @@ import ast
 import asyncio
 from pathlib import Path
 from random import Random
+from typing import cast
 
 import pytest
 
-from antiphon import _build
+from antiphon import Message, Node, Question, StackName, ViewChange, _build
 from antiphon.engine import Engine
 from antiphon.kernel.calls import Dial, Frames, Hang, Listen, Load, Store, Trim
 from antiphon.kernel.effects import AskApplication, Delivered, Effects, Event, RequestRefused
@@ -121,6 +122,55 @@ def test_an_application_that_says_no_or_nothing_lets_nobody_in(tmp_path: Path, a
         await member.close()
 
     run(test)
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_question_comes_in_the_stream_of_a_group_and_is_answered_there(tmp_path: Path, in_thread: bool) -> None:
+    """At a real node: the first client is let in, the second is not, and a second answer to the first says nothing."""
+
+    async def test() -> None:
+        toy = cast("StackName", "toy")  # known to the registry, but not to mypy
+        async with Node("member", address="127.0.0.1:0", incarnation=1, storage=tmp_path) as node:
+            group = await node.join("g", members={"member": node.address}, stack=toy, policy="static")
+            client = Host("client", tmp_path)
+            send = Send(group="g", stack="toy", payloads=[b"first", b"second"], level=AGREED, request=9)
+
+            def is_sent() -> bool:
+                try:
+                    return client.step(send).accepted == 2
+                except UsageError:  # no link; perhaps the node does not listen yet
+                    client.step(Open(stack="toy", role=CLIENT, contacts=(node.address,)))
+                    return False
+
+            await until(is_sent)
+            seen: list[object] = []
+            answers = [YES, b"no"]
+            async for event in group:
+                seen.append(event.payload if isinstance(event, Question | Message) else type(event))
+                if isinstance(event, Message):
+                    break
+                if isinstance(event, Question):
+                    assert 0 < event.within_s <= 1.0
+                    for answer in (answers.pop(0), b"no"):
+                        if in_thread:
+                            await asyncio.to_thread(event.answer, answer)
+                        else:
+                            event.answer(answer)
+            assert seen == [ViewChange, *[b"may client/1 send to this group?"] * 2, b"first"]
+            await until(lambda: any(isinstance(event, RequestRefused) for event in client.events))
+            await client.close()
+
+    run(test)
+
+
+def test_an_answer_is_bytes() -> None:
+    answered: list[bytes] = []
+    question = Question("g", b"?", 1.0, answered.append)
+    with pytest.raises(UsageError, match="an answer is bytes, not 'yes'"):
+        question.answer("yes")  # type: ignore[arg-type]
+    question.answer(b"yes")
+    assert answered == [b"yes"]
+    assert repr(question) == "Question(group='g', payload=b'?', within_s=1.0)"
 
 
 def test_whoever_is_no_client_cannot_send_from_outside(tmp_path: Path) -> None:

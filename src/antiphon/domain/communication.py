@@ -132,6 +132,10 @@ class CommunicationDomain:
         self._error: Exception | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def __repr__(self) -> str:
+        relay = "" if self._relay is None else ", a relay"
+        return f"<CommunicationDomain {self.domain!r}, group {self.group.name!r}{relay}>"
+
     async def __aenter__(self) -> Self:
         if self._relay is not None:
             await self._relay.start()
@@ -290,7 +294,7 @@ class CommunicationDomain:
 
     def _release(self) -> None:
         """Do what waits for nothing any more: in the order in which it came, sender by sender (rule 6)."""
-        self._hand_over()
+        self._emit_ready()
         again = True
         while again:
             again = False
@@ -316,9 +320,9 @@ class CommunicationDomain:
             )
         else:
             self.exports.submit(held.sender, held.level, held.domains, held.payload)
-            self._hand_over()
+            self._emit_ready()
 
-    def _hand_over(self) -> None:
+    def _emit_ready(self) -> None:
         for message in self.exports.delivered:
             self._events.put_nowait(
                 DomainMessage(

@@ -9,7 +9,8 @@ kind      columns that are set beside run, process, incarnation, index, time_ns,
 start     group, label: once per group joined, before its first view. The label is a JSON object:
           {"schema": 2, "stack": …, "policy": …, "levels": [names offered], "promises": [guarantee ids],
           "scope": among which messages causal order holds, "domain": the causality domain where that is the scope};
-          without a scope, causal order holds among all groups
+          without a scope, causal order holds among all groups. The scope is that of the group, the same for all its
+          members: a process that notes READS_APART is promised the order within each group only, from there on
 view      group, view, members ("name/incarnation", ranked by age)
 transitional  group, view, members: the view ends, where views part and merge; what follows up to the next view row is
           delivered in the transitional configuration of these members, who come along
@@ -24,7 +25,7 @@ note      label: free text; "leaves" where the process begins to leave its group
           stands still until its next view row, and calls below causal to other groups do not wait for it; RECOVERS with
           group: an operator has the process go on without a majority; READS_APART: from here on the application reads
           each group by itself; UNTOLD with group: the process was in further views of it, of which the application was
-          not told, because it had not read what came before
+          not told, because it had not read what came before, or because its life there was over and it was leaving
 crash     label: the process dies here (written by whoever killed it, in simulation)
 stop      label: "quiet" if the run had healed and was given the time to go quiet, "left" if the process left its
           groups in good order, else why it stopped

@@ -17,6 +17,8 @@ from typing import Final, final
 
 FRAME_BYTES_MAX: Final = 16 * 1024 * 1024
 """A longer frame ends the link that it comes in by."""
+OUTSIDE_BYTES_MAX: Final = FRAME_BYTES_MAX // 2
+"""The longest message of a sender outside a group, which goes to a member in one frame."""
 LINK_BYTES_MAX: Final = 1024 * 1024
 """Bytes given to a link and not yet sent, from which on it is full."""
 _TOKEN_BITS: Final = 32

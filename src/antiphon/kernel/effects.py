@@ -179,7 +179,8 @@ class Ended:
     """This process is no longer a member: it left (`excluded` false), or the others went on without it. `left_to`: who
     goes on, if it left by agreement; nobody, if the group has ended. `reason`: why it was not let in, if it was not.
     `refused`: because it has declared the group differently, which no other incarnation would change. `retires`: it was
-    excluded from another group; from this one it parts by agreement, in which it still takes part, unheard."""
+    excluded from another group; from this one it parts by agreement, in which it still takes part, unheard. If it is
+    let into another view meanwhile, an Installed follows, for the history."""
 
     __slots__ = ("excluded", "group", "left_to", "reason", "refused", "retires")
 
@@ -244,6 +245,17 @@ class RequestRefused:
         self.group = group
         self.request = request
         self.reason = reason
+
+
+@final
+class Reached:
+    """The members of a group that this process sends to from outside (`Reach`), as far as it knows."""
+
+    __slots__ = ("group", "view")
+
+    def __init__(self, group: str, view: View) -> None:
+        self.group = group
+        self.view = view
 
 
 @final
@@ -339,6 +351,19 @@ class Changed:
         self.group = group
 
 
+@final
+class Announced:
+    """What an operator may want to know of `group`, a role of this process: `name` stays the same from version to
+    version, `text` is for people. It is logged, and goes without a record."""
+
+    __slots__ = ("group", "name", "text")
+
+    def __init__(self, group: str, name: str, text: str) -> None:
+        self.group = group
+        self.name = name
+        self.text = text
+
+
 class StackEvent:
     """Something that only the public library of one stack understands: the stack's own subclasses say what."""
 
@@ -362,6 +387,7 @@ Event = (
     | Ended
     | Writable
     | RequestRefused
+    | Reached
     | Flushed
     | Replayed
     | ReplayEnded
@@ -369,6 +395,7 @@ Event = (
     | RoleOpened
     | RoleClosed
     | Changed
+    | Announced
     | StackEvent
 )
 

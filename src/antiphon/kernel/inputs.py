@@ -17,8 +17,8 @@ class Join:
     With `view`: as one of the founders, which all start in this view. With `contacts`: by asking the members, or
     whoever knows them, at these addresses; `address` is where they can reach this process. With `founders`, names and
     addresses, this process among them: as one of the founders, who learn each other's incarnations first; the one that
-    is listed first waits `found_after_ns` for all of them, and then founds the group with a majority. `policy` is
-    `static` (the view never changes) or `primary`. `domain`: the groups with which it is kept in causal order.
+    is listed first waits `found_after_ns` for all of them, and then founds the group with a majority. `policy`
+    says how the view may change (kernel/policies.py). `domain`: the groups with which it is kept in causal order.
     `stream`: by which its events are read together with those of other groups; "" for a stream of its own. `last_view`:
     if this process, in this life, was a member before and left in good order, the view that it left from; else 0.
     `unsent`: how many messages it had called for then that never came to the engine; their numbers are not used again.
@@ -45,7 +45,7 @@ class Join:
         group: str,
         stack: str = "",
         view: View | None = None,
-        policy: str = "static",
+        policy: str,
         address: str = "",
         contacts: tuple[str, ...] = (),
         founders: tuple[tuple[str, str], ...] = (),
@@ -164,6 +164,32 @@ class TellAgain(StackRequest):
         super().__init__(stack)
         self.places = places
         """By group, the first place that is wanted; 0 for all that the service has."""
+
+
+@final
+class Reach(StackRequest):
+    """Learn who the members of `group` are, by way of the addresses `contacts`, so as to send to it from outside.
+    `address` is where this process receives. `Reached` follows when they are known, and when they change. For stacks
+    that say so (`Capabilities.open_groups`)."""
+
+    __slots__ = ("address", "contacts", "group")
+
+    def __init__(self, *, stack: str, group: str, address: str, contacts: tuple[str, ...]) -> None:
+        super().__init__(stack)
+        self.group = group
+        self.address = address
+        self.contacts = contacts
+
+
+@final
+class Unreach(StackRequest):
+    """Send no more to `group` from outside, and keep nothing of it."""
+
+    __slots__ = ("group",)
+
+    def __init__(self, *, stack: str, group: str) -> None:
+        super().__init__(stack)
+        self.group = group
 
 
 @final

@@ -6,9 +6,9 @@ causal    after everything that happened before it, at any sender
 agreed    causal, and in one order at all members
 safe      agreed, and only when every member holds it
 
-One level more, on the stack `sequencer`, stands between causal and agreed:
+One level more, which few stacks have, stands between causal and agreed:
 causal-total  causal over all groups, and in one order at all members of each group (kindberg-1995, 3.1)
-And one, on the stack `label`, beside them all:
+And one, on stacks that order by labels, beside them all:
 abcast    reliable, and in one order at all its destinations with the others of the same label (isis-1987, 3.2); in no
           order with messages of other labels or levels
 """

@@ -14,6 +14,7 @@ ASK          which nodes its sender lacks
 RESTART      that its sender has come back
 PART         a slice of a long node
 ASK_PARTS    which slices its sender lacks
+KNOCK        that its sender, who is no member, wants to send to a group; or where it may dial for that
 
 Numbers from 128 on are for stacks that are registered from outside the package.
 """
@@ -32,6 +33,7 @@ ASK: Final = 9
 RESTART: Final = 10
 PART: Final = 11
 ASK_PARTS: Final = 12
+KNOCK: Final = 13
 
 KIND_NAMES: Final = {
     DATA: "data",
@@ -46,4 +48,5 @@ KIND_NAMES: Final = {
     RESTART: "restart",
     PART: "part",
     ASK_PARTS: "ask parts",
+    KNOCK: "knock",
 }

@@ -29,6 +29,7 @@ from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.options import Options
 from antiphon.parts.acknowledgement import AckTable
+from antiphon.parts.former_life import FormerLife
 from antiphon.parts.incoming import IncomingStream
 from antiphon.parts.packet import (
     ACK_SIZE,
@@ -49,8 +50,6 @@ from antiphon.parts.packet import (
 from antiphon.parts.pending import PacketLoad, PendingQueue
 
 _WINDOW_MIN: Final = 8
-CONFIRMED: Final = -(1 << 40)
-"""Somebody's status fits what is here: from then on contradictions are the mistakes of others."""
 RESENDS_MAX: Final = 64
 """Packets resent for one request; the requester asks again for the rest."""
 
@@ -86,8 +85,8 @@ class Exchange:
         "_window_max",
         "acks_carried",
         "asks",
-        "contradictions",
         "duplicates",
+        "former_life",
         "fragments",
         "incoming",
         "me",
@@ -161,8 +160,7 @@ class Exchange:
         """…or with a part of a message only."""
         self.asks = 0
         """Status packets that asked for acks."""
-        self.contradictions = 0
-        """Packets of members that have acks from here, or packets of here, of which there is nothing here."""
+        self.former_life = FormerLife(members, options.silence_ns_min)
         self.requests = 0
         self.resends = 0
         self.sources: list[int] = []
@@ -182,10 +180,10 @@ class Exchange:
             raise MalformedError("window")
         decode_body(packet, flags)
         if packet.stable > stream.received:
-            self.contradictions += 1
+            self.former_life.contradicts(sender)
             raise MalformedError("stable")
         if packet.acks is not None:
-            self._check_acks(packet.acks)
+            self._check_acks(packet.acks, sender)
         return packet
 
     def add_data(self, packet: DataPacket, now_ns: int) -> None:
@@ -201,16 +199,18 @@ class Exchange:
     def take_status(self, data: bytes, sender: int, flags: int, now_ns: int) -> None:
         """A status packet: acks, stability, perhaps a question."""
         if data == self._last_status[sender]:  # an idle member says the same again and again
+            self.former_life.fits(sender)
             if flags & ASK:
                 self._askers.add(sender)
             return
         stable, acks = decode_status(data)
         stream = self.incoming[sender]
         if stable > stream.received:
-            self.contradictions += 1
+            self.former_life.contradicts(sender)
             raise MalformedError("stable")
-        self._check_acks(acks)
-        self.contradictions = CONFIRMED
+        self._check_acks(acks, sender)
+        if acks.first <= self.me < acks.first + len(acks.received):
+            self.former_life.fits(sender)
         self._note_acks(sender, acks, now_ns)
         stream.note_stable(stable)
         self._last_status[sender] = data
@@ -244,14 +244,14 @@ class Exchange:
         packet = self.incoming[stream].copy_of(number)
         return None if packet is None else packet.copy()
 
-    def _check_acks(self, acks: Acks) -> None:
+    def _check_acks(self, acks: Acks, sender: int) -> None:
         if acks.first + len(acks.received) > self._members:
             raise MalformedError("rank")
         for offset in range(len(acks.received)):
             number = acks.received[offset]
             if not self.exists(acks.first + offset, number) or acks.lags[offset] > number:
                 if acks.first + offset == self.me and number > self.sent:
-                    self.contradictions += 1
+                    self.former_life.contradicts(sender)
                 raise MalformedError("ack")
 
     def exists(self, rank: int, number: int) -> bool:

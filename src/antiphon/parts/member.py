@@ -151,6 +151,10 @@ class Member:
         """The phase of the membership (parts/membership/agreement.py)."""
         raise NotImplementedError
 
+    def waits_for(self) -> str:
+        """What a process that joins waits for, in words, where its stack knows that."""
+        return ""
+
     def mark(self) -> StabilityMark:
         """All that was sent or delivered here until now, for `is_stable` to ask about later."""
         raise NotImplementedError

@@ -81,6 +81,15 @@ class Suspicion:
             self.lost.discard(rank)
             self._deadline_ns = -1
 
+    def longest_gap_ns(self, rank: int) -> int:
+        """How long this member has been silent at most, of late."""
+        return self._longest_ns[rank]
+
+    def expect_gap(self, rank: int, longest_ns: int) -> None:
+        """This member was once silent for so long in a view before."""
+        self._longest_ns[rank] = longest_ns
+        self._deadline_ns = -1
+
     def asked(self, rank: int, now_ns: int) -> None:
         """This member owes an answer from now on, if it owed none before."""
         if self._asked_ns[rank] < 0:

@@ -27,7 +27,7 @@ from antiphon.history.reader import HistoryFiles
 from antiphon.history.start import parse_start
 from antiphon.pipeline.audit import label_order, settled, total_global, views
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
-from antiphon.pipeline.audit.logs import LogFacts
+from antiphon.pipeline.audit.logs import ENDLESS, LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.overrides import overrides
 from antiphon.pipeline.audit.pieces import Task, read_pieces
@@ -45,9 +45,16 @@ from antiphon.pipeline.audit.rows import MESSAGE_COLUMNS
 from antiphon.pipeline.audit.total import OrderCycles, Positions
 from antiphon.pipeline.audit.view_intervals import ViewCounts
 from antiphon.pipeline.example_builder import ExampleBuilder
-from antiphon.pipeline.explain import early_text, open_log_text, override_text, undescribed_text, untold_text
+from antiphon.pipeline.explain import (
+    early_text,
+    open_log_text,
+    override_text,
+    reader_apart_text,
+    undescribed_text,
+    untold_text,
+)
 from antiphon.pipeline.first_pass import read_logs
-from antiphon.pipeline.guarantees import CHECKED, LABEL_ORDER, OF_OWED, PRIMARY, SETTLED
+from antiphon.pipeline.guarantees import CAUSAL, CHECKED, LABEL_ORDER, OF_OWED, PRIMARY, SETTLED
 from antiphon.pipeline.increment import TASK, Increment
 from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
@@ -201,6 +208,8 @@ def _tallies(
         _add_views(tallies, run, promises, cycles.get(name, {}), builders[name])
         told_run = name if len(runs) > 1 else None
         _add_overrides(tallies[PRIMARY], run, promises, told_run)
+        if promises.in_run(CAUSAL, name):
+            tallies[CAUSAL].readers_apart += _readers_apart(run, told_run)
         _add_open_logs(tallies, run, promises, told_run)
     return tallies
 
@@ -242,6 +251,11 @@ def _add_overrides(tally: Tally, run: RunFacts, promises: Promises, told_run: st
         if promises.holds(PRIMARY, run.order.run, group):
             for process, view in overrides(group, run.view_intervals.get(group, {}), run.logs):
                 tally.overrides.append(override_text(process, group, view, told_run))
+
+
+def _readers_apart(run: RunFacts, told_run: str | None) -> list[str]:
+    logs = sorted(run.logs.values(), key=lambda log: log.process)
+    return [reader_apart_text(log.process, log.apart, told_run) for log in logs if log.apart != ENDLESS]
 
 
 def _add_open_logs(tallies: Mapping[str, Tally], run: RunFacts, promises: Promises, told_run: str | None) -> None:

@@ -267,6 +267,19 @@ def override_text(process: str, group: str, view: int | None, run: str | None) -
     return f"{process_name(process)} was told to go on in {group}{of_run} without a majority{went_on}"
 
 
+def readers_apart_text(readers: Sequence[str]) -> str:
+    """To whom order between groups was not promised; at most five are named."""
+    shown = 5
+    more = [f"and {len(readers) - shown} more"] if len(readers) > shown else []
+    return f"no order between groups was promised to {', '.join([*readers[:shown], *more])}"
+
+
+def reader_apart_text(process: str, index: int, run: str | None) -> str:
+    """Of a process that reads each group by itself from this row on."""
+    of_run = "" if run is None else f" in run {run}"
+    return f"{process_name(process)}{of_run}, which reads its groups apart from row {index} on"
+
+
 def early_text(process: str, ending: str, run: str | None) -> str:
     """Of a process that stopped before the run went quiet."""
     of_run = "" if run is None else f" in run {run}"
@@ -277,4 +290,5 @@ def untold_text(process: str, groups: Iterable[str], run: str | None) -> str:
     """Of a process that was in views of which its log does not tell."""
     of_run = "" if run is None else f" in run {run}"
     named = ", ".join(sorted(groups))
-    return f"{process}{of_run} was in views of {named} of which its application was not told: it left messages unread"
+    why = "it left messages unread, or was excluded from another group"
+    return f"{process}{of_run} was in views of {named} of which its application was not told: {why}"

@@ -67,6 +67,7 @@ lies in a message's past. The rules of both auditors, where the definitions leav
 * view_sending holds each delivery of a message that left: the view that the process is in, and the view that the row
   names, must be the one in which it left. If that is not known it is unknown. What was sent to named destinations is
   not held to it: a message from one to one is sent again in the next view if need be, as no flush cares for it.
+  Neither is what a process sent whose log has no view of the group: it is in no view, and may send again in the next.
 * view_synchrony compares those whose next view row after one with id v has the same id v'. What any of them delivered
   in v, all of them (two at least) must have delivered in v, unless the send row, or where it is lost a deliver row,
   names destinations that leave it out. Where a log makes the same step several times, what it delivered in them is
@@ -110,6 +111,7 @@ from antiphon.pipeline.explain import (
     fifo_text,
     open_log_text,
     override_text,
+    reader_apart_text,
     settled_text,
     undescribed_text,
     untold_text,
@@ -117,6 +119,7 @@ from antiphon.pipeline.explain import (
 from antiphon.pipeline.guarantees import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, OF_OWED, PRIMARY, SETTLED
 from antiphon.pipeline.observe import observe
 from antiphon.pipeline.promises import Promises, gather
+from antiphon.pipeline.reference_calls import LAST
 from antiphon.pipeline.reference_components import ComponentJudge, GroupSteps, parted_groups
 from antiphon.pipeline.reference_content import ContentJudge
 from antiphon.pipeline.reference_labels import LabelJudge
@@ -203,6 +206,11 @@ class _Judge:
         views.judge()
         for group, process, view in views.overrides():
             self._tallies[PRIMARY].overrides.append(override_text(process, group, view, self._told_run))
+        if self._promises.in_run(CAUSAL, self._run):
+            for log in sorted(self._world.logs.values(), key=lambda log: log.process):
+                if log.apart != LAST:
+                    words = reader_apart_text(log.process, log.apart, self._told_run)
+                    self._tallies[CAUSAL].readers_apart.append(words)
         OrderJudge(self._world, self._components, delivered, self._tally, self._example).judge()
         LabelJudge(self._world, self._tally, self._example).judge()
         ComponentJudge(self._world, self._components, self._tally, self._example).judge()

@@ -18,7 +18,7 @@ from antiphon.pipeline.explain import (
     view_synchrony_text,
 )
 from antiphon.pipeline.guarantees import PRIMARY, SILENCE, VIEW_AGREEMENT, VIEW_SENDING, VIEW_SYNCHRONY
-from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, messages_of
+from antiphon.pipeline.reference_world import MISSING, KnownLog, ReferenceWorld, messages_of
 from antiphon.pipeline.result import Example
 from antiphon.pipeline.roots import fewer_names, series
 from antiphon.pipeline.verdicts import Tally
@@ -139,6 +139,9 @@ class ViewJudge:
         send = self._world.send_row.get(message)
         if send is not None and send.destinations is not None:
             return
+        sender = self._world.logs[message.sender]
+        if sender.ending != MISSING and message.group not in sender.last_view:
+            return  # never a member, so it sent in no view
         tally.checked += 1
         sent_in = self._world.left_in.get(message)
         if sent_in is None:

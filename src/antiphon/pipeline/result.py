@@ -44,7 +44,8 @@ class Finding:
     """What the violations come down to: the number of their root causes (`antiphon.pipeline.roots`)."""
     reason: str | None = None
     """Why something is unknown, in words, with the extent; or what did not happen where it is unchecked. Of primary
-    also who was told by an operator to go on without a majority."""
+    also who was told by an operator to go on without a majority; of causal also which processes read each group apart,
+    so that order between groups was not promised to them."""
     example: Example | None = None
 
 

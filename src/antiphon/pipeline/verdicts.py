@@ -4,7 +4,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.pipeline.explain import overrides_text, reason_text, unchecked_text
+from antiphon.pipeline.explain import overrides_text, readers_apart_text, reason_text, unchecked_text
 from antiphon.pipeline.guarantees import BY_ID, CHECKED
 from antiphon.pipeline.promises import Promises
 from antiphon.pipeline.result import BROKEN, KEPT, UNCHECKED, UNKNOWN, Audit, Example, Finding, MemberObservation
@@ -25,6 +25,8 @@ class Tally:
     """Which logs leave something open, in words."""
     overrides: list[str] = field(default_factory=list)
     """Where an operator had a group go on without a majority, in words."""
+    readers_apart: list[str] = field(default_factory=list)
+    """Which processes read each group apart, so that order between groups was not promised to them, in words."""
     example: Example | None = None
 
     def end_run(self) -> None:
@@ -44,8 +46,11 @@ def finding(guarantee: str, tally: Tally, named: bool) -> Finding:
         reason = None
     else:
         reason = unchecked_text(BY_ID[guarantee].nothing, named)
+    words = [] if reason is None else [reason]
+    if tally.readers_apart:
+        words.insert(0, readers_apart_text(tally.readers_apart))
     if tally.overrides:
-        reason = "; ".join(text for text in (overrides_text(tally.overrides), reason) if text is not None)
+        words.insert(0, overrides_text(tally.overrides))
     return Finding(
         guarantee=guarantee,
         verdict=_verdict(tally, named),
@@ -53,7 +58,7 @@ def finding(guarantee: str, tally: Tally, named: bool) -> Finding:
         unknown=tally.unknown,
         checked=tally.checked,
         roots=tally.roots,
-        reason=reason,
+        reason="; ".join(words) or None,
         example=tally.example,
     )
 

@@ -15,9 +15,10 @@ from antiphon.runtime.errors import (
     ReaderBlockedError,
     ReaderError,
 )
-from antiphon.runtime.events import Barrier, Batch, Excluded, Message, Stalled, TransitionalView, ViewChange
+from antiphon.runtime.events import Barrier, Batch, Excluded, Message, Question, Stalled, TransitionalView, ViewChange
 from antiphon.runtime.group import Group
 from antiphon.runtime.node import Node
+from antiphon.runtime.outside import ReachedGroup
 from antiphon.runtime.plan import Plan, PlanError, load_plan
 
 __all__ = [
@@ -41,6 +42,8 @@ __all__ = [
     "PlanError",
     "PositionLostError",
     "PublishError",
+    "Question",
+    "ReachedGroup",
     "ReaderBlockedError",
     "ReaderError",
     "Stalled",

@@ -7,8 +7,10 @@ from antiphon.faults import Fault
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.levels import LEVEL_NAMES, LEVELS
+from antiphon.kernel.levels import LEVEL_NAMES, LEVELS, Order
 from antiphon.kernel.options import Options
+from antiphon.stacks.registry import DEFAULT, check_level
+from antiphon.stacks.stack import Capabilities
 
 INCARNATION_MAX: Final = 2**62 - 1
 
@@ -76,7 +78,7 @@ def check_contacts(contacts: object) -> None:
 def check_kind(stack: object, policy: object, domain: object) -> None:
     """Refuse what names no stack or policy, or is no causality domain."""
     if not isinstance(stack, str):
-        raise UsageError(f'a stack is named by text, as in stack="vector", not {stack!r}')
+        raise UsageError(f'a stack is named by text, as in stack="{DEFAULT}", not {stack!r}')
     if policy is not None and not isinstance(policy, str):
         raise UsageError(f'a policy is named by text, as in policy="primary", not {policy!r}')
     if not isinstance(domain, CausalityDomain):
@@ -103,6 +105,15 @@ def check_label(label: object) -> None:
         raise UsageError(f"a label is a text of 1 to {LABEL_LENGTH_MAX} printable characters, not {label!r}")
     if label == "barrier":
         raise UsageError("the history calls barriers by the label 'barrier'; choose another one")
+
+
+def check_order_and_label(offered: Capabilities, order: Order, label: str | None, outside: bool = False) -> None:
+    """Refuse a level that the stack does not offer, and a label that is none, or cannot order such a message."""
+    check_order(order)
+    check_level(offered, order)
+    check_label(label)
+    if label is not None and offered.check_label is not None:
+        offered.check_label(label, LEVELS[order], outside)
 
 
 Destinations = ProcessId | Sequence[ProcessId] | None

@@ -23,7 +23,7 @@ from antiphon.kernel.inputs import MAIN, Open, TellAgain
 from antiphon.kernel.levels import LEVELS, Order
 from antiphon.kernel.options import Options
 from antiphon.runtime.address import is_loopback, join_address, resolve
-from antiphon.runtime.arguments import check_contacts, check_label, check_order, check_payloads, check_seconds
+from antiphon.runtime.arguments import check_contacts, check_order_and_label, check_payloads, check_seconds
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import ConnectError, PositionLostError
@@ -34,7 +34,7 @@ from antiphon.runtime.outbox import SendMode, measure
 from antiphon.runtime.outside import OutsideGroup
 from antiphon.runtime.positions import PositionReader, ReadPositions, parse_position
 from antiphon.runtime.readers import BatchReader
-from antiphon.stacks.registry import StackName, check_level, offer, service_stack
+from antiphon.stacks.registry import StackName, offer, service_stack
 
 CONNECT_S: Final = 10.0
 FLUSH_S: Final = 10.0
@@ -178,9 +178,7 @@ class Connection:
             await member.send_many(payloads, order=order, label=label)
             return
         check_payloads(payloads)
-        check_order(order)
-        check_level(self._offered, order)
-        check_label(label)
+        check_order_and_label(self._offered, order, label, outside=True)
         size = measure(payloads, self._node._options.message_bytes_max)
         await self._sender(group).send(payloads, SendMode(LEVELS[order], label=label), size)
 

@@ -22,6 +22,8 @@ class Search:
         self.own = ""
         """Where the others can reach this process; empty while that is not known."""
         self.others: list[SocketAddress] = []
+        self.waits_for = ""
+        """What a join that was given up waited for, where the stack knows it."""
         self.is_first = False
         """Whether this process is the one that founds the group if nobody is there."""
 

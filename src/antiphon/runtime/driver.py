@@ -25,6 +25,8 @@ from typing import Final, cast
 from antiphon.engine import Engine
 from antiphon.kernel.effects import (
     NEVER,
+    Announced,
+    AskApplication,
     BarrierReached,
     Delivered,
     Effects,
@@ -40,7 +42,7 @@ from antiphon.kernel.effects import (
     Transmit,
     Writable,
 )
-from antiphon.kernel.errors import ClosedError
+from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import (
     Close,
@@ -57,6 +59,7 @@ from antiphon.kernel.inputs import (
     StackRequest,
     Tick,
 )
+from antiphon.kernel.outcomes import ApplicationAnswer
 from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.address_book import AddressBook
 from antiphon.runtime.clock import Clock
@@ -204,6 +207,18 @@ class Driver(RecordingDriver):
         self._asked += 1
         self.guard(partial(self._carry_out, effects, now_ns))
 
+    def answer(self, engine: Engine, outcome: ApplicationAnswer) -> None:
+        """Give a stack the answer to its question, from any thread; `engine` is the one that asked. That of a life that
+        is over is asked nothing any more."""
+        try:
+            is_here = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            is_here = False
+        if not is_here:
+            self._loop.call_soon_threadsafe(self.answer, engine, outcome)
+        elif engine is self.engine:
+            self.step(outcome)
+
     def afterwards(self, call: Callable[[], None]) -> bool:
         """Call this as soon as the step that is being carried out is done; false, and it is not called, if there is
         none."""
@@ -223,10 +238,19 @@ class Driver(RecordingDriver):
             self._forget(group)
 
     def recover(self, group: str) -> None:
-        """Go on in `group` with those that can be reached, though they are no majority."""
-        if self.tap is not None and not self._stopped:
-            self.guard(partial(self.tap.recorder.recovers, group, self.clock.now_ns()))
-        self.step(Recover(group))
+        """Go on in `group` with those that can be reached, though they are no majority. Does nothing where there is no
+        need by now: the group goes on by itself, or this process, in its next life, only asks to be let in."""
+        if self._stopped:
+            return
+        now_ns = self.clock.now_ns()
+        try:
+            effects = self.engine.step(Recover(group), now_ns)
+        except UsageError:
+            return
+        self._asked += 1
+        if self.tap is not None:
+            self.guard(partial(self.tap.recorder.recovers, group, now_ns))
+        self.guard(partial(self._carry_out, effects, now_ns))
 
     def _forget(self, group: str) -> None:
         """Let go of all that is kept for a group that is over."""
@@ -251,12 +275,16 @@ class Driver(RecordingDriver):
             if member is None:
                 if event.group in self.outside:
                     self.outside[event.group].take(event)
-                elif self.roles:
+                elif isinstance(event, Announced):
+                    log_membership(self.process, event)
+                else:
+                    self._note_untold(event)
                     self._tell_role(event, now_ns)
                 continue
             if event.group in self._silenced or event.group in ended:
                 if isinstance(event, Ended) and event.retires and self.tap is not None:
                     self.tap.recorder.leaves(event.group, now_ns)
+                self._note_untold(event)
                 continue
             if isinstance(event, Delivered):
                 member._deliver(event)
@@ -306,6 +334,8 @@ class Driver(RecordingDriver):
             member._reach(event)
         elif isinstance(event, Writable):
             member._unblock()
+        elif isinstance(event, AskApplication):
+            member._ask(event, now_ns)
         else:
             log_membership(self.process, event)
             if isinstance(event, Installed):
@@ -331,8 +361,8 @@ class Driver(RecordingDriver):
                 join = self._joins[group]
                 self.tap.recorder.start(group, join.stack, join.policy, join.domain.name, now_ns)
                 self.tap.recorder.view(group, event.view, now_ns)
-        elif self.tap is not None:
-            self._untold_views[group] = self._untold_views.get(group, 0) + 1
+        else:
+            self._note_untold(event)
         self._addresses.install(group, event.view)
         self._members[group]._install(event)
 

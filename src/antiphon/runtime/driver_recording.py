@@ -7,6 +7,7 @@ the node: a history with a hole that nobody knows of would be worse than none.
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from antiphon.kernel.effects import Event, Installed
 from antiphon.kernel.identity import ProcessId
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.errors import NodeFailedError
@@ -84,6 +85,12 @@ class RecordingDriver:
                 failure = self.fail(error)
                 if not stopping:
                     raise failure from error
+
+    def _note_untold(self, event: Event) -> None:
+        """The process is in a further view of a group, and the application has yet to be told. It never will be if its
+        life in the group is over and it retires."""
+        if self.tap is not None and isinstance(event, Installed) and event.group in self._first_views:
+            self._untold_views[event.group] = self._untold_views.get(event.group, 0) + 1
 
     def record_transitional(self, view: TransitionalView) -> None:
         """The application is being told that a view ends."""

@@ -63,8 +63,11 @@ class ExcludedError(ClosedError):
 class JoinError(AntiphonError, TimeoutError):
     """Nobody let this process into a group in time."""
 
-    def __init__(self, group: str, process: ProcessId, contacts: Sequence[str], timeout_s: float) -> None:
-        why = (
+    def __init__(
+        self, group: str, process: ProcessId, contacts: Sequence[str], timeout_s: float, waits_for: str = ""
+    ) -> None:
+        why = waits_for and f"because {waits_for}"
+        why = why or (
             f"by asking {', '.join(contacts)}: nobody there is a member, or the members have no majority, "
             f"or know a later life of {process.name!r}"
             if contacts

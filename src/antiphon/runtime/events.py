@@ -5,9 +5,11 @@ and Excluded. That is its last event, unless the node was made with `rejoin`: th
 ViewChange by which the next incarnation of this process comes in.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import final
 
+from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId, View
 
 
@@ -169,7 +171,35 @@ class TransitionalView:
     members: tuple[ProcessId, ...]
 
 
-StreamEvent = Message | ViewChange | Barrier | Stalled | Excluded | TransitionalView
+@final
+class Question:
+    """The stack asks the application something that it cannot know itself: `answer` it in time.
+
+    Only stacks with a rule that the application decides ask; what `payload` means and which answers there are, the
+    stack says. Nothing waits for the answer but what the stack has asked about.
+    """
+
+    __slots__ = ("_reply", "group", "payload", "within_s")
+
+    def __init__(self, group: str, payload: bytes, within_s: float, reply: Callable[[bytes], None]) -> None:
+        self.group = group
+        self.payload = payload
+        """What is asked."""
+        self.within_s = within_s
+        """How long the stack waits, from when it asked. Then it goes on as with an empty answer."""
+        self._reply = reply
+
+    def answer(self, answer: bytes) -> None:
+        """Answer, from any thread. The first answer counts; one that comes too late is ignored."""
+        if not isinstance(answer, bytes):
+            raise UsageError(f"an answer is bytes, not {answer!r}")
+        self._reply(answer)
+
+    def __repr__(self) -> str:
+        return f"Question(group={self.group!r}, payload={self.payload!r}, within_s={self.within_s})"
+
+
+StreamEvent = Message | ViewChange | Barrier | Stalled | Excluded | TransitionalView | Question
 """What a reader of single messages gets."""
-BatchEvent = Batch | ViewChange | Barrier | Stalled | Excluded | TransitionalView
+BatchEvent = Batch | ViewChange | Barrier | Stalled | Excluded | TransitionalView | Question
 """What a reader of batches gets."""

@@ -3,35 +3,37 @@
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
+from antiphon.engine import Engine
 from antiphon.kernel.causality_domain import CausalityDomain
-from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Installed, Transitional
+from antiphon.kernel.effects import AskApplication, BarrierReached, Delivered, Ended, Installed, Transitional
 from antiphon.kernel.errors import AntiphonError, ClosedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Send
 from antiphon.kernel.inputs import SendBarrier as BarrierInput
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE, Order
 from antiphon.kernel.options import Options
+from antiphon.kernel.outcomes import ApplicationAnswer
 from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC
 from antiphon.parts.membership.group import BARRIER_BYTES_MAX
 from antiphon.runtime.arguments import (
     Destinations,
     check_count,
     check_destinations,
-    check_label,
-    check_order,
+    check_order_and_label,
     check_payloads,
     check_seconds,
 )
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import DeclarationError, ExcludedError, ReaderBlockedError
-from antiphon.runtime.events import Barrier, Batch, Excluded, Stalled, TransitionalView, ViewChange
+from antiphon.runtime.events import Barrier, Batch, Excluded, Question, Stalled, TransitionalView, ViewChange
 from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox, SendMode, measure
 from antiphon.runtime.readers import BatchReader, MessageReader, caller
 from antiphon.runtime.stream import Listener
-from antiphon.stacks.registry import check_level, offer
+from antiphon.stacks.registry import offer
 
 NO_VIEW: Final = View(0, ())
 """Where a process is that has asked to be let in."""
@@ -169,6 +171,8 @@ class Group:
 
     async def barrier(self, payload: bytes) -> None:
         """Have an event, `antiphon.Barrier`, at the same place among all deliveries at all members; a new view follows.
+        This is the GBCAST of isis-1987: messages of every level and label, and other barriers, are on the same side of
+        it everywhere. It is for what all must decide on alike: rankings, properties, checkpoints.
 
         Waits like `send`. The members agree on its place as they do on a view, so it costs as much as one, and its
         payload is small.
@@ -188,8 +192,8 @@ class Group:
         """Wait until all that was sent or delivered here is delivered at every member, or (`k`) until so many members
         beside its sender have received it, and no failure of so few can undo it.
 
-        What is sent after a flush, even in another causality domain, is delivered after what was flushed. On the stack
-        `conversation` members do not tell what they have delivered: there a flush waits until all have received it.
+        What is sent after a flush, even in another causality domain, is delivered after what was flushed. On stacks
+        whose members do not tell what they have delivered, a flush waits until all have received it.
         """
         check_count("k", k, 0)
         await self._drain()
@@ -371,6 +375,11 @@ class Group:
         return self._message_bytes_max
 
     @property
+    def barrier_bytes_max(self) -> int:
+        """The longest payload that `barrier` takes."""
+        return BARRIER_BYTES_MAX
+
+    @property
     def is_private(self) -> bool:
         """Whether the stack sends a message with `to` to that member alone; on others `send` refuses `to`."""
         return self._offered.private
@@ -391,9 +400,7 @@ class Group:
         return self._stream.count(self.name) + self._stream.unread
 
     def _way(self, order: Order, to: Destinations, label: str | None) -> SendMode:
-        check_order(order)
-        check_level(self._offered, order)
-        check_label(label)
+        check_order_and_label(self._offered, order, label)
         if to is None:
             return _TO_ALL[order] if label is None else SendMode(LEVELS[order], label=label)
         if not self._offered.private:
@@ -513,6 +520,13 @@ class Group:
 
     def _transit(self, event: Transitional) -> None:
         self._stream.put(TransitionalView(group=self.name, view_id=event.view_id, members=event.members))
+
+    def _ask(self, event: AskApplication, now_ns: int) -> None:
+        reply = partial(self._answer, self._driver.engine, event.token)
+        self._stream.put(Question(self.name, event.question, (event.deadline_ns - now_ns) / 1e9, reply))
+
+    def _answer(self, engine: Engine, token: int, answer: bytes) -> None:
+        self._driver.answer(engine, ApplicationAnswer(token, answer))
 
     def _part(self, event: Ended) -> None:
         if self._over.is_set():

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Event, Installed, Transitional
+from antiphon.kernel.effects import AskApplication, BarrierReached, Delivered, Ended, Event, Installed, Transitional
 from antiphon.runtime.outbox import Outbox
 
 
@@ -29,6 +29,9 @@ class GroupHandler(Protocol):
 
     def _transit(self, event: Transitional) -> None:
         """The view ends for these members together."""
+
+    def _ask(self, event: AskApplication, now_ns: int) -> None:
+        """A question of the stack for the application."""
 
     def _part(self, event: Ended) -> None:
         """This process is no longer a member; nothing more will be told but `end`."""

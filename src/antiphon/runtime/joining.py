@@ -237,9 +237,8 @@ class Joining:
         except TimeoutError:
             if not patience.expired():
                 raise
-            raise JoinError(
-                group, driver.process, [join_address(other) for other in search.others], timeout_s
-            ) from None
+            asked = [join_address(other) for other in search.others]
+            raise JoinError(group, driver.process, asked, timeout_s, search.waits_for) from None
         return member
 
     async def _enter(self, driver: Driver, member: Group, search: Search, found_after_s: float) -> None:
@@ -250,6 +249,7 @@ class Joining:
                 if search.is_first and member.view is NO_VIEW and may_found:
                     driver.found(member.name)
         except BaseException:
+            search.waits_for = driver.engine.waits_for(member.name)
             member._abandon()
             raise
 

@@ -1,4 +1,5 @@
-"""Membership for operators: one line at level INFO on the logger `antiphon` for each join, view, suspicion and end.
+"""Membership for operators: one line at level INFO on the logger `antiphon` for each join, view, suspicion and end, and
+for what a role of the process announces.
 
 A view without a change of members (a barrier or an epoch ended the one before) is logged at DEBUG.
 """
@@ -6,7 +7,16 @@ A view without a change of members (a barrier or an epoch ended the one before) 
 import logging
 from typing import Final
 
-from antiphon.kernel.effects import DeclaredDifferently, Ended, Event, Installed, MajorityLost, RecoveryAsked, Suspected
+from antiphon.kernel.effects import (
+    Announced,
+    DeclaredDifferently,
+    Ended,
+    Event,
+    Installed,
+    MajorityLost,
+    RecoveryAsked,
+    Suspected,
+)
 from antiphon.kernel.identity import ProcessId
 
 log: Final = logging.getLogger("antiphon")
@@ -32,6 +42,8 @@ def log_membership(process: ProcessId, event: Event) -> None:
         log.warning("%r in group %s: an operator has it go on without a majority", process, event.group)
     elif isinstance(event, DeclaredDifferently):
         log.warning("%r in group %s: goes on without %r: %s", process, event.group, event.process, event.reason)
+    elif isinstance(event, Announced):
+        log.info("%r as %s: %s: %s", process, event.group, event.name, event.text)
 
 
 def _names(processes: tuple[ProcessId, ...]) -> str:

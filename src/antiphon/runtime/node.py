@@ -26,16 +26,20 @@ from typing import Final, Self
 
 from antiphon.engine import Engine
 from antiphon.faults import Fault
+from antiphon.kernel.calls import OUTSIDE_BYTES_MAX
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.kernel.identity import ProcessId
-from antiphon.kernel.inputs import MAIN, Open
+from antiphon.kernel.inputs import MAIN, Open, Reach
+from antiphon.kernel.levels import Order
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC, Policy
 from antiphon.runtime.address import is_loopback, join_address, resolve, split_address
 from antiphon.runtime.arguments import (
+    Destinations,
     check_contacts,
     check_count,
+    check_destinations,
     check_faults,
     check_incarnation,
     check_kind,
@@ -48,6 +52,7 @@ from antiphon.runtime.devices import NodeDevices
 from antiphon.runtime.discovery import Discovery
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.environment import current_environment
+from antiphon.runtime.errors import JoinError
 from antiphon.runtime.faulty import FaultyTransport
 from antiphon.runtime.group import NO_VIEW, Group
 from antiphon.runtime.joining import Joining
@@ -57,6 +62,7 @@ from antiphon.runtime.multicast import MulticastTransport, check_multicast
 from antiphon.runtime.naming import check_name
 from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox
+from antiphon.runtime.outside import OutsideGroup, ReachedGroup
 from antiphon.runtime.readers import BatchReader, MessageReader
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
@@ -149,6 +155,8 @@ class Node:
         """Of the groups that are over: everybody had all of ours, and we left in good order."""
         self._outboxes: dict[str, Outbox] = {}
         """The send queue of each causality domain."""
+        self._reached: dict[str, ReachedGroup] = {}
+        """Groups that this process sends to and is not in."""
         self._driver: Driver | None = None
         self._streams: NodeStreams | None = None
         self._closing = False
@@ -313,6 +321,73 @@ class Node:
             raise UsageError(f"on stack {stack!r} members hold their groups themselves; there is nothing to serve")
         driver.ask(Open(stack=stack, role=role, address=self._address, contacts=tuple(peers)))
 
+    async def reach(
+        self, group: str, *, contacts: Sequence[str], stack: StackName = DEFAULT, timeout_s: float = JOIN_S
+    ) -> ReachedGroup:
+        """Learn who the members of `group` are, so as to send to it without being in it (isis-1987, 3.6).
+
+        `contacts` are addresses of members. The group has the policy `primary`, and is on a stack that
+        takes messages from outside by way of its members; docs/stacks.md says which do. A process that is or was a
+        member cannot, in the same life. Raises JoinError, which is a TimeoutError, if no member answers in time.
+        """
+        driver = self._running()
+        check_name("group", group)
+        check_kind(stack, None, MAIN)
+        check_contacts(contacts)
+        check_seconds("timeout_s", timeout_s)
+        if not offer(stack).open_groups:
+            raise UsageError(f"on stack {stack!r} members take no messages from outside; join group {group!r}")
+        if group in self._groups:
+            raise UsageError(f"{driver.process} is a member of group {group!r} already")
+        found = [await resolve(contact, self._family) for contact in contacts]
+        where = tuple(join_address(address) for _, address in found)
+        driver.ask(Reach(stack=stack, group=group, address=self._address, contacts=where))
+        sender = OutsideGroup(driver, group, stack, Outbox(driver), self._unreach)
+        bytes_max = min(self._options.message_bytes_max, OUTSIDE_BYTES_MAX)
+        reached = ReachedGroup(driver, sender, stack, bytes_max)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await sender.reached.wait()
+        except TimeoutError:
+            reached._abandon()
+            raise JoinError(group, driver.process, list(contacts), timeout_s) from None
+        if sender.error is not None:
+            raise sender.error
+        self._reached[group] = reached
+        return reached
+
+    def _unreach(self, sender: OutsideGroup) -> None:
+        self._reached.pop(sender.name, None)
+
+    async def send(
+        self,
+        payload: bytes,
+        *,
+        to: str | Destinations,
+        order: Order = "causal",
+        label: str | None = None,
+    ) -> None:
+        """Send to a group by its name, or to processes: those of one group that this node is in or has reached.
+
+        A group that was joined gets it as `Group.send` does, one that was reached as `ReachedGroup.send`. Processes are
+        looked for in the views that this node knows, first in those of its own groups; they must all be in one of
+        them, since no order, and no "all or none", holds over several.
+        """
+        self._running()
+        known: list[Group | ReachedGroup] = [*self._groups.values(), *self._reached.values()]
+        if isinstance(to, str):
+            for group in known:
+                if group.name == to:
+                    await group.send(payload, order=order, label=label)
+                    return
+            raise UsageError(f"this node is not in group {to!r} and has not reached it; `join` or `reach` it first")
+        processes = check_destinations(to, True)
+        for group in known:
+            if all(group.view.rank(process) >= 0 for process in processes):
+                await group.send(payload, order=order, to=processes, label=label)
+                return
+        raise UsageError(f"no group that this node is in, or has reached, has all of these as members: {processes}")
+
     def _check_way_in(
         self,
         group: str,
@@ -438,6 +513,7 @@ class Node:
         why: str | None = "closed"
         try:
             well = await asyncio.gather(*(group._wind_up(linger_s) for group in groups))
+            well += await asyncio.gather(*(reached.close(timeout_s=linger_s) for reached in self._reached.values()))
             await driver.retire(linger_s)
             self._settled = all(well) and self._all_left_well
             if any(group.policy == STATIC for group in groups):  # who has left a group has done its part there

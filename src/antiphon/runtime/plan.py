@@ -3,9 +3,9 @@
     plan = antiphon.load_plan("plan.toml")
     group = await node.join("quotes", contacts=[…], domain=plan.domain("quotes"))
 
-Every process that shares groups in a domain must load the same plan. The causality domains are of use to the stack
-`vector`. Sequencers and broadcast domains are for stacks to come; they are held to their rules on loading all the same,
-so that a plan that was edited by hand is refused where it is wrong, and not where it fails.
+Every process that shares groups in a domain must load the same plan. Causality domains are of use to a stack that
+keeps an order between groups, sequencers and broadcast domains to a stack that has them. All are held to their rules on
+loading, so that a plan that was edited by hand is refused where it is wrong, and not where it fails.
 
 What is checked: each group has one causality domain and one sequencer, each process one broadcast domain; groups that
 share members are declared as overlapping, in one causality domain; groups that share two or more have one sequencer

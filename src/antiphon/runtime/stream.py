@@ -3,7 +3,8 @@
 
 Limits: at `messages_max` messages or `bytes_max` payload bytes the queue is full and asks for a pause; when half of
 both is free again it asks to resume. Between the two it takes what was already on its way, at most what one step of the
-engine delivers. A paused engine stops consuming, so senders wait in turn: nothing is dropped.
+engine delivers. A paused engine stops consuming, so senders wait in turn: nothing is dropped. Questions of a stack are
+bounded apart, by QUESTIONS_MAX: one more is dropped, and the stack has an empty answer when its time is over.
 
 One reader (readers.py) at a time. A new reader may follow one that has stopped reading, and goes on where that one left
 off, even in the middle of a batch; two that read at the same time are refused, since each would miss what the other
@@ -23,6 +24,7 @@ from antiphon.runtime.events import (
     BatchEvent,
     Excluded,
     Message,
+    Question,
     Stalled,
     StreamEvent,
     TransitionalView,
@@ -32,8 +34,9 @@ from antiphon.runtime.events import (
 PREPARED_MAX: Final = 256
 TURN_MESSAGES: Final = 1024
 """A reader that never finds the queue empty lets the rest of the event loop have a turn after so many messages."""
+QUESTIONS_MAX: Final = 1024
 
-Other = ViewChange | Barrier | Stalled | Excluded | TransitionalView
+Other = ViewChange | Barrier | Stalled | Excluded | TransitionalView | Question
 Listener = Callable[[BatchEvent], None]
 Taken = Callable[[Batch, int, int, int], None]
 """Told of each batch or part of one as the application is handed it: batch, first number, count, payload bytes."""
@@ -96,6 +99,8 @@ class Stream:
                 self.unread += 1
             elif not self.unread:
                 self._take_other(entry)
+            return
+        if isinstance(entry, Question) and self._count_questions() >= QUESTIONS_MAX:
             return
         self._entries.append(entry)
         if isinstance(entry, Batch):
@@ -176,6 +181,10 @@ class Stream:
         if self._position and self._entries[0].group == group:
             count -= self._position
         return count
+
+    def _count_questions(self) -> int:
+        """Questions that the application has not read; they are rare, so that they are counted only when one comes."""
+        return sum(isinstance(entry, Question) for entry in self._entries)
 
     def take_out(self, group: str) -> list[BatchEvent]:
         """Take the events of one group out, unread; `check_room` is to follow."""

@@ -302,6 +302,9 @@ class ConnectingClient:
         self._settings = settings
         self._client: connection.Connection | None = None
 
+    def __repr__(self) -> str:
+        return f"<Connection to {self._address}, not started>" if self._client is None else repr(self._client)
+
     @property
     def client(self) -> connection.Connection:
         if self._client is None:
@@ -324,6 +327,9 @@ class Connection(ThreadedNode):
     def __init__(self, address: str | Sequence[str], **settings: Unpack[ConnectSettings]) -> None:
         self._connecting = ConnectingClient(address, settings)
         super().__init__(f"the client of {address}", self._connecting)
+
+    def __repr__(self) -> str:
+        return f"sync.{self._connecting!r}"
 
     def __enter__(self) -> Self:
         return self

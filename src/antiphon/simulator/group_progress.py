@@ -8,6 +8,13 @@ up for good with it: both are *excused* from becoming quiet.
 On a network that has healed every member hears all others, so none that runs may be given up any more, except by a
 suspicion that was under way. A group where that happens is *wrongful*: it may come to rest all the same, when those
 that were given up have come back.
+
+Under the rule `epochs` there is one more exception. In a view of a higher epoch a process delivers nothing before its
+other groups have come along, and one that has lost its majority never does. So the process cannot end that view, and
+the others give it up when they have ended it (docs/architecture.md, from group to group); if they waited instead, they
+would stand still with it. One such exclusion may take the majority from another group, so this goes on for longer than
+a suspicion that was under way. A process that is in no group without a majority has no such excuse, nor has any under
+the other rules, which make nobody wait for good to deliver.
 """
 
 from typing import final
@@ -24,6 +31,7 @@ class GroupProgress:
 
     __slots__ = (
         "_ended",
+        "_has_epochs",
         "_hosts",
         "_last_views",
         "_late_ns",
@@ -43,9 +51,12 @@ class GroupProgress:
         running: list[Incarnation | None],
         late_ns: int,
         needs_majority: bool = True,
+        has_epochs: bool = False,
     ) -> None:
         self._needs_majority = needs_majority
         """False where a service holds the groups: they outlive any of their members."""
+        self._has_epochs = has_epochs
+        """Whether groups of a higher epoch wait for those of a lower one."""
         self._late_ns = late_ns
         """From when on nobody that runs may be given up."""
         self._wrongful: set[str] = set()
@@ -79,10 +90,17 @@ class GroupProgress:
         """Whether all that run are in all their groups."""
         return all(NO_VIEW not in running.views.values() for running in self._running if running is not None)
 
-    def note_excluded(self, group: str, now_ns: int) -> None:
-        """Note that a running process has learned of its exclusion from this group."""
-        if now_ns > self._late_ns:
+    def note_excluded(self, group: str, incarnation: Incarnation, now_ns: int) -> None:
+        """Note that a running process has learned of its exclusion from this group; it is still in its others."""
+        if now_ns > self._late_ns and not self._is_held_up(incarnation):
             self._wrongful.add(group)
+
+    def _is_held_up(self, incarnation: Incarnation) -> bool:
+        """Return whether a group that has lost its majority may keep this process from entering the next views of its
+        other groups."""
+        return self._has_epochs and any(
+            view is not NO_VIEW and self.has_lost_majority(group) for group, view in incarnation.views.items()
+        )
 
     def is_wrongful(self, group: str) -> bool:
         """Return whether a running process was excluded although the network had healed long before."""

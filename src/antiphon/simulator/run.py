@@ -18,6 +18,7 @@ from antiphon.simulator.fault_schedule import ALL, FAULTS, draw_pauses, network_
 from antiphon.simulator.island_draw import ISLANDS_NS, island_layers, island_sends
 from antiphon.simulator.script import Script, ScriptedGroup
 from antiphon.simulator.script_run import play
+from antiphon.simulator.subset_draw import draw_subsets
 from antiphon.simulator.workload import Workload
 from antiphon.simulator.workloads.bursts import Bursts
 from antiphon.simulator.workloads.chatter import Chatter
@@ -165,6 +166,8 @@ def static_script(options: SimulationOptions) -> Script:
     if parts:
         for send in island_sends(processes, GROUP, random):
             script.add(send)
+        if offer(options.stack).subsets:
+            draw_subsets(script)
     return script
 
 

@@ -24,6 +24,7 @@ from antiphon.simulator.link_draw import draw_links
 from antiphon.simulator.run import GROUP, SimulationOptions, add_services, make_workload, static_script
 from antiphon.simulator.script import Script
 from antiphon.simulator.script_run import ScriptRun, run_script
+from antiphon.simulator.subset_draw import draw_subsets
 from antiphon.simulator.workload import Workload
 from antiphon.simulator.world import World
 from antiphon.stacks.registry import DEFAULT, offer
@@ -81,6 +82,8 @@ def on_stack(script: Script, stack: str) -> Script:
             action.level = offered.levels[-1]
     if offered.labels:
         _draw_labels(script)
+    elif offered.subsets:
+        draw_subsets(script)
     return script
 
 

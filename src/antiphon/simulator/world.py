@@ -36,6 +36,7 @@ from antiphon.engine import Engine
 from antiphon.history.log import Log
 from antiphon.history.schema import LEAVES, LEFT, QUIET
 from antiphon.kernel.calls import Call, Dial
+from antiphon.kernel.causality_domain import EPOCHS
 from antiphon.kernel.effects import (
     NEVER,
     AskApplication,
@@ -151,7 +152,10 @@ class World:
         self._hosts = {name: host for host, name in enumerate(self.names)}
         options = script.options
         late_ns = script.heal_ns + _EXCLUSION_SILENCES * (options.silence_ns_min + options.doubt_ns)
-        self.progress = GroupProgress(self.plans, self._hosts, self.running, late_ns, not script.services)
+        has_epochs = script.domain.rule == EPOCHS
+        self.progress = GroupProgress(
+            self.plans, self._hosts, self.running, late_ns, not script.services, has_epochs
+        )  # fmt: skip
 
     # ---- what is to come -------------------------------------------------------------------------------------------
 
@@ -546,7 +550,7 @@ class World:
         del incarnation.views[event.group]
         if event.excluded:
             self.exclusions += 1
-            self.progress.note_excluded(event.group, self.now_ns)
+            self.progress.note_excluded(event.group, incarnation, self.now_ns)
             self.coverage.count(situations.EXCLUDED)
             incarnation.log.crash(self.now_ns, "excluded")
             self._end_incarnation(incarnation)

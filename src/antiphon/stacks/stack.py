@@ -23,6 +23,7 @@ Adding a stack: a folder with a subclass of `Stack` and its members, and one lin
 walks through one.
 """
 
+from collections.abc import Callable
 from random import Random
 from typing import Final, final
 
@@ -69,12 +70,17 @@ def group_promises(causal: Promise) -> tuple[Promise, ...]:
     return (*before, causal, *after, *[Promise(guarantee, GROUP, (PRIMARY,)) for guarantee in views])
 
 
+CheckLabel = Callable[[str, int, bool], None]
+"""Raises UsageError for a label that cannot order a message of this level, sent from outside a group or not."""
+
+
 @final
 class Capabilities:
     """What one stack offers, whoever runs it."""
 
     __slots__ = (
         "barriers",
+        "check_label",
         "client_role",
         "crosses_groups",
         "labels",
@@ -82,6 +88,7 @@ class Capabilities:
         "levels",
         "name",
         "number",
+        "open_groups",
         "options",
         "packet_kinds",
         "policies",
@@ -104,8 +111,10 @@ class Capabilities:
         private: bool = False,
         subsets: bool = False,
         labels: bool = False,
+        check_label: CheckLabel | None = None,
         crosses_groups: bool = False,
         barriers: bool = True,
+        open_groups: bool = False,
         service_role: str = "",
         client_role: str = "",
         situations: tuple[str, ...] = (),
@@ -125,10 +134,15 @@ class Capabilities:
         """…or to any set of members, at any level."""
         self.labels = labels
         """Whether messages can carry labels."""
+        self.check_label = check_label
+        """What refuses labels that cannot order a message, where the call is made; the engine would refuse them later,
+        when nobody is there to be told."""
         self.crosses_groups = crosses_groups
         """Whether groups of one causality domain are kept in causal order with each other."""
         self.barriers = barriers
         """Whether a barrier can be had (`SendBarrier`)."""
+        self.open_groups = open_groups
+        """Whether a process can send to a group that it is not in, by way of the members (`Reach`)."""
         self.service_role = service_role
         """The role of the processes at which groups live, if members do not found groups among themselves: members
         then join by naming such processes as contacts."""

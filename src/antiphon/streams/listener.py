@@ -14,7 +14,7 @@ from typing import Final
 
 import pyarrow.compute as pc
 
-from antiphon import Barrier, Batch, ClosedError, Excluded, Group, Stalled, TransitionalView, ViewChange
+from antiphon import Barrier, Batch, ClosedError, Excluded, Group, Question, Stalled, TransitionalView, ViewChange
 from antiphon.history.journal import BARRIER, FRAME_BYTES, GAP, MESSAGE, STALLED, VIEW, JournalReader, JournalRow
 from antiphon.history.journal_writer import JournalWriter
 from antiphon.streams.clock import RisingClock
@@ -25,7 +25,7 @@ PENDING_ROWS: Final = 65_536
 PENDING_BYTES: Final = 8 * FRAME_BYTES
 FRAME_ROWS: Final = 8_192
 
-GroupEvent = Batch | ViewChange | Barrier | Stalled | Excluded | TransitionalView
+GroupEvent = Batch | ViewChange | Barrier | Stalled | Excluded | TransitionalView | Question
 
 
 class Listener:

@@ -102,6 +102,9 @@ class FaultPlan:
         self.numbers = list(range(len(self.faults)) if numbers is None else numbers)
         """The number of each fault in the plan that was drawn."""
 
+    def __repr__(self) -> str:
+        return f"FaultPlan(faults={self.faults!r}, heal_ns={self.heal_ns}, numbers={self.numbers})"
+
     def only(self, numbers: Sequence[int]) -> "FaultPlan":
         """The same with these faults only."""
         kept = [place for place, number in enumerate(self.numbers) if number in numbers]

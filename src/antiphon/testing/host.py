@@ -49,6 +49,9 @@ class Host:
         self.storage: HostDisk | None = None
         """What `disk` lies on, if a program asked for it."""
 
+    def __repr__(self) -> str:
+        return f"<Host {self.name!r} at {self.address}, started {self.starts} times>"
+
     def at(self, port: int = 7400) -> str:
         """ "address:port" here."""
         return f"{self.address}:{port}"

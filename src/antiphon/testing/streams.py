@@ -104,9 +104,9 @@ class StreamTransport(asyncio.Transport):
             return
         self._incoming.append(chunk)
         if self._reading:
-            self.program.loop.call_soon(self._hand_over)
+            self.program.loop.call_soon(self._emit)
 
-    def _hand_over(self) -> None:
+    def _emit(self) -> None:
         while self._incoming and self._reading and not self._lost:
             chunk = self._incoming.popleft()
             if chunk == END:
@@ -145,7 +145,7 @@ class StreamTransport(asyncio.Transport):
     def resume_reading(self) -> None:
         self._reading = True
         if self._incoming:
-            self.program.loop.call_soon(self._hand_over)
+            self.program.loop.call_soon(self._emit)
 
     def is_reading(self) -> bool:
         return self._reading

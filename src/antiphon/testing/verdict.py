@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.log import MemoryLog
-from antiphon.history.schema import LEFT, LEVELS, QUIET, READS_APART, RECOVERS, Row
+from antiphon.history.schema import LEAVES, LEFT, LEVELS, QUIET, READS_APART, RECOVERS, Row
 from antiphon.pipeline.campaign.judge import REST, Judgement, Problem, judge
 from antiphon.pipeline.guarantees import PRIMARY, VIEW_AGREEMENT, VIEW_SYNCHRONY
 from antiphon.pipeline.result import BROKEN
@@ -143,12 +143,15 @@ def _judge_part(
 
 
 def _stalls(logs: Sequence[ProgramLog]) -> list[Problem]:
-    """One problem for each group that stood still to the end."""
+    """One problem for each group that stood still to the end at a process that had not begun to leave it. A process
+    that leaves a group without a majority gives up waiting for the others, and ends."""
     waiting: dict[str, list[str]] = {}
     for log in logs:
         rows = list(log.rows())
+        leaves = {row.group for row in rows if row.kind == "note" and row.label == LEAVES}
         for group in stalled_groups(rows) if rows[-1].kind == "stop" else ():
-            waiting.setdefault(group, []).append(f"{log.process}/{log.incarnation}")
+            if group not in leaves:
+                waiting.setdefault(group, []).append(f"{log.process}/{log.incarnation}")
     return [
         Problem(
             REST,

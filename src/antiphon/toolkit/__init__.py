@@ -1,7 +1,7 @@
 """Tools for programs on groups and conversations, built on the public API alone: requests with replies, state
 transfer, clients, hierarchies, rows of feeds, replicated objects, states that merge after a partition, locks and
-leaders with fencing tokens, coordinators with cohorts, resilient objects, bulletin boards, a directory of groups, and
-lines from standard input."""
+leaders with fencing tokens, coordinators with cohorts, resilient objects, bulletin boards, properties and rankings of
+groups, a directory of groups, and lines from standard input."""
 
 from antiphon.toolkit.bulletin_board import BulletinBoard, Post
 from antiphon.toolkit.causal_dictionary import CausalDictionary
@@ -36,6 +36,7 @@ from antiphon.toolkit.merging import (
     last_writer,
     union,
 )
+from antiphon.toolkit.properties import Properties
 from antiphon.toolkit.replicated import ReplicatedObject, commuting, ordered
 from antiphon.toolkit.requests import Reply, Request
 from antiphon.toolkit.resilient import make_resilient, operation, resilient
@@ -74,6 +75,7 @@ __all__ = [
     "Missed",
     "NoLeafError",
     "Post",
+    "Properties",
     "ReplicatedObject",
     "Reply",
     "Request",

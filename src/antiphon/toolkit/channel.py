@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from antiphon import Barrier, Excluded, Message, Order, ProcessId, Stalled, TransitionalView, ViewChange
+from antiphon import Barrier, Excluded, Message, Order, ProcessId, Question, Stalled, TransitionalView, ViewChange
 
-GroupEvent = Message | ViewChange | Barrier | Stalled | Excluded | TransitionalView
+GroupEvent = Message | ViewChange | Barrier | Stalled | Excluded | TransitionalView | Question
 """An event of a group."""
 
 

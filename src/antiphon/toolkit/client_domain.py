@@ -39,6 +39,9 @@ class ClientDomain:
         """Held by the client that sends."""
         self._clients: list[DomainClient] = []
 
+    def __repr__(self) -> str:
+        return f"<ClientDomain of {len(self._clients)} clients>"
+
     def add(self, client: DomainClient) -> None:
         """Keep `client` in order with the others from now on."""
         self._clients.append(client)

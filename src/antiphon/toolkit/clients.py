@@ -123,6 +123,11 @@ class Client:
         self._error: Exception | None = None
         self._task: asyncio.Task[None] | None = None
 
+    def __repr__(self) -> str:
+        return (
+            f"<Client {self.id[:8]} of group {self._group!r}, servers: {', '.join(map(str, self.servers)) or 'none'}>"
+        )
+
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._run())
         if self._domain is not None:

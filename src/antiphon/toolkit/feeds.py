@@ -26,13 +26,13 @@ import struct
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from antiphon import Barrier, Excluded, Message, Stalled, TransitionalView, ViewChange
+from antiphon import Barrier, Excluded, Message, Question, Stalled, TransitionalView, ViewChange
 
 FEEDS_MAX: Final = 16_384
 MAGIC: Final = b"antifeed"
 HEADER: Final = struct.Struct(">8s16sQ")
 
-E = TypeVar("E", Message, ViewChange, Barrier, Stalled, Excluded, TransitionalView)
+E = TypeVar("E", Message, ViewChange, Barrier, Stalled, Excluded, TransitionalView, Question)
 
 
 def encode_row(feed: str, number: int, row: bytes) -> bytes:
@@ -54,6 +54,9 @@ class Feeds:
     def __init__(self, positions: Mapping[str, int] | None = None) -> None:
         self.positions: dict[str, int] = dict(positions or {})
         """For each feed, the number of its last row."""
+
+    def __repr__(self) -> str:
+        return f"Feeds(positions={self.positions!r})"
 
     def is_new(self, feed: str, number: int) -> bool:
         """Note a row; return whether it is new, not a repetition."""

@@ -159,6 +159,9 @@ class Gateway(GatewayListener):
         """Why no client is served at present; empty: clients are served."""
         self._servers: tuple[ProcessId, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"<Gateway at {self._address} of group {self._service.group.name!r}, {len(self._sessions)} clients>"
+
     async def __aenter__(self) -> Self:
         host, port = split_host(self._address)
         try:

@@ -202,6 +202,9 @@ class Hierarchy(LeafFinder):
         self._why: AntiphonError | None = None
         """Why it is over, if not because somebody closed it."""
 
+    def __repr__(self) -> str:
+        return f"<Hierarchy under {self._leaders_name!r}, leaf {self._leaf.name!r}, {self._view}>"
+
     async def __aenter__(self) -> Self:
         if self._leaf.view.rank(self._leaf.process) >= self._size_max:
             raise UsageError(f"leaf {self._leaf.name!r} has its {self._size_max} members; leave it and join another")

@@ -130,6 +130,9 @@ class HierarchyRoot:
         self._server: asyncio.Server | None = None
         self._serving: dict[asyncio.Task[None], None] = {}
 
+    def __repr__(self) -> str:
+        return f"<HierarchyRoot at {self._address}>"
+
     async def __aenter__(self) -> Self:
         host, port = split_host(self._address)
         try:

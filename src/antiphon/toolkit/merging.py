@@ -198,6 +198,9 @@ class MergingState(Generic[S]):
         self._task: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} of group {self.group.name!r}, {self.merges} merges: {self.state!r}>"
+
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._read())
         return self

@@ -125,14 +125,17 @@ class ReplicatedObject:
         found = {name: each for name, each in vars(cls).items() if isinstance(each, OperationMethod)}
         cls.operations = cls.operations | found
 
-    def __init__(self, conversation: Conversation, manner: FilterOptions | None = None) -> None:
+    def __init__(self, conversation: Conversation, options: FilterOptions | None = None) -> None:
         self.conversation = conversation
         self.strays = 0
         """How many messages were dropped because they were no operations of this class."""
-        self._filter = replicated_operations(conversation, self._execute, manner)
+        self._filter = replicated_operations(conversation, self._execute, options)
         self._me = conversation.core.me
         self._calls: tuple[deque[asyncio.Future[Any]], deque[asyncio.Future[Any]]] = (deque(), deque())
         """Own calls that were not executed yet, ordered ones and commuting ones, each in the order of the calls."""
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} in {self.conversation!r}>"
 
     async def __aenter__(self) -> Self:
         await self._filter.__aenter__()

@@ -22,7 +22,7 @@ import logging
 from collections.abc import Coroutine
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 from antiphon import (
     AntiphonError,
@@ -128,9 +128,14 @@ class Service:
         *,
         snapshot: Snapshot | None = None,
         restore: Restore | None = None,
+        providers: Literal["oldest", "all"] = "oldest",
         events_max: int = EVENTS_MAX,
         bytes_max: int = BYTES_MAX,
     ) -> None:
+        """`providers`: which members offer the state to one that joins. With `all`, for small states, it has another
+        offer at hand if a transfer fails."""
+        if providers not in ("oldest", "all"):
+            raise UsageError(f'`providers` is "oldest" or "all", not {providers!r}')
         if (snapshot is None) != (restore is None):
             raise UsageError("state transfer needs both `snapshot` and `restore`; give both or none")
         self.group = group
@@ -145,7 +150,8 @@ class Service:
         self._asks = Asks()
         self._inbox = Inbox(events_max, bytes_max)
         self._server = SnapshotServer(group.flush)
-        self._provider = Provider(group, self.tables, snapshot, self.tell, self._server, self._background)
+        every = providers == "all"
+        self._provider = Provider(group, self.tables, snapshot, self.tell, self._server, self._background, every)
         self._joiner = Joiner(restore, self.tell)
         self._must_obtain = self.has_state
         """The state has to be fetched before the next event."""
@@ -153,6 +159,9 @@ class Service:
         self._pump_task: asyncio.Task[None] | None = None
         self._reader: asyncio.Task[Any] | None = None
         self._tasks: dict[asyncio.Task[None], None] = {}
+
+    def __repr__(self) -> str:
+        return f"<Service of group {self.group.name!r}, {self.view}{'' if self.has_state else ', without state'}>"
 
     async def __aenter__(self) -> Self:
         self._pump_task = asyncio.create_task(self._pump())

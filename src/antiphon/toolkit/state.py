@@ -9,7 +9,9 @@ delivered after it. This needs each sender's messages in the order of their numb
 Who provides. Members are ranked by age, and the oldest one that has the state makes an offer to each member that lacks
 it, in the view in which that one joins. All members know who lacks the state: a joiner does until it multicasts
 `Complete`, and joiners learn the current set with their snapshot. If the provider fails or leaves, the next one makes
-new offers of new snapshots. A joiner whose transfer failed sends `Again`, at most TRIES_MAX times.
+new offers of new snapshots. A joiner whose transfer failed sends `Again`, at most TRIES_MAX times. This is the scheme
+of a coordinator with cohorts of isis-1987, 3.7. In the other one, for small states, all members that have the state
+make offers (`every`): the joiner uses one, keeps the others, and goes on with the next at once if that fails.
 
 Why a snapshot may be used only at its end. A process may deliver a message that is then lost with it (its own, say), or
 deliver agreed messages in an order that the others, who go on without it, never saw. If a snapshot contained that, the
@@ -62,7 +64,10 @@ class Provider:
         tell: Tell,
         server: SnapshotServer,
         background: Callable[[Coroutine[Any, Any, None]], None],
+        every: bool,
     ) -> None:
+        self._every = every
+        """Whether all that have the state offer it, or the oldest alone."""
         self._channel = channel
         self._tables = tables
         self._snapshot = snapshot
@@ -126,7 +131,7 @@ class Provider:
     def _provide(self) -> None:
         assert self._view is not None
         complete = [member for member in self._view.members if member not in self._lacking]
-        if complete and complete[0] == self._channel.process:
+        if self._channel.process in (complete if self._every else complete[:1]):
             for joiner in sorted(self._lacking - self._offered):
                 self.offer(joiner)
 
@@ -170,6 +175,8 @@ class Joiner:
         self._view: View | None = None
         self._offer: SnapshotOffer | None = None
         self._provider: ProcessId | None = None
+        self._spares: dict[ProcessId, SnapshotOffer] = {}
+        """Offers of others, beside that of the provider."""
         self._others: set[ProcessId] = set()
         """The members that said, in this view, that they lack the state."""
         self._news = asyncio.Event()
@@ -193,20 +200,34 @@ class Joiner:
             self._provider = self._offer = None
             self._void = "its provider is gone"
             self._news.set()
+        self._spares = {member: offer for member, offer in self._spares.items() if member in view.members}
+        if self._provider is None:
+            self._take_spare()
         self._entered.set()
         return self.is_lacking
+
+    def _take_spare(self) -> None:
+        """Go on with the offer of another member, if there is one."""
+        if self._spares:
+            self._provider = next(iter(self._spares))
+            self._offer = self._spares.pop(self._provider)
+            self._news.set()
 
     def reset(self) -> None:
         """Note the exclusion of this incarnation; the next one has to fetch the state again."""
         self.is_lacking = self._restore is not None
         self._view = self._offer = self._provider = None
+        self._spares.clear()
         self._must_ask_again = False
         self._void = "this process was excluded"
         self._entered.clear()
         self._news.set()
 
     def hear_offer(self, offer: SnapshotOffer, provider: ProcessId) -> None:
-        """Note the newest offer; it replaces earlier ones."""
+        """Note an offer; it replaces earlier ones of the same member, and those of others wait for their turn."""
+        if self._provider is not None and provider != self._provider:
+            self._spares[provider] = offer
+            return
         self._offer, self._provider = offer, provider
         self._news.set()
 
@@ -226,6 +247,7 @@ class Joiner:
         for event in dropped:
             self._dropped[event.sender] = (event.view_id, event.number)
         self._offer = None
+        self._spares.clear()
         self._void = "more messages came during the transfer than this member holds back"
         self._news.set()
 
@@ -241,6 +263,8 @@ class Joiner:
         await self._entered.wait()
         tries = 0
         while self.is_lacking:
+            if self._must_ask_again and self._offer is None:
+                self._take_spare()
             if self._must_ask_again and self._offer is None and self._provider is not None:
                 await self._tell(Again(), self._provider)
             offer = await self._next_offer()

@@ -30,6 +30,7 @@ import msgspec
 
 from antiphon import (
     AntiphonError,
+    Barrier,
     ClosedError,
     Excluded,
     ExcludedError,
@@ -56,7 +57,8 @@ log: Final = logging.getLogger("antiphon")
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _PAYLOAD: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
 _STATE: Final = msgspec.msgpack.Decoder(tuple[int, dict[str, bytes]])
-_Entry = tuple[bytes, Order, ProcessId | None]
+_Entry = tuple[bytes, Order | None, ProcessId | None]
+"""A message, its level (None: it is a barrier), and the member that it is for, if it is not for all."""
 
 
 class Tool:
@@ -72,6 +74,9 @@ class Tool:
 
     def take(self, event: Message, payload: bytes) -> None:
         """Act on a message of this tool. Raises msgspec.DecodeError if it cannot be read; it is dropped then."""
+
+    def reach(self, event: Barrier, payload: bytes) -> None:
+        """Act on a barrier of this tool: all members have taken the same messages before it. Raises like `take`."""
 
     def install(self, view: View, gone: tuple[ProcessId, ...]) -> None:
         """Act on a view; `gone` are the members that left or failed. The first one has no former members."""
@@ -191,10 +196,17 @@ class Tools:
 
     def post(self, tool: Tool, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None) -> None:
         """Send when its turn comes; never waits. Raises MessageTooLargeError."""
+        bytes_max = int(getattr(self.group, "message_bytes_max", BYTES_MAX))
+        self._enqueue(tool, payload, order, to, bytes_max)
+
+    def post_barrier(self, tool: Tool, payload: bytes) -> None:
+        """Have a barrier when its turn comes; never waits. Raises MessageTooLargeError."""
+        self._enqueue(tool, payload, None, None, int(getattr(self.group, "barrier_bytes_max", BYTES_MAX)))
+
+    def _enqueue(self, tool: Tool, payload: bytes, order: Order | None, to: ProcessId | None, bytes_max: int) -> None:
         message = _ENCODER.encode((tool.name, payload))
-        bytes_max = int(getattr(self.group, "message_bytes_max", BYTES_MAX)) - OVERHEAD_BYTES
-        if len(message) > bytes_max:
-            raise MessageTooLargeError(len(message), bytes_max)
+        if len(message) > bytes_max - OVERHEAD_BYTES:
+            raise MessageTooLargeError(len(message), bytes_max - OVERHEAD_BYTES)
         self._queue.append((message, order, to))
         self._queued.set()
         self._idle.clear()
@@ -232,7 +244,10 @@ class Tools:
             payload, order, to = self._queue.popleft()
             self._room.set()
             try:
-                await self._service.send(payload, order=order, to=to)
+                if order is None:
+                    await self._service.barrier(payload)
+                else:
+                    await self._service.send(payload, order=order, to=to)
             except LevelNotOfferedError as error:
                 self._finish(error)
             except AntiphonError as error:  # `to` is gone, or this process is
@@ -245,7 +260,7 @@ class Tools:
         try:
             async for event in self._service:
                 match event:
-                    case Message():
+                    case Message() | Barrier():
                         self._take(event)
                     case ViewChange():
                         self._install(event)
@@ -258,12 +273,14 @@ class Tools:
             ended = error
         self._finish(ended)
 
-    def _take(self, event: Message) -> None:
+    def _take(self, event: Message | Barrier) -> None:
         try:
             name, payload = _PAYLOAD.decode(event.payload)
             tool = self._tools.get(name)
             if tool is None:
                 self.strays += 1
+            elif isinstance(event, Barrier):
+                tool.reach(event, payload)
             else:
                 tool.take(event, payload)
         except msgspec.DecodeError:

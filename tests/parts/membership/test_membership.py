@@ -1,101 +1,15 @@
 """Several incarnations of one process at a time: the later takes the place of the earlier, in one view, and once."""
 
-from heapq import heappop, heappush
 from random import Random
 
 import pytest
 
-from antiphon.engine import Engine
-from antiphon.kernel.effects import Delivered, Effects, Ended, Installed
-from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Input, Join, Receive, Send, Tick
-from antiphon.kernel.levels import CAUSAL
-from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.identity import ProcessId
+from antiphon.kernel.inputs import Leave
+from antiphon.kernel.options import MILLISECOND_NS
+from tests.parts.membership.wire import GROUP, SECOND_NS, SECONDS, begins_again, founded
 
-GROUP = "g"
-SECOND_NS = 1000 * MILLISECOND_NS
 STACKS = ("vector", "conversation")
-
-
-class Wire:
-    """Engines by address, so that two of them may bear one name; each packet takes a millisecond."""
-
-    def __init__(self, stack: str) -> None:
-        self.stack = stack
-        self.now_ns = 0
-        self.engines: dict[str, Engine] = {}
-        self.views: dict[str, list[View]] = {}
-        self.ended: dict[str, Ended] = {}
-        self.delivered: dict[str, list[bytes]] = {}
-        self._deadlines_ns: dict[str, int] = {}
-        self._flights: list[tuple[int, int, str, list[bytes]]] = []
-        self._serial = 0
-
-    def start(self, address: str, process: ProcessId, view: View | None, contacts: tuple[str, ...] = ()) -> None:
-        self.engines[address] = Engine(process, Random(0), Options())
-        self.views[address] = []
-        self.delivered[address] = []
-        join = Join(group=GROUP, view=view, stack=self.stack, policy="primary", address=address, contacts=contacts)
-        self.step(address, join)
-
-    def kill(self, address: str) -> None:
-        del self.engines[address]
-        del self._deadlines_ns[address]
-
-    def say(self, address: str, payload: bytes) -> None:
-        self.step(address, Send(group=GROUP, payloads=[payload], level=CAUSAL))
-
-    def step(self, address: str, input: Input) -> None:
-        effects = self.engines[address].step(input, self.now_ns)
-        self._deadlines_ns[address] = effects.deadline_ns
-        for event in effects.events:
-            if isinstance(event, Installed):
-                self.views[address].append(event.view)
-            elif isinstance(event, Ended):
-                self.ended[address] = event
-            elif isinstance(event, Delivered):
-                self.delivered[address].extend(event.payloads)
-        self._transmit(address, effects)
-
-    def _transmit(self, address: str, effects: Effects) -> None:
-        for transmit in effects.transmits:
-            for target in transmit.route.names():
-                if target != address:
-                    self._serial += 1
-                    flight = (self.now_ns + MILLISECOND_NS, self._serial, target, transmit.packets)
-                    heappush(self._flights, flight)
-
-    def run(self, for_ns: int) -> None:
-        until_ns = self.now_ns + for_ns
-        while True:
-            due_ns, address = min((at_ns, address) for address, at_ns in self._deadlines_ns.items())
-            if self._flights and self._flights[0][0] <= due_ns:
-                due_ns, _, address, packets = heappop(self._flights)
-                if due_ns > until_ns:
-                    heappush(self._flights, (due_ns, 0, address, packets))
-                    break
-                self.now_ns = due_ns
-                if address in self.engines:
-                    self.step(address, Receive(list(packets)))
-            elif due_ns > until_ns:
-                break
-            else:
-                self.now_ns = max(self.now_ns, due_ns)
-                self.step(address, Tick())
-        self.now_ns = until_ns
-
-
-def founded(stack: str, members: int = 3) -> tuple[Wire, View]:
-    """A group of p1, p2…, at addresses a1, a2…, that has been talking for a while."""
-    wire = Wire(stack)
-    processes = tuple(ProcessId(f"p{number}") for number in range(1, members + 1))
-    view = View(1, processes, tuple(f"a{number}" for number in range(1, members + 1)))
-    for process, address in zip(view.members, view.addresses, strict=True):
-        wire.start(address, process, view)
-    for number in range(20):
-        wire.say(view.addresses[number % members], b"before")
-        wire.run(100 * MILLISECOND_NS)
-    return wire, view
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -164,18 +78,47 @@ def test_an_earlier_incarnation_of_a_member_is_refused(stack: str) -> None:
     assert "choose a higher incarnation" in wire.ended["a8"].reason
 
 
-@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("stack", [*STACKS, "domain"])
+@pytest.mark.parametrize("talker", ["", "a2", "a1"], ids=["all", "p2", "p1"])
 @pytest.mark.parametrize("founder", ["a1", "a3"])
-def test_a_founder_that_begins_again_with_the_same_incarnation_is_left_behind(stack: str, founder: str) -> None:
-    """It lacks what its former life had, and cannot get it any more: it is heard, and does not acknowledge."""
-    wire, view = founded(stack)
-    wire.kill(founder)
-    wire.run(100 * MILLISECOND_NS)
-    wire.start(founder, view.members[view.addresses.index(founder)], view)
-    for _ in range(2 * Options().silence_ns_max // SECOND_NS):
-        wire.say("a2", b"again")
-        wire.run(SECOND_NS)
-    assert founder in wire.ended
+def test_a_founder_that_begins_again_with_the_same_incarnation_is_left_behind(
+    stack: str, talker: str, founder: str
+) -> None:
+    """It lacks what its former life had, and cannot get it any more, whoever sent it."""
+    wire, view = founded(stack, talker=talker)
+    begins_again(wire, view, founder)
+    assert "choose a higher incarnation" in wire.ended[founder].reason
     others = tuple(member for member, address in zip(view.members, view.addresses, strict=True) if address != founder)
     assert wire.views["a2"][-1].members == others
-    assert wire.delivered["a2"].count(b"again") >= 2 * Options().silence_ns_max // SECOND_NS - 1
+    assert wire.delivered["a2"].count(b"again") >= SECONDS - 1
+    assert set(wire.ended) == {founder}, "nobody else suffers"
+
+
+@pytest.mark.parametrize("stack", [*STACKS, "domain"])
+def test_a_founder_that_begins_again_is_left_behind_in_a_later_view(stack: str) -> None:
+    """It is told of the view that came after the first, in which nothing was sent, and enters that."""
+    wire, view = founded(stack, 4, talker="a2")
+    wire.step("a4", Leave(group=GROUP))
+    wire.run(3 * SECOND_NS)
+    assert [member.name for member in wire.views["a2"][-1].members] == ["p1", "p2", "p3"]
+    del wire.ended["a4"]
+    for _ in range(20):
+        wire.say("a2", b"in the second view")
+        wire.run(100 * MILLISECOND_NS)
+    begins_again(wire, view, "a1")
+    assert set(wire.ended) == {"a1"}
+    assert [member.name for member in wire.views["a2"][-1].members] == ["p2", "p3"]
+    assert wire.delivered["a3"].count(b"again") >= SECONDS - 1
+
+
+@pytest.mark.parametrize("stack", [*STACKS, "domain", "label"])
+@pytest.mark.parametrize("talker", ["", "a2"], ids=["all", "p2"])
+def test_copies_that_come_late_make_nobody_believe_in_a_former_life(stack: str, talker: str) -> None:
+    wire, view = founded(stack, talker=talker)
+    wire.late = Random(1)
+    for number in range(40):
+        wire.say(talker or view.addresses[number % 3], b"late")
+        wire.run(100 * MILLISECOND_NS)
+    assert not wire.ended
+    assert wire.views["a1"] == [view]
+    assert wire.delivered["a1"].count(b"late") >= 38

@@ -5,7 +5,8 @@ what must hold of them.
 
 A run: some processes found a group, others join; the network is cut into up to four components, again and again, also
 while components merge; links work one way only, or not at all between two processes that others hear; processes crash
-and come back; applications send at all levels, and pause. Then everything heals, and after a quiet time all is judged.
+and come back; applications send at all levels, to all or, in half of the runs, also to chosen members, and pause. Then
+everything heals, and after a quiet time all is judged.
 """
 
 import argparse
@@ -77,6 +78,10 @@ class Islands:
         self.view_of: dict[Name, int] = {}
         self.past: dict[Name, frozenset[Name]] = {}
         self.payloads: dict[Name, bytes] = {}
+        self.subsets = Random(f"islands {seed}, subsets")
+        self.has_subsets = self.subsets.random() < 0.5
+        self.chosen: dict[Name, tuple[ProcessId, ...]] = {}
+        """Destinations, where they were named."""
         self.incarnations = [0] * self.count
         founders = self.random.randrange(1, self.count + 1)
         names = tuple(f"p{place}" for place in range(founders))
@@ -151,6 +156,8 @@ class Islands:
                 name = (event.sender, event.number + index)
                 if self.payloads.get(name) != payload:
                     self.problems.append(f"{life.process} delivers {name}, which was not sent so")
+                if not self.is_for(name, life.process):
+                    self.problems.append(f"{life.process} delivers {name}, which is not for it")
                 life.stays[-1].delivered.append(name)
                 life.news.append(name)
 
@@ -161,13 +168,26 @@ class Islands:
         size = self.random.choice((0, 5, 100, 2_000))
         count = self.random.randrange(1, 4)
         payloads = [b"%s %d" % (repr(life.process).encode(), life.accepted + 1 + i) + bytes(size) for i in range(count)]
+        to = self.choose(life)
         for index, payload in enumerate(payloads):
             self.payloads[life.process, life.accepted + 1 + index] = payload
-        effects = self.step(
-            place, Send(group=GROUP, payloads=payloads, level=self.random.choice((0, 1, 2, 3, 3, 4, 4)))
-        )
+            if to:
+                self.chosen[life.process, life.accepted + 1 + index] = to
+        level = self.random.choice((0, 1, 2, 3, 3, 4, 4))
+        effects = self.step(place, Send(group=GROUP, payloads=payloads, level=level, destinations=to))
         assert effects is not None
         life.accepted += effects.accepted
+
+    def choose(self, life: Life) -> tuple[ProcessId, ...]:
+        """Members that the next messages are for; none: all."""
+        members = life.stays[-1].view.members
+        if not self.has_subsets or self.subsets.random() < 0.6:
+            return ()
+        return tuple(self.subsets.sample(members, self.subsets.randint(1, len(members))))
+
+    def is_for(self, name: Name, process: ProcessId) -> bool:
+        """Whether a process is among those that a message is for."""
+        return name not in self.chosen or process in self.chosen[name]
 
     def happen(self, what: str, about: object) -> None:
         if what == "packet":
@@ -300,7 +320,8 @@ class Islands:
                     last[name[0]] = name[1]
                 if level >= CAUSAL:
                     for before in self.past[name]:
-                        if self.view_of[before] == stay.view.id and self.levels[before] >= FIFO and before not in seen:
+                        owed = self.view_of[before] == stay.view.id and self.is_for(before, life.process)
+                        if owed and self.levels[before] >= FIFO and before not in seen:
                             self.problems.append(f"{life.process} delivers {name} before {before}")
 
     def _judge_synchrony(self) -> None:
@@ -318,8 +339,11 @@ class Islands:
 
     def _compare(self, life: Life, stay: Stay, follower: int, other: Life, stay2: Stay, follower2: int) -> None:
         pair = f"{life.process} and {other.process} in {stay.view.id}"
-        one, two = self.ordered(stay.delivered), self.ordered(stay2.delivered)
-        early, early2 = self.ordered(stay.delivered[: stay.regular]), self.ordered(stay2.delivered[: stay2.regular])
+        all1, all2 = self.for_both(stay.delivered, life, other), self.for_both(stay2.delivered, life, other)
+        regular1 = self.for_both(stay.delivered[: stay.regular], life, other)
+        regular2 = self.for_both(stay2.delivered[: stay2.regular], life, other)
+        one, two = self.ordered(all1), self.ordered(all2)
+        early, early2 = self.ordered(regular1), self.ordered(regular2)
         same = min(len(early), len(early2))
         if early[:same] != early2[:same]:
             self.problems.append(f"{pair} differ in the agreed order")
@@ -329,12 +353,26 @@ class Islands:
                 self.problems.append(f"{pair}: a safe message was not delivered by both, at the same place")
         if not follower or follower != follower2:
             return
-        if set(stay.delivered) != set(stay2.delivered) or one != two:
+        if set(all1) != set(all2) or one != two:
             self.problems.append(f"{pair} go on together and have not delivered the same")
-        if set(stay.delivered[: stay.regular]) != set(stay2.delivered[: stay2.regular]) or stay.mates != stay2.mates:
+        self._judge_owed(life, other, stay2)
+        self._judge_owed(other, life, stay)
+        if set(regular1) != set(regular2) or stay.mates != stay2.mates:
             self.problems.append(f"{pair} go on together and differ in their transitional configuration")
         if life.process not in stay.mates or other.process not in stay.mates:
             self.problems.append(f"{pair} go on together and the transitional configuration lacks one")
+
+    def _judge_owed(self, sender: Life, receiver: Life, stay: Stay) -> None:
+        """What a process has sent in a configuration is delivered by whoever it is for and stays with it."""
+        delivered = set(stay.delivered)
+        for name, view_id in self.view_of.items():
+            is_sent = name[0] == sender.process and view_id == stay.view.id
+            if is_sent and self.is_for(name, receiver.process) and name not in delivered:
+                self.problems.append(f"{receiver.process} goes on with {sender.process} and lacks {name}")
+
+    def for_both(self, names: list[Name], life: Life, other: Life) -> list[Name]:
+        """Those of these messages that are for both."""
+        return [name for name in names if self.is_for(name, life.process) and self.is_for(name, other.process)]
 
     def ordered(self, names: list[Name]) -> list[Name]:
         return [name for name in names if self.levels.get(name, -1) >= AGREED]
@@ -347,11 +385,11 @@ class Islands:
             return
         for life in running:
             own = {name for stay in life.stays for name in stay.delivered if name[0] == life.process}
-            if len(own) != life.accepted:
-                self.problems.append(f"{life.process} has sent {life.accepted} and delivered {len(own)} of them itself")
-        for life in running[1:]:
-            if set(life.stays[-1].delivered) != set(running[0].stays[-1].delivered):
-                self.problems.append(f"{life.process} and {running[0].process} have not delivered the same in the end")
+            owed = sum(self.is_for((life.process, number), life.process) for number in range(1, life.accepted + 1))
+            if len(own) != owed:
+                self.problems.append(f"{life.process} has sent {owed} to itself too and delivered {len(own)} of them")
+            for other in running:
+                self._judge_owed(other, life, life.stays[-1])
 
     def configurations(self) -> int:
         """How many configurations there were."""

@@ -22,6 +22,7 @@ from antiphon.stacks.domain.components import Components
 from antiphon.stacks.domain.proposal import SuggestionDraft
 from antiphon.stacks.domain.surroundings import GIVEN_UP_NS, Surroundings, readmission_ns
 from tests.stacks.domain.islands import judge_seed
+from tests.stacks.domain.slow_network import SlowIslands
 
 A, B, C = ProcessId("a"), ProcessId("b", 7), ProcessId("c")
 
@@ -30,6 +31,18 @@ A, B, C = ProcessId("a"), ProcessId("b", 7), ProcessId("c")
 def test_islands_part_and_merge(seed: int) -> None:
     problems, _ = judge_seed(seed)
     assert problems == []
+
+
+def test_components_merge_on_a_slow_network() -> None:
+    """A packet takes a quarter of a second, so that closing takes longer than the first tries allow for."""
+    islands = SlowIslands(0, 250)
+    islands.play(3_000)
+    islands.island = [0, 0, 1, 1, 2]
+    islands.play(7_000)
+    assert [len(life.stays[-1].view.members) for life in islands.lives if life is not None] == [2, 2, 2, 2, 1]
+    assert islands.merge(9_000) < 9_000
+    islands.play(2_000)
+    assert islands.judge() == []
 
 
 @pytest.mark.parametrize(("times", "expected_ms"), [(0, 0), (2, 0), (3, 250), (4, 500), (8, 8_000), (50, 8_000)])

@@ -9,7 +9,7 @@ from tests.stacks.domain.latency import ALL_ACK, EARLY, LINK_NS, LOADS, SECOND_N
 @pytest.mark.parametrize("members", [3, 5, 8])
 @pytest.mark.parametrize("load", list(LOADS))
 def test_early_delivery_is_ahead_of_all_ack(members: int, load: str) -> None:
-    seconds = {"idle": 0.1, "moderate": 0.04, "loaded": 0.02}[load]
+    seconds = {"idle": 0.1, "moderate": 0.1, "loaded": 0.02}[load]
     early, early_late, early_packets = measure(members, LOADS[load], EARLY, seconds)
     all_ack, all_ack_late, all_ack_packets = measure(members, LOADS[load], ALL_ACK, seconds)
     assert early < all_ack

@@ -134,3 +134,58 @@ def test_messages_of_a_suspect_are_dropped_unless_somebody_else_has_them() -> No
     table.pass_on(2, 1)
     table.play(500)
     assert table.log[0] == table.log[1] == ["p3#1"]
+
+
+def test_nobody_leaves_its_own_for_others_while_a_network_heals_bit_by_bit() -> None:
+    """p1 and p2 are apart from the other three. p2 hears those half a second before p1 does: it waits for p1."""
+    table = new_table(5)
+    table.play(300)
+    split(table, (0, 1), (2, 3, 4))
+    table.play(2_500)
+    before = [installs(table, member) for member in range(5)]
+    table.mend()
+    for other in (2, 3, 4):
+        table.cut(0, other)
+        table.cut(other, 0)
+    table.play(600)
+    table.mend()
+    table.play(600)
+    assert [installs(table, member) - count for member, count in enumerate(before)] == [1] * 5
+    assert {" ".join(sorted(members_of(table, member))) for member in range(5)} == {"p1 p2 p3 p4 p5"}
+
+
+def test_suspicion_adapts_over_configurations() -> None:
+    """What p3 says comes in bursts, 0.9 s apart. Then p4 is gone, and in the configuration without it 1.5 s of silence
+    of p3 are no news."""
+    table = new_table(4)
+    slow = Bursts(table, 2)
+    for _ in range(4):
+        slow.play(900)
+    table.crash(3)
+    while "p4" in members_of(table, 0):
+        slow.play(900)
+        table.play(20)
+    assert members_of(table, 0) == ["p1", "p2", "p3"]
+    before = installs(table, 0)
+    slow.play(1_500)
+    slow.play(900)
+    assert installs(table, 0) == before
+
+
+class Bursts:
+    """What one member sends is held, and comes all at once."""
+
+    def __init__(self, table: Table, member: int) -> None:
+        self._table = table
+        self._member = member
+
+    def play(self, milliseconds: int) -> None:
+        held: dict[int, list[bytes]] = {}
+        others = [other for other in range(len(self._table.engines)) if other != self._member]
+        for _ in range(milliseconds):
+            for other in others:
+                held.setdefault(other, []).extend(self._table.take(self._member, other))
+            self._table.play(1)
+        for other, packets in held.items():
+            if other not in self._table.gone:
+                self._table.arrive(other, *packets)

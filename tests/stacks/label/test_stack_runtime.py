@@ -5,7 +5,7 @@ import pytest
 import antiphon
 from antiphon.kernel.errors import UsageError
 from tests.runtime.cluster import run
-from tests.runtime.places import founded
+from tests.runtime.places import HASTY, LOOPBACK, founded
 
 
 def by_length(first: bytes, second: bytes) -> int:
@@ -63,5 +63,25 @@ def test_what_makes_no_sense_is_refused_in_words() -> None:
                 await group.send(b"", to=[])
             with pytest.raises(UsageError, match="not a member of group"):
                 await group.send(b"", to=[antiphon.ProcessId("stranger")])
+
+    run(test)
+
+
+def test_a_process_outside_sends_to_the_group_though_its_door_is_killed() -> None:
+    async def test() -> None:
+        async with founded(stack="label") as places, antiphon.Node("x", address=LOOPBACK, options=HASTY) as outside:
+            first, *others = places
+            group = await outside.reach("g", contacts=[first.node.address], stack="label")
+            assert len(group.view.members) == 3
+            for count in range(100):
+                await outside.send(b"%d" % count, to="g", order=("causal", "agreed")[count % 2])
+            await group.flush()
+            first.kill()
+            for count in range(100, 200):
+                await group.send(b"%d" % count, order=("causal", "safe")[count % 2])
+            await group.flush()
+            for place in others:
+                assert [await place.message() for _ in range(200)] == [b"%d" % count for count in range(200)]
+            assert len(group.view.members) == 2
 
     run(test)

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.simulation.churn import run_churn
+from tests.stacks.label.guest_sweep import cases, problems
 from tests.stacks.label.sweep import SECOND_WITHIN, random_scene, run_scene
 
 
@@ -34,3 +35,9 @@ def test_what_only_its_sender_has_is_asked_of_the_sender_first() -> None:
     """A broadcast of the cut that had reached nobody held the change of view up for five seconds: the sender was asked
     last, each other member before it, ever less often."""
     assert run_churn(242, stack="label").problems == ()
+
+
+@pytest.mark.parametrize("calls", [31])
+def test_what_comes_from_outside_is_delivered_once_whoever_dies(calls: int) -> None:
+    for case in cases(calls):
+        assert problems(case) == []

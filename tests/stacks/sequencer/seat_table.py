@@ -1,24 +1,34 @@
 """The voters of one seat on a table: their logs alone, links that break and lose suffixes, lives that end.
 
+With disks, all voters may end at once, by a kill or by a power loss: what was told must still be there.
+
 Whoever leads appends records that are told apart, and tells them when its log allows it. Whatever was told must be in
 the state of each later leader, and nobody may tell anything in an earlier term after somebody has told in a later one.
 """
 
 from random import Random
 
+from antiphon.kernel.calls import Store, Trim
+from antiphon.kernel.effects import Effects
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.simulator.churn_draw import FAST
-from antiphon.stacks.sequencer.seat_log import LEADER, RECOVERED, RECOVERING, VOTE, WHOLE, SeatLog
+from antiphon.simulator.disk import SimulatedDisk
+from antiphon.stacks.sequencer.seat_disk import SeatDisk
+from antiphon.stacks.sequencer.seat_log import SeatLog
 from antiphon.stacks.sequencer.seat_state import SeatState, taken_record
+from antiphon.stacks.sequencer.seat_voter import LEADER, RECOVERED, RECOVERING, VOTE, WHOLE
 from antiphon.stacks.sequencer.wire import frame, u64
 
 STEP_NS = 5 * MILLISECOND_NS
+COMPACT_BYTES = 3_000
+FOUNDED_NS = 100 * STEP_NS
+"""Seats are founded by then: before that more than k voters must not end (seat_disk.py, Live)."""
 
 
 class SeatTable:
     """2k + 1 voters; `problem` is what went wrong, or ""."""
 
-    def __init__(self, seed: int, replicas: int, options: Options = FAST) -> None:
+    def __init__(self, seed: int, replicas: int, options: Options = FAST, is_durable: bool = False) -> None:
         self.random = Random(f"{seed}/seat")
         self.options = options
         self.replicas = replicas
@@ -37,7 +47,12 @@ class SeatTable:
         self.terms_told = 0
         self.records = 0
         self.elections = 0
+        self.blackouts = 0
         self.problem = ""
+        self.disks = {name: SimulatedDisk() for name in self.names} if is_durable else {}
+        self.stores: dict[str, list[tuple[int, int]]] = {name: [] for name in self.names}
+        """Writes that are not synced: token of the `Store`, number of the write."""
+        self.writes = 0
         for name in self.names:
             self.start(name)
 
@@ -45,9 +60,16 @@ class SeatTable:
 
     def start(self, name: str) -> None:
         self.lives[name] += 1
-        self.logs[name] = SeatLog("v0", name, self.names, self.lives[name], self.options, self.now_ns)
+        disk = SeatDisk("seat", COMPACT_BYTES) if self.disks else None
+        log = SeatLog("v0", name, self.names, self.lives[name], self.options, self.now_ns, disk)
+        self.logs[name] = log
+        if disk is not None:
+            log.restore(disk.loaded(self.disks[name].read("seat"), self.options), self.now_ns)
 
-    def crash(self, name: str) -> None:
+    def crash(self, name: str, is_power_loss: bool = False) -> None:
+        self.stores[name] = []
+        if is_power_loss and self.disks:
+            self.disks[name].lose_power()
         for pair in [pair for pair in self.links if name in pair]:
             self.break_link(pair)
         del self.logs[name]
@@ -81,6 +103,8 @@ class SeatTable:
                 self._before(name)
                 self.logs[name].tick(self.now_ns)
             self._follow(name)
+            if self.stores[name] and self.random.random() < 0.6:
+                self._sync(name)
         for pair in list(self.links):
             frames = self.links.get(pair)
             if frames and self.random.random() < 0.7:
@@ -113,6 +137,8 @@ class SeatTable:
             self.states[name].apply(record)
             log.append([record])
             self.waiting[name].append((log.index, self.records))
+        if log.disk is not None:
+            self._write(name, log, log.disk)
         waiting = self.waiting.get(name, [])
         while waiting and waiting[0][0] <= log.commit:
             if log.term < self.terms_told:
@@ -123,6 +149,31 @@ class SeatTable:
             if (name, other) in self.links:
                 self.links[name, other].append(data)
         log.outbox = []
+
+    def _write(self, name: str, log: SeatLog, disk: SeatDisk) -> None:
+        effects = Effects()
+        disk.trim(effects)
+        if disk.has_unstored():
+            if disk.wants_compacting():
+                log.compact(self.states.get(name, log.state))
+            self.writes += 1
+            disk.write(self.writes, log.index, effects)
+        for call in effects.calls or []:
+            if isinstance(call, Store):
+                self.stores[name].append((call.token, self.disks[name].write(call.log, call.records)))
+            elif isinstance(call, Trim):
+                self.disks[name].trim(call.log, call.count)
+        log.release_promises()
+
+    def _sync(self, name: str) -> None:
+        """The disk has made what was written first safe."""
+        token, write = self.stores[name].pop(0)
+        self.disks[name].sync(write)
+        log = self.logs[name]
+        assert log.disk is not None
+        log.disk.stored(token)
+        log.stored()
+        self._follow(name)
 
     def _lead(self, name: str, log: SeatLog) -> None:
         self.elections += 1
@@ -137,9 +188,10 @@ class SeatTable:
         log.append([])
 
 
-def run_table(seed: int, replicas: int, steps: int = 1500) -> SeatTable:
-    """A random run: links break, some for long and in one direction; up to k voters at a time are down, or recover."""
-    table = SeatTable(seed, replicas)
+def run_table(seed: int, replicas: int, steps: int = 1500, is_durable: bool = False) -> SeatTable:
+    """A random run: links break, some for long and in one direction; up to k voters at a time are down, or recover.
+    With disks any number is."""
+    table = SeatTable(seed, replicas, is_durable=is_durable)
     for step in range(steps):
         if step < steps - 400:
             _disturb(table, table.random)
@@ -160,6 +212,14 @@ def run_table(seed: int, replicas: int, steps: int = 1500) -> SeatTable:
 def _disturb(table: SeatTable, random: Random) -> None:
     chance = random.random()
     names = table.names
+    if table.disks and table.now_ns > FOUNDED_NS:
+        if random.random() < 0.01:
+            table.blackouts += 1
+            for name in list(table.logs):
+                table.crash(name, is_power_loss=True)
+        elif random.random() < 0.003:
+            for name in random.sample(list(table.logs), len(table.logs) // 2):
+                table.crash(name, is_power_loss=random.random() < 0.5)
     if chance < 0.006:
         weak = [name for name in names if name not in table.logs or table.logs[name].role == RECOVERING]
         whole = [name for name in table.logs if name not in weak]

@@ -5,8 +5,9 @@ from random import Random
 
 import pytest
 
+from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import MAIN
-from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.kernel.policies import PRIMARY
 from antiphon.pipeline.campaign.judge import judge
 from antiphon.simulator.actions import CRASH, CUT_LINKS, LEAVE, SEND, START, Action
@@ -15,6 +16,8 @@ from antiphon.simulator.fault_schedule import network_layers
 from antiphon.simulator.run import add_services
 from antiphon.simulator.script import Script, ScriptedGroup
 from antiphon.simulator.script_run import ScriptRun, run_script
+from antiphon.stacks.sequencer.mesh import MeshPeer
+from antiphon.stacks.sequencer.wire import FrameReader
 
 GROUPS = 6
 HEAL_NS = 3_000 * MILLISECOND_NS
@@ -80,6 +83,21 @@ def test_through_bad_networks_and_broken_links(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(8))
 def test_while_a_sequencer_crashes_and_comes_back(seed: int) -> None:
     check(run_script(sparse_script(seed, 3, "all" if seed % 2 else "none", crash=True)))
+
+
+def test_a_group_that_was_given_away_is_not_taken_for_lost_before_its_new_peer_is_heard() -> None:
+    """The peer that had it greets the directory again, since its link broke, before the new one is heard: the group was
+    created a second time (seed 6253)."""
+    group = 3  # its place is known to the first of three
+    home = MeshPeer(ProcessId("s1"), Options(), "s1", ["s2", "s3"], 0)
+    home._greeted = {"s2", "s3"}
+    home._relocated("s2", 1, {group: 5})
+    giver = MeshPeer(ProcessId("s2"), Options(), "s2", ["s1", "s3"], 0)
+    giver._given[group], giver._given_to[group] = 5, "s3"
+    for piece in giver._given_frames("s1"):
+        home._take_from_peer("s2", FrameReader(piece, 1))
+    home._relocated("s2", 1, {})
+    assert home._locate(group, "s1") == (6, "s3")
 
 
 def test_one_sequencer_moves_nothing() -> None:

@@ -12,7 +12,7 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import Open
 from antiphon.kernel.options import Options
 from antiphon.simulator.script_run import run_script
-from tests.stacks.sequencer.seat_scripts import problems_of, seat_script
+from tests.stacks.sequencer.seat_scripts import durable_script, problems_of, run_moving, seat_script
 from tests.stacks.sequencer.test_mesh import sparse_script
 
 
@@ -27,6 +27,13 @@ def test_while_peers_crash_and_come_back_nothing_is_lost_or_doubled(seed: int) -
 @pytest.mark.parametrize(("seed", "replicas"), [(5, 1), (6, 1), (7, 2)])
 def test_while_the_network_is_bad_as_well(seed: int, replicas: int) -> None:
     assert problems_of(run_script(seat_script(seed, replicas, 0, "all"))) == []
+
+
+@pytest.mark.parametrize("seed", range(20, 24))
+def test_groups_move_between_seats_while_peers_crash(seed: int) -> None:
+    run = run_moving(seat_script(seed, 1 + seed % 2, 0, "none"))
+    assert problems_of(run) == []
+    assert run.coverage["groups moved"] > 2
 
 
 def test_too_few_peers_are_refused() -> None:
@@ -44,8 +51,10 @@ def test_a_peer_with_a_log_on_disk_goes_on_with_it_after_a_crash(seed: int, serv
     assert run.coverage["seat led"] == services + 1
 
 
-def test_replicas_and_a_disk_together_are_refused() -> None:
-    options = Options(of_stacks={"sequencer.replicas": 1, "sequencer.durable": 1})
-    engine = Engine(ProcessId("s"), Random(0), options)
-    with pytest.raises(UsageError, match="not both"):
-        engine.step(Open(stack="sequencer", role="peer", address="a:1", contacts=("b:1", "c:1")), 0)
+@pytest.mark.parametrize("seed", range(4))
+def test_all_replicated_peers_with_disks_end_at_once_and_nothing_is_lost(seed: int) -> None:
+    script = durable_script(seed)
+    run = run_script(script)
+    assert problems_of(run) == []
+    assert run.coverage["seat led"] > len(script.services)  # each seat was led anew
+    assert run.coverage["message accepted"] > 50

@@ -6,7 +6,8 @@ import pytest
 
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.options import Options
-from antiphon.stacks.sequencer.seat_log import APPEND, FOLLOWER, LEADER, RECOVERING, SeatLog
+from antiphon.stacks.sequencer.seat_log import SeatLog
+from antiphon.stacks.sequencer.seat_voter import APPEND, FOLLOWER, LEADER, RECOVERING
 from antiphon.stacks.sequencer.wire import frame, u64
 from tests.stacks.sequencer.seat_table import SeatTable, hasty_recovery_problem, run_table, two_votes_problem
 
@@ -19,6 +20,19 @@ def test_what_was_told_is_in_the_state_of_every_later_leader_with_one_replica(se
 @pytest.mark.parametrize("seed", range(4))
 def test_what_was_told_is_in_the_state_of_every_later_leader_with_two_replicas(seed: int) -> None:
     assert run_table(seed, 2).problem == ""
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_with_disks_all_voters_may_end_at_once(seed: int) -> None:
+    table = run_table(seed, 1 + seed % 2, 1000, is_durable=True)
+    assert table.problem == ""
+    assert table.told
+
+
+def test_the_sample_with_disks_has_power_losses() -> None:
+    tables = [run_table(seed, 1, 1000, is_durable=True) for seed in range(4)]
+    assert sum(table.blackouts for table in tables) > 4
+    assert sum(len(table.told) for table in tables) > 200
 
 
 def test_the_sample_has_elections_and_entries() -> None:

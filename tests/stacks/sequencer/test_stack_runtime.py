@@ -185,3 +185,17 @@ def test_who_asks_where_no_peer_is_is_told_so_and_members_cannot_found() -> None
                 node.serve("sequencer")
 
     run(test)
+
+
+def test_a_join_that_waits_for_a_peer_that_is_gone_says_so() -> None:
+    async def test() -> None:
+        one, gone = free_address(), free_address()
+        async with Node("s", address=one, options=HASTY) as peer, Node("p", address=LOOPBACK, options=HASTY) as node:
+            peer.serve("sequencer", peers=[gone])
+            for group in ("g", "h", "i", "j"):  # their names fall to either peer
+                with pytest.raises(JoinError, match="which knows where this group is, cannot be reached"):
+                    await node.join(group, stack="sequencer", contacts=[one], timeout_s=0.5)
+            with pytest.raises(JoinError, match=r"no peer of the sequencing service answers at 127\.0\.0\.1:1"):
+                await peer.join("g", stack="sequencer", contacts=["127.0.0.1:1"], timeout_s=0.5)
+
+    run(test)

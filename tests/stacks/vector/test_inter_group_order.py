@@ -5,6 +5,7 @@ from random import Random
 import pytest
 
 from antiphon.kernel.causality_domain import CausalityDomain
+from antiphon.kernel.effects import Ended
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.inputs import Join
 from antiphon.kernel.levels import CAUSAL, FIFO
@@ -16,6 +17,7 @@ from antiphon.stacks.vector.causal import CausalOrder
 from antiphon.stacks.vector.group_time import GroupTime
 from antiphon.stacks.vector.inter_group_order import TIMES_MAX, InterGroupOrder
 from antiphon.stacks.vector.timestamp import ForeignTime
+from tests.stacks.vector.doors import at_the_doors
 from tests.table import Table
 
 OPTIONS = Options(window_packets=16)
@@ -62,6 +64,28 @@ def test_what_a_time_of_another_group_blocks(
 ) -> None:
     group_order, _ = group_order_of(a=time_of(3, [0, 2, 0]), b=time_of(1, [0, 0, 0]))
     assert group_order.blocks([ForeignTime(group, view_id, entries)]) == blocked
+
+
+def test_a_process_waits_at_all_doors_at_once() -> None:
+    """A packet names two groups that may have let it in. It waits for both together, for `silence_ns_min`: twice that
+    long, and the members of the group that the packet belongs to would suspect it."""
+    group_order, queues = group_order_of(a=time_of(1, [0, 0, 0]))
+    for group in (B, C):
+        group_order.enter(group, None, queues["a"])
+    named = [ForeignTime(B, 2, []), ForeignTime(C, 3, [])]
+    group_order.now_ns = 5
+    assert not group_order.blocks(named)  # it came before this process asked: those views cannot have let it in
+    group_order.note_arrival(named)
+    assert group_order.blocks(named)
+    assert group_order.deadline_ns() == 5 + OPTIONS.silence_ns_min
+    group_order.now_ns = 4 + OPTIONS.silence_ns_min
+    group_order.note_arrival(named)
+    assert group_order.blocks(named)
+    group_order.now_ns = 5 + OPTIONS.silence_ns_min
+    assert not group_order.blocks(named)
+    assert [group_order.may_enter(group, view) for group, view in ((B, 2), (B, 3), (C, 3), (C, 4))] == [
+        False, True, False, True,
+    ]  # fmt: skip
 
 
 def test_messages_leave_in_the_order_of_their_tickets() -> None:
@@ -122,6 +146,17 @@ def test_who_has_left_a_group_takes_its_past_along() -> None:
     assert group_order.times(B) == []
 
 
+def test_what_is_void_when_a_group_is_left_is_the_view_that_was_left() -> None:
+    """Not what was heard, before that, of a view that came after it."""
+    group_order, _ = group_order_of(a=time_of(3, [0, 2, 1]), b=time_of(1, [0, 0, 0]))
+    group_order.leave(A, is_void=True)
+    assert group_order.times(B) == []
+    group_order, _ = group_order_of(a=time_of(3, [0, 2, 1]), b=time_of(1, [0, 0, 0]))
+    group_order.learn(B, [ForeignTime(A, 4, [(0, 2)])], waited=False)
+    group_order.leave(A, is_void=True)
+    assert [(time.group, time.view_id, time.entries) for time in group_order.times(B)] == [(A, 4, [(0, 2)])]
+
+
 def test_a_group_in_a_higher_epoch_waits_for_the_others() -> None:
     domain = CausalityDomain(rule="epochs")
     high, low = time_of(2, [0, 0, 0], epoch=1), time_of(1, [0, 0, 0])
@@ -156,3 +191,29 @@ def test_epochs_need_views_that_change() -> None:
     epochs = Join(group="h", view=table.view, policy="static", domain=CausalityDomain(name="e", rule="epochs"))
     with pytest.raises(UsageError, match="under `static` the view never changes"):
         table.engines[0].step(epochs, 0)
+
+
+# ---- at the door of a group ----------------------------------------------------------------------------------------
+
+
+def test_what_names_a_group_that_may_have_let_this_process_in_is_held_back() -> None:
+    table = at_the_doors("a")
+    assert table.log[2] == []
+    table.mend()
+    table.play(500)
+    assert table.log[2] == ["a:p1#1", "b:p2#1"]
+
+
+@pytest.mark.parametrize("doors", ["a", "ac", "acd"])
+def test_it_is_held_back_no_longer_than_a_member_may_be_silent(doors: str) -> None:
+    """However many groups it names. And from then on it is too late to enter the view that it named."""
+    table = at_the_doors(doors)
+    table.play(OPTIONS.silence_ns_min // MILLISECOND_NS - 20)
+    assert table.log[2] == []
+    table.play(30)
+    assert table.log[2] == ["b:p2#1"]
+    assert [len(view.members) for view in (table.views[1]["b"], table.views[2]["b"])] == [2, 2]
+    table.mend()
+    table.play(100)
+    assert table.log[2] == ["b:p2#1"]
+    assert any(isinstance(event, Ended) and event.excluded for event in table.events[2])

@@ -16,7 +16,6 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.levels import AGREED
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import REQUEST
-from antiphon.parts.exchange import CONFIRMED
 from antiphon.parts.membership.graph_view_end import GraphViewEnd
 from antiphon.parts.membership.session import Session
 from antiphon.parts.message_graph import GraphNode, GraphPacket, MessageGraph
@@ -134,11 +133,11 @@ class GraphSession(Session):
         """Another member tells how many nodes of each member it has. Raises MalformedError if there cannot be so
         many."""
         if counts[self._me] > self._graph.last[self._me]:
-            self.cut.contradicted += 1
+            self.cut.former_life.contradicts(via)
         for rank, count in enumerate(counts):
             if count and not self.cut.exists(rank, count):
                 raise MalformedError("number")
-        self.cut.contradicted = CONFIRMED
+        self.cut.former_life.fits(via)
         self.cut.told[via] = max(self.cut.told[via], counts[self._me])
 
     # ---- acknowledgement and status --------------------------------------------------------------------------------
@@ -174,21 +173,26 @@ class GraphSession(Session):
 
     def _tell_status(self, now_ns: int) -> None:
         """At the end of a step: send the status that is due, and see to the next while something waits."""
-        if self._waits() and not self._tries:
+        if not self._waits():
+            if self._tries:  # what was waited for has come
+                self._tries = 0
+                self._status_at_ns = self._stated_ns + self._options.heartbeat_interval_ns
+        elif not self._tries:
             self._tries = 1
             self._status_at_ns = min(self._status_at_ns, now_ns + self._options.probe_interval_ns)
         if self._status_at_ns <= now_ns:
-            self._tries += 1
+            if self._tries:
+                self._tries += 1
             self._stated_ns = now_ns
             self._status_at_ns = now_ns + self._interval_ns()
             self._send_status()
 
     # ---- packets out -----------------------------------------------------------------------------------------------
 
-    def _report_sent(self, load: PacketLoad, effects: Effects) -> None:
+    def _report_sent(self, load: PacketLoad, effects: Effects, to: tuple[ProcessId, ...] = ()) -> None:
         if load.complete:
             effects.events.append(
-                Sent(self.group, self.view.id, load.first_message, len(load.complete), load.level, load.size)
+                Sent(self.group, self.view.id, load.first_message, len(load.complete), load.level, load.size, to)
             )
 
     def _note_own(self, node: GraphNode, load: PacketLoad) -> None:

@@ -11,6 +11,7 @@ from typing import final
 
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
+from antiphon.parts.former_life import FormerLife
 from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.message_graph import GraphPacket, MessageGraph, Mid
 from antiphon.parts.ranges import Ranges, runs_of
@@ -35,8 +36,8 @@ class GraphViewEnd(ViewEnd):
         "_sources",
         "_tries",
         "ask_at_ns",
-        "contradicted",
         "fetched",
+        "former_life",
         "told",
     )
 
@@ -51,7 +52,7 @@ class GraphViewEnd(ViewEnd):
         self._tries = 0
         self.ask_at_ns = NEVER
         self.fetched: dict[Mid, GraphPacket] = {}
-        self.contradicted = 0
+        self.former_life = FormerLife(graph.participants, options.silence_ns_min)
         self.told = [0] * graph.participants
         """By rank, how many of this member's messages each says that it has."""
 
@@ -61,8 +62,8 @@ class GraphViewEnd(ViewEnd):
     def received_by(self, rank: int) -> int:
         return self.told[rank]
 
-    def contradictions(self) -> int:
-        return self.contradicted
+    def has_former_life(self, now_ns: int) -> bool:
+        return self.former_life.is_certain(now_ns)
 
     def holdings(self) -> list[Ranges]:
         return [Ranges([(1, last)] if last else []) for last in self._graph.last]

@@ -328,8 +328,9 @@ class GroupMember(DeclaredMember):
             self._mute(effects, before)
 
     def _mute(self, effects: Effects, before: int) -> None:
-        """Tell the application nothing of what a step did to a member that retires: its life is over."""
-        told = [event for event in effects.events[before:] if event.group != self.group]
+        """Tell the application nothing of what a step did to a member that retires: its life is over. Views are told
+        all the same, for the history, which has to say that there were some."""
+        told = [event for event in effects.events[before:] if event.group != self.group or isinstance(event, Installed)]
         del effects.events[before:]
         effects.events.extend(told)
 

@@ -1,7 +1,7 @@
 """Membership: who is in the group, who comes and goes, and how members find out (isis-1991, sections 5.5 and 7.4).
 
 A view ends by agreement of its own members (agreement.py), because somebody asks to join or to leave, is suspected, or
-because something waits for a flush. The oldest member that is not suspected coordinates; wishes are passed on to it.
+because something waits for a flush. The oldest member that is not suspected coordinates; requests are passed on to it.
 
 Without a majority the members stall, say so, and go on asking; when they hear each other again they go on. Who was
 given up meanwhile is told that it is outdated when it speaks up.
@@ -14,7 +14,7 @@ Deviations from 5.5: members report what they hold instead of sending it, and fe
 it, so a cut costs what is really missing. No view is skipped. An outside view server is not needed.
 """
 
-from typing import Final, final
+from typing import final
 
 from antiphon.kernel.effects import NEVER, Effects, Ended, Suspected
 from antiphon.kernel.errors import MalformedError
@@ -27,9 +27,6 @@ from antiphon.parts.membership.messages import MembershipMessage, Proposal
 from antiphon.parts.membership.phases import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING
 from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.suspicion import STRAIN_MAX, STRAINED
-
-_CONTRADICTIONS_MAX: Final = 3
-"""So many packets may speak of an earlier life of a founder before it believes that there was one."""
 
 
 @final
@@ -66,8 +63,6 @@ class Membership(Entrance):
         self.excluded = False
         """The others went on without this process."""
         self._left_to: View | None = None
-        self._is_founder = False
-        """Whether this process is in its first view, and was not let into it by others."""
         self._began_ns = 0
         """When the view was installed."""
         self._hears_at_ns = NEVER
@@ -117,7 +112,6 @@ class Membership(Entrance):
 
     def begin(self, view: View, end: ViewEnd, effects: Effects, now_ns: int) -> None:
         """The view is installed."""
-        self._is_founder = not self._contacts and self._view.id == 0
         self._begin(view, end, now_ns)
         self._last_step_ns = now_ns
         self._began_ns = now_ns
@@ -425,8 +419,9 @@ class Membership(Entrance):
                 self._post.tell(member, message, effects)
 
     def answer_old_packet(self, sender: ProcessId, effects: Effects) -> None:
-        """A member of the view before sent a packet of that view."""
-        if self._view.rank(sender) >= 0 and self._last_install:
+        """A member of the view before sent a packet of that view: tell it of this one. If it is not in this one it was
+        excluded; it may wait for a coordinator that is gone, and ask nobody."""
+        if self._last_install:
             self._post.transmit(sender, None, self._last_install, effects)
 
     # ---- time and progress -----------------------------------------------------------------------------------------
@@ -492,7 +487,7 @@ class Membership(Entrance):
         oldest."""
         end = self._end_of_view
         assert end is not None
-        if self._is_founder and end.contradictions() >= _CONTRADICTIONS_MAX:
+        if end.has_former_life(now_ns):
             self._end(True, effects, self._refusal())
             return
         if self.phase == NORMAL:

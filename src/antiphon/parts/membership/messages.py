@@ -136,7 +136,7 @@ class Proposal:
         self.annex = annex
         """What the stack has made of its members' annexes (session.py)."""
         self.unheard: list[Life] = unheard if unheard is not None else []
-        """Those who were let in once and given up before they were heard (wishes.py)."""
+        """Those who were let in once and given up before they were heard (requests.py)."""
 
     def body(self) -> ProposalBody:
         members = [

@@ -34,8 +34,8 @@ class PacketViewEnd(ViewEnd):
         exchange = self._exchange
         return exchange.sent if rank == exchange.me else exchange.table.received[rank][exchange.me]
 
-    def contradictions(self) -> int:
-        return self._exchange.contradictions
+    def has_former_life(self, now_ns: int) -> bool:
+        return self._exchange.former_life.is_certain(now_ns)
 
     def holdings(self) -> list[Ranges]:
         """The packets of each member that have come in here, or that I have sent."""

@@ -51,7 +51,7 @@ class Round:
             proposal.annex, proposal.unheard,
         )  # fmt: skip
 
-    def make_proposal(self, view: View, end: ViewEnd, wishes: MembershipRequests, heard: set[int]) -> Proposal:
+    def make_proposal(self, view: View, end: ViewEnd, requests: MembershipRequests, heard: set[int]) -> Proposal:
         """Those that answered, without those that leave, then those that join; and all that anybody holds."""
         cut = [Ranges([]) for _ in view.members]
         barriers: list[BarrierBody] = []
@@ -69,13 +69,13 @@ class Round:
         for rank, member in enumerate(view.members):
             if rank not in self.states:
                 failed.append(rank)  # also one that wanted to leave: what it holds is not in the cut
-            elif member in wishes.leavers:
+            elif member in requests.leavers:
                 left.append(rank)
             else:
                 members.append(member)
                 addresses.append(self.states[rank].address)
         lives = {member.name for member in members}
-        for process, address in wishes.joiners.items():
+        for process, address in requests.joiners.items():
             # Of two lives of one process the later has to wait: the earlier is as good as gone, but it has answered.
             if view.rank(process) < 0 and process.name not in lives:
                 members.append(process)
@@ -84,5 +84,5 @@ class Round:
         unheard = [view.members[rank] for rank in failed if rank not in heard]
         return Proposal(
             after, left, failed, cut, sorted(self.states), barriers, end.merge_annexes(annexes),
-            wishes.unheard_with(unheard),
+            requests.unheard_with(unheard),
         )  # fmt: skip

@@ -75,10 +75,9 @@ class ViewEnd:
         """How many of them this member says that it has, paused or not."""
         return 0
 
-    def contradictions(self) -> int:
-        """How many packets spoke of things that this member should have sent or acknowledged, and has not: somebody
-        was here before it under the same identity."""
-        return 0
+    def has_former_life(self, now_ns: int) -> bool:
+        """Whether this member was in the view before, and has forgotten it (parts/former_life.py)."""
+        return False
 
     def is_complete(self) -> bool:
         """Whether a cut is known and the whole of it is here."""

@@ -1,7 +1,8 @@
 """Holding one simulated run to everything that it promised: the history by the reference auditor, the rest by the run.
 
 Beside the guarantees of the history there are two of the run itself: `rest`, that after the last fault every group
-comes to rest, and `mistake`, that the engine never fails.
+comes to rest without giving up a member that runs, and `mistake`, that the engine never fails. Which exclusions of
+running members are excused, under the rule `epochs` alone, and why: simulator/group_progress.py.
 
 Some groups are excused from rest, since they have lost their majority or causal order makes them wait for one that has.
 Such a run is audited twice. As it was, with those who are in these groups stopped early, nothing may be broken. And

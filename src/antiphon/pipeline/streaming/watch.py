@@ -121,7 +121,7 @@ class SharedView(msgspec.Struct):
     """From there on, message, level, and who had it there first."""
 
 
-class Ear(msgspec.Struct):
+class ListenerState(msgspec.Struct):
     """One listener."""
 
     view: int = 0
@@ -131,7 +131,7 @@ class Ear(msgspec.Struct):
 class WatchState(msgspec.Struct):
     """All that is remembered of one group."""
 
-    ears: dict[str, Ear] = msgspec.field(default_factory=dict)
+    listeners: dict[str, ListenerState] = msgspec.field(default_factory=dict)
     views: dict[int, SharedView] = msgspec.field(default_factory=dict)
 
 
@@ -157,9 +157,9 @@ class Watch:
     def _view(self, row: WatchedRow) -> Iterator[LiveFinding]:
         assert row.view is not None
         assert row.members is not None
-        ear = self._ear(row.listener)
-        former, ear.view = ear.view, row.view
-        ear.heard = {sender: heard for sender, heard in ear.heard.items() if sender in row.members}
+        listener = self._listener(row.listener)
+        former, listener.view = listener.view, row.view
+        listener.heard = {sender: heard for sender, heard in listener.heard.items() if sender in row.members}
         shared = self.state.views.get(row.view)
         if shared is None:
             shared = self.state.views[row.view] = SharedView(row.members)
@@ -178,14 +178,14 @@ class Watch:
         for view in sorted(self.state.views)[:-VIEWS_MAX]:
             del self.state.views[view]
 
-    def _ear(self, listener: str) -> Ear:
+    def _listener(self, listener: str) -> ListenerState:
         """What is known of a listener; its former incarnations are forgotten."""
-        if listener not in self.state.ears:
+        if listener not in self.state.listeners:
             name = listener.rpartition("/")[0]
-            for former in [other for other in self.state.ears if other.rpartition("/")[0] == name]:
-                del self.state.ears[former]
-            self.state.ears[listener] = Ear()
-        return self.state.ears[listener]
+            for former in [other for other in self.state.listeners if other.rpartition("/")[0] == name]:
+                del self.state.listeners[former]
+            self.state.listeners[listener] = ListenerState()
+        return self.state.listeners[listener]
 
     def _leave(self, row: WatchedRow, former: int) -> Iterator[LiveFinding]:
         """The listener has completed a view: it can be held to what others had in it."""
@@ -209,11 +209,11 @@ class Watch:
     def _message(self, row: WatchedRow) -> Iterator[LiveFinding]:
         assert row.sender is not None
         assert row.number is not None
-        ear = self._ear(row.listener)
-        if ear.view in self.state.views and (row.view or 0) > ear.view:
+        listener = self._listener(row.listener)
+        if listener.view in self.state.views and (row.view or 0) > listener.view:
             # A barrier, or an epoch, has ended the view; the next, of the same members, is not told of.
-            yield from self._view(row._replace(members=self.state.views[ear.view].members))
-        heard = ear.heard.setdefault(row.sender, Heard())
+            yield from self._view(row._replace(members=self.state.views[listener.view].members))
+        heard = listener.heard.setdefault(row.sender, Heard())
         is_new = heard.take(row.number)
         name = f"{row.sender}#{row.number}"
         if is_new is None:

@@ -36,7 +36,7 @@ def fits(here: list[int], cut: list[int]) -> bool:
 class Commitment:
     """One process's commitment to one suggestion."""
 
-    __slots__ = ("_process", "_view", "closed", "committed_ns", "suggestion", "words")
+    __slots__ = ("_process", "_view", "closed", "committed_ns", "suggestion", "took_ns", "words")
 
     def __init__(self, process: ProcessId, view: View, suggestion: Suggestion, words: Words, now_ns: int) -> None:
         self._process = process
@@ -48,6 +48,8 @@ class Commitment:
         is installed, for which it had closed it."""
         self.committed_ns = now_ns
         """Since when this process is committed, or has closed its configuration."""
+        self.took_ns = 0
+        """How long it took from the one to the other."""
 
     # ---- words -----------------------------------------------------------------------------------------------------
 
@@ -76,6 +78,7 @@ class Commitment:
     def close(self, held: list[int], now_ns: int) -> None:
         """This process closes its configuration, of which it holds this much."""
         self.closed = True
+        self.took_ns = now_ns - self.committed_ns
         self.committed_ns = now_ns
         self.words[self._process] = Word(held, self.everybody())
 
@@ -113,6 +116,18 @@ class Commitment:
             for one, word in self.words.items():
                 result |= {(one, other) for rank, other in enumerate(members) if not word.heard >> rank & 1}
         return result
+
+    def patience_ns(self, least_ns: int, most_ns: int) -> int:
+        """How long the next step may take, which needs a trip or two: within these limits, twice as long as the last
+        one took."""
+        return min(max(least_ns, 2 * self.took_ns), most_ns)
+
+    def lacks_foreign_alone(self) -> bool:
+        """Whether all have committed, and all that do not hear each other come from different configurations."""
+        if self.closed or not self.has_all_words():
+            return False
+        origins = self.suggestion.origins
+        return all(origins[one] != origins[other] for one, other in self.holds_up())
 
     # ---- messages --------------------------------------------------------------------------------------------------
 

@@ -35,6 +35,9 @@ Rule.
 9. Closing that comes to nothing, because some do not close within a few tries, or something better is suggested, is
    void: the process goes on in its configuration, and suggests again. Told that the suggestion was installed after all,
    it goes back to it if it still has nothing that is not of K; else it merges with that configuration later.
+10. Closing may take twice as long as it took to agree, which was two trips; at least 0.2 s, and `silence_ns_min` at
+   most. So processes on slow machines and links come together, too, and on quick ones nobody waits long for a process
+   that has just died.
 
 Safe. Let u and w install S, both out of the configuration C. Each member of S says once how much it holds of C for the
 sake of S (rule 7), and S is decided by the words of all, so u and w have the same K. Each takes in nothing that is not
@@ -176,9 +179,9 @@ class Components:
             for origin in suggestion.origins.values():
                 self._around.joined(origin)
         self._around.contacts = contacts or self._around.contacts
+        self._begin_suspicion(view, now_ns)
         self.view = view
         self._end = end
-        self._suspicion = Suspicion(len(view.members), view.rank(self._process), now_ns, self._options)
         self.current = None
         self._closings = 0
         self._closed_number = 0
@@ -196,6 +199,15 @@ class Components:
             self._around.know(process, address)
         for address in gone:
             self._attempt(address, now_ns, 0)
+
+    def _begin_suspicion(self, view: View, now_ns: int) -> None:
+        """Begin to watch the members of a view, with what was learnt of them in the one before."""
+        for rank, member in enumerate(self.view.members):
+            if rank != self.view.rank(self._process):
+                self._around.remember_gap(member, self._suspicion.longest_gap_ns(rank))
+        self._suspicion = Suspicion(len(view.members), view.rank(self._process), now_ns, self._options)
+        for rank, member in enumerate(view.members):
+            self._suspicion.expect_gap(rank, self._around.longest_gap_ns(member))
 
     # ---- what is heard ---------------------------------------------------------------------------------------------
 
@@ -503,18 +515,20 @@ class Components:
     def _suspect(self, now_ns: int) -> None:
         """Ask those that are doubted by themselves; take the link to those to be cut that have not answered."""
         self._suspicion.due(now_ns, set())
+        for rank in sorted(self._suspicion.lost):
+            self._cut(self.view.members[rank], now_ns)
+        self._probe(now_ns)
+
+    def _probe(self, now_ns: int) -> None:
+        """Ask those that are doubted by themselves: an answer ends the doubt."""
         for rank in self._suspicion.doubted():
-            if rank in self._suspicion.lost:
-                self._cut(self.view.members[rank], now_ns)
-            else:
-                self._attempt(self.view.addresses[rank], now_ns, self._options.retry_ns, True)
+            self._attempt(self.view.addresses[rank], now_ns, self._options.retry_ns, True)
 
     def _watch(self, now_ns: int) -> None:
         """Once per heartbeat: ask the doubted again; give up those that are heard but take in nothing of what is sent,
         for twice the time of silence: they hold up the windows of all."""
         assert self._end is not None
-        for rank in self._suspicion.doubted():
-            self._attempt(self.view.addresses[rank], now_ns, self._options.retry_ns, True)
+        self._probe(now_ns)
         for rank, member in enumerate(self.view.members):
             self._suspicion.acknowledged(rank, self._end.received_by(rank), self._end.sent(), now_ns)
             if self._suspicion.unacknowledged_ns(rank, now_ns) >= 2 * self._options.silence_ns_min:
@@ -556,11 +570,14 @@ class Components:
         all hear each other; to get all of K: beyond that nobody who is here has it.
 
         Closing takes one trip, and the process sends nothing meanwhile, so it is given time for some tries only. The
-        lower the rank the shorter, so that one suggests again for all."""
+        lower the rank the shorter, so that one suggests again for all. Members of different configurations that do not
+        hear each other yet are given as long as somebody who does not commit: a network does not heal everywhere at
+        once, and to part from one's own for the sake of a merge, and merge with them later, costs more."""
         options = self._options
         since_ns = now_ns - current.committed_ns
         if current.is_decided():
             return since_ns >= 4 * options.silence_ns_min
-        if current.closed or current.has_all_words():
-            return since_ns >= 4 * options.retry_ns + self.view.rank(self._process) * options.retry_ns // 2
+        if current.closed or (current.has_all_words() and not current.lacks_foreign_alone()):
+            limit_ns = current.patience_ns(4 * options.retry_ns, options.silence_ns_min)
+            return since_ns >= limit_ns + self.view.rank(self._process) * options.retry_ns // 2
         return since_ns >= options.silence_ns_min

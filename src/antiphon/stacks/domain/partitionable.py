@@ -100,7 +100,7 @@ class PartitionableMember(Member):
         for payload in input.payloads:
             if len(payload) > self._options.message_bytes_max:
                 raise MessageTooLargeError(len(payload), self._options.message_bytes_max)
-        return self._pending.accept(input.payloads, input.level)
+        return self._pending.accept(input.payloads, input.level, input.destinations)
 
     def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> int:
         raise UsageError(f"group {self.group!r} may part, so it has no barriers; join with `primary`")

@@ -23,6 +23,12 @@ Why ordered messages find in front of them all that they depend on: a message th
 waits, at most, for ordered ones that precede it there, and those have earlier places; after each ordered message all
 that waited for it are let go.
 
+Chosen subsets. A message for some members is a node of everybody's graph like any other: it waits for the same, and has
+its place in the same order, at every member; those that it is not for just do not hand it to their applications. So
+each level is among its destinations what it is among all, and messages to different subsets are in one order where
+these overlap. (Members that it is not for wait as if it were for them: what they send is then behind all that it is
+behind, so causal order holds through them, too.)
+
 At the end of a view nothing more comes: those that were not heard abstain, and everything is delivered.
 """
 
@@ -35,7 +41,7 @@ from antiphon.kernel.levels import AGREED, CAUSAL, RELIABLE, SAFE
 from antiphon.parts.emission import MessageAssembler
 from antiphon.parts.message_graph import GraphNode, MessageGraph, Mid
 from antiphon.parts.node_batch import NodeBatch
-from antiphon.stacks.domain.node import DomainNode
+from antiphon.stacks.domain.node import EVERYBODY, DomainNode
 from antiphon.stacks.domain.voting import VoteRounds
 
 
@@ -43,12 +49,13 @@ from antiphon.stacks.domain.voting import VoteRounds
 class HeldBatch:
     """Messages of a node that are not delivered yet."""
 
-    __slots__ = ("after", "batch", "behind", "decided_by", "number", "place", "sender")
+    __slots__ = ("after", "batch", "behind", "decided_by", "destinations", "number", "place", "sender")
 
-    def __init__(self, sender: int, number: int, batch: NodeBatch) -> None:
+    def __init__(self, sender: int, number: int, batch: NodeBatch, destinations: int) -> None:
         self.sender = sender
         self.number = number
         self.batch = batch
+        self.destinations = destinations
         self.after = 0
         """How many ordered nodes come before it."""
         self.behind: list[tuple[int, int]] = []
@@ -160,7 +167,7 @@ class Services:
         self._unstable[node.sender].append((node.number, node.past, is_ordered))
         if batch is None:
             return
-        held = HeldBatch(node.sender, node.number, batch)
+        held = HeldBatch(node.sender, node.number, batch, added.destinations)
         if is_ordered:
             self._ordered[node.sender, node.number] = held
             self._undelivered[node.sender].append(node.number)
@@ -315,5 +322,8 @@ class Services:
                 self._assemble(held, effects)
 
     def _assemble(self, held: HeldBatch, effects: Effects) -> None:
+        if not held.destinations >> self._me & 1:
+            return
         assembler = self._reliable if held.batch.level == RELIABLE else self._in_order
+        assembler.private = held.destinations != EVERYBODY
         assembler.batch(held.sender, held.batch, effects)

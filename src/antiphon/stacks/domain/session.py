@@ -28,6 +28,9 @@ it and ask for that. Then the votes are stable at the member that waits.
 A paused application is delivered nothing, and its member sends no node, so nothing is acknowledged, and the windows of
 all senders close.
 
+Messages for some of the members (services.py) go to all, since the node is in the graph of all. Their destinations are
+named as processes until they leave, and then as ranks; a process that is not in the view by then is left out.
+
 Deviations: many messages of one level share a node; a reliable message waits until its node is in the graph, since all
 members of a view must have the same messages at its end, and what is in no graph is in nobody's account; status
 packets, by which the loss of a last message is found.
@@ -53,10 +56,12 @@ from antiphon.stacks.domain.broadcast import RESENDS_MAX, Attached, Broadcast
 from antiphon.stacks.domain.node import (
     ACK_SIZE,
     DIRECT,
+    EVERYBODY,
     NODE_OVERHEAD,
     WAITS,
     DomainNode,
     decode_node,
+    destinations_size,
     encode_node,
 )
 from antiphon.stacks.domain.offers import EARLY_ORDER, NUMBER, OFFERS, OWN_COPIES
@@ -104,7 +109,8 @@ class DomainSession(GraphSession):
         declared: int,
     ) -> None:
         members = len(view.members)
-        super().__init__(group, process, view, pending, options, declared, NODE_OVERHEAD + ACK_SIZE * members)
+        overhead = NODE_OVERHEAD + ACK_SIZE * members + destinations_size(members)
+        super().__init__(group, process, view, pending, options, declared, overhead)
         self._broadcast = Broadcast(self.group_id, self.tag, members, self._me, random, options)
         self._begin(self._broadcast.graph)
         copies, early = _option(options, OWN_COPIES), _option(options, EARLY_ORDER) > 0
@@ -164,7 +170,8 @@ class DomainSession(GraphSession):
         if not self._is_due(node):
             return
         is_new = not self._broadcast.is_known((sender, node.number))
-        if node.batch is not None and is_new and self._options.record_receives:
+        is_mine = bool(node.destinations >> self._me & 1)
+        if node.batch is not None and is_mine and is_new and self._options.record_receives:
             self._report_receive(sender, node.batch, effects)
         for attached in self._broadcast.receive(node, now_ns):
             self._take_in(attached, effects, now_ns)
@@ -279,9 +286,10 @@ class DomainSession(GraphSession):
         if self._pending.runs[0].barrier:
             self._take_barrier(effects)
             return False
+        to = self._pending.runs[0].destinations
         load = self._pending.next_load(self._room, self._room)
-        self._report_sent(load, effects)
-        node = self._send_node(encode_batch(load), load.level, effects, now_ns)
+        self._report_sent(load, effects, to)
+        node = self._send_node(encode_batch(load), load.level, effects, now_ns, self._ranks_of(to))
         self._note_own(node, load)
         self._note_messages(node)
         if len(self.view.members) == 1:
@@ -289,12 +297,27 @@ class DomainSession(GraphSession):
         self._window.sent(self._window_size, now_ns)
         return True
 
-    def _send_node(self, body: bytes, level: int, effects: Effects, now_ns: int) -> GraphNode:
+    def _ranks_of(self, processes: tuple[ProcessId, ...]) -> int:
+        """Bits of those of these processes that are in the view; of nobody in particular, EVERYBODY."""
+        if not processes:
+            return EVERYBODY
+        ranks = 0
+        for process in processes:
+            rank = self.view.rank(process)
+            if rank >= 0:
+                ranks |= 1 << rank
+        return EVERYBODY if ranks + 1 == 1 << len(self.view.members) else ranks
+
+    def _send_node(
+        self, body: bytes, level: int, effects: Effects, now_ns: int, destinations: int = EVERYBODY
+    ) -> GraphNode:
         """A node that follows, and so acknowledges, all that is in the graph."""
         number = self._graph.last[self._me] + 1
         predecessors = self._broadcast.predecessors()
-        packet = encode_node(self.group_id, self.tag, self._me, level, number, predecessors, body)
-        added = DomainNode(packet, self._me, number, predecessors, decode_batch(body, 0))
+        packet = encode_node(
+            self.group_id, self.tag, self._me, level, number, predecessors, body, destinations, len(self.view.members)
+        )
+        added = DomainNode(packet, self._me, number, predecessors, decode_batch(body, 0), destinations)
         node = self._broadcast.send(added)
         self._last_past = node.past
         self._vote_at_ns = NEVER

@@ -5,6 +5,9 @@ Flapping. A process that was dropped three times, each within 20 s of the last, 
 again, and twice as long each further time, up to 8 s (`readmission_ns`); so a bad link makes fewer and fewer
 configurations. 20 s without a drop, and all is forgotten.
 
+Gaps. How long a member has been silent, and was not given up, is remembered for the configurations that follow; else
+suspicion would not adapt to a slow machine or network where configurations change.
+
 Cuts that others name. A process that has given another up itself says so for GIVEN_UP_NS, or until it hears the other
 anew; from then on it takes back (proposal.py) what others still repeat of it.
 
@@ -36,6 +39,7 @@ class Surroundings:
     __slots__ = (
         "_dropped",
         "_foreign",
+        "_gaps_ns",
         "_given_up_ns",
         "_heard_ns",
         "_known",
@@ -59,8 +63,20 @@ class Surroundings:
         """When each process was last heard, by a packet of its own."""
         self._given_up_ns: dict[ProcessId, int] = {}
         """When this process last gave up each one that it has not heard anew since."""
+        self._gaps_ns: dict[ProcessId, int] = {}
         self._dropped: dict[str, tuple[int, int]] = {}
         """By name, how often a process was dropped of late, and when last."""
+
+    def remember_gap(self, process: ProcessId, longest_ns: int) -> None:
+        """A process was silent for so long at most, of late, and was not given up."""
+        self._gaps_ns.pop(process, None)
+        self._gaps_ns[process] = longest_ns
+        if len(self._gaps_ns) > KNOWN_MAX:
+            self._gaps_ns.pop(next(iter(self._gaps_ns)))
+
+    def longest_gap_ns(self, process: ProcessId) -> int:
+        """What was last remembered of a process."""
+        return self._gaps_ns.get(process, 0)
 
     def know(self, process: ProcessId, address: str) -> None:
         """There is such a process."""

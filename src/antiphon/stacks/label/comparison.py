@@ -13,6 +13,14 @@ def wire_label(label: str) -> bytes:
     return label.encode() if SEPARATOR in label else b""
 
 
+def check_label_at_call(label: str, level: int, outside: bool) -> None:
+    """Raise UsageError for a label that cannot order a message of this level; `outside`: of a sender that is no
+    member."""
+    check_order_label(label, level)
+    if outside and level != ABCAST and wire_label(label):
+        raise UsageError(f"labels that are compared order what members send; from outside leave {label!r} out")
+
+
 def check_order_label(label: str, level: int) -> None:
     """Raise UsageError for a label that cannot order a message of this level."""
     name, _, value = label.partition(SEPARATOR)

@@ -14,11 +14,10 @@ Limit: messages of a sender that are half here are within its window; if one sen
 from collections import deque
 from typing import final
 
-from antiphon.kernel.effects import Effects
-from antiphon.kernel.identity import View
+from antiphon.kernel.effects import Delivered, Effects
+from antiphon.kernel.identity import ProcessId, View
 from antiphon.parts.emission import MessageAssembler
 from antiphon.parts.fragments import Assembly
-from antiphon.parts.node_batch import NodeBatch
 from antiphon.stacks.label.item import Item
 from antiphon.stacks.label.queues import LabelQueues
 
@@ -28,19 +27,21 @@ class LabelHandover:
     """What one member is still to hand to its application in one view."""
 
     __slots__ = (
-        "_assembler", "_everybody", "_halves", "_halves_max", "_message_bytes_max", "_placed", "_queues", "_turns",
-        "held_back", "spoiled",
+        "_assembler", "_everybody", "_group", "_halves", "_halves_max", "_message_bytes_max", "_placed", "_queues",
+        "_turns", "_view_id", "held_back", "spoiled",
     )  # fmt: skip
 
     def __init__(
         self, group: str, view: View, queues: LabelQueues, message_bytes_max: int, everybody: int, halves_max: int
     ) -> None:
+        self._group = group
+        self._view_id = view.id
         self._assembler = MessageAssembler(group, view, message_bytes_max)
         self._queues = queues
         self._everybody = everybody
         self._message_bytes_max = message_bytes_max
-        self._halves: list[dict[int, Assembly]] = [{} for _ in view.members]
-        """By sender and number, messages of which not all fragments have come."""
+        self._halves: list[dict[tuple[ProcessId | None, int], Assembly]] = [{} for _ in view.members]
+        """By sender, author if that is a guest, and number: messages of which not all fragments have come."""
         self._halves_max = halves_max
         self._placed: deque[Item] = deque()
         self._turns: deque[Item] = deque()
@@ -75,26 +76,40 @@ class LabelHandover:
         """Hand a broadcast to the application, if its message is complete now."""
         batch = item.batch
         assert batch is not None
-        assembler = self._assembler
-        assembler.private = item.destinations != self._everybody
-        number, level = batch.first_message, batch.level
         if not batch.total:
-            assembler.whole(item.sender, number, level, batch.messages(), batch.size(), True, effects)
-        elif self.take_part(item.sender, batch):
-            message = self._halves[item.sender].pop(number).take()
-            assembler.whole(item.sender, number, level, [message], len(message), True, effects)
+            self._emit(item, batch.messages(), batch.size(), effects)
+        elif self.take_part(item):
+            message = self._halves[item.sender].pop((item.guest, batch.first_message)).take()
+            self._emit(item, [message], len(message), effects)
 
-    def take_part(self, sender: int, batch: NodeBatch) -> bool:
+    def _emit(self, item: Item, messages: list[bytes], size: int, effects: Effects) -> None:
+        batch, guest = item.batch, item.guest
+        assert batch is not None
+        is_private = item.destinations != self._everybody
+        number, level = batch.first_message, batch.level
+        if guest is not None:
+            effects.events.append(
+                Delivered(self._group, self._view_id, guest, number, level, messages, size, is_private)
+            )
+            return
+        assembler = self._assembler
+        assembler.private = is_private
+        assembler.whole(item.sender, number, level, messages, size, True, effects)
+
+    def take_part(self, item: Item) -> bool:
         """Keep a fragment; whether its message is complete."""
-        halves = self._halves[sender]
-        assembly = halves.get(batch.first_message)
+        batch = item.batch
+        assert batch is not None
+        halves = self._halves[item.sender]
+        key = (item.guest, batch.first_message)
+        assembly = halves.get(key)
         if assembly is None:
-            assembly = halves[batch.first_message] = Assembly(self._message_bytes_max)
+            assembly = halves[key] = Assembly(self._message_bytes_max)
             if len(halves) > self._halves_max:
                 del halves[next(iter(halves))]
                 self.spoiled += 1
         if not assembly.add(batch.first_message, batch.index, batch.total, batch.slice()):
-            halves.pop(batch.first_message, None)
+            halves.pop(key, None)
             self.spoiled += 1
             return False
         return assembly.complete()

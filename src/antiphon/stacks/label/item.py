@@ -7,6 +7,7 @@
     item       kind u8 | sender u16 | number u64 | clock u64 | passed u64, u16 | size u8 | destinations | remaining
                | label u8, bytes | body u32, bytes
     body       MESSAGES: parts/node_batch.py
+               GUEST: incarnation u64, name u8, bytes of a sender from outside (guests.py), then as MESSAGES
                COMMIT: (number u64, priority u64, rank u16) each: final priorities of the sender's broadcasts
                RELEASE: number u64 each: safe broadcasts of the sender that everybody has vouched for
     status     ack u64 | sent u64 | collected u64 | consumed u64 | (first u64, last u64) each: what is missing
@@ -24,13 +25,15 @@ from struct import Struct
 from typing import Final, final
 
 from antiphon.kernel.errors import MalformedError
-from antiphon.kernel.identity import NUMBER_MAX
+from antiphon.kernel.identity import NUMBER_MAX, ProcessId
 from antiphon.kernel.levels import ABCAST, AGREED, CAUSAL, CAUSAL_TOTAL, SAFE
 from antiphon.parts.node_batch import NodeBatch, decode_batch
+from antiphon.stacks.label.guests import decode_identity
 
 MESSAGES: Final = 0
 COMMIT: Final = 1
 RELEASE: Final = 2
+GUEST: Final = 3
 
 ITEM: Final = 1
 PRIORITY: Final = 2
@@ -80,8 +83,8 @@ class Item:
     """A broadcast, as one member has it."""
 
     __slots__ = (
-        "after", "batch", "body", "clock", "destinations", "is_done", "kind", "label", "number", "passed", "queue",
-        "remaining", "sender", "sent_to",
+        "after", "batch", "body", "clock", "destinations", "guest", "is_done", "kind", "label", "number", "passed",
+        "queue", "remaining", "sender", "sent_to",
     )  # fmt: skip
 
     def __init__(
@@ -111,6 +114,8 @@ class Item:
         """…and the label of an ABCAST (queues.py)."""
         self.body = body
         self.batch: NodeBatch | None = None
+        self.guest: ProcessId | None = None
+        """Whose messages these are, if their author is no member; the sender broadcasts them in its place."""
         self.after = 0
         """How many ABCASTs had come here before it (handover.py)."""
         self.sent_to = 0
@@ -133,6 +138,10 @@ class Item:
     def is_part(self) -> bool:
         """Whether it is a fragment that another one follows."""
         return self.batch is not None and self.batch.index + 1 < self.batch.total
+
+    def last_message(self) -> int:
+        """The number of the last message in it."""
+        return 0 if self.batch is None else self.batch.first_message + self.batch.count - 1
 
     def encode(self, size: int) -> bytes:
         """The item as a frame; sets of ranks have `size` bytes."""
@@ -261,17 +270,22 @@ def _decode_item(data: bytes, start: int, members: int, frames: list[LabelFrame]
 
 def read_batch(item: Item) -> None:
     """Read the messages of a broadcast. Raises MalformedError."""
-    item.batch = decode_batch(item.body, 0, ABCAST)
+    start = 0
+    if item.kind == GUEST:
+        item.guest, start = decode_identity(item.body, 0)
+    item.batch = decode_batch(item.body, start, ABCAST)
     if item.is_abcast():
         item.queue = item.label
         item.label = b""
 
 
 def _check_body(item: Item, members: int) -> None:
-    if item.kind == MESSAGES:
+    if item.kind in (MESSAGES, GUEST):
         read_batch(item)
         if item.batch is None or item.batch.level == CAUSAL_TOTAL:
             raise MalformedError("batch")
+        if item.guest is not None and item.label:
+            raise MalformedError("label")
     elif item.kind == COMMIT:
         if not item.body or len(item.body) % COMMIT_SIZE:
             raise MalformedError("length")

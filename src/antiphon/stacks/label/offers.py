@@ -7,8 +7,9 @@ Option `lazy_us`: how many microseconds a broadcast below `agreed` may wait at i
 from typing import Final
 
 from antiphon.kernel.levels import COMMON_LEVELS
-from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP, REQUEST, STATUS
+from antiphon.kernel.packet_kinds import DATA, KNOCK, MEMBERSHIP, REQUEST, STATUS
 from antiphon.kernel.policies import POLICIES
+from antiphon.stacks.label.comparison import check_label_at_call
 from antiphon.stacks.stack import GROUP, Capabilities, Promise, group_promises
 
 NUMBER: Final = 5
@@ -18,10 +19,12 @@ OFFERS: Final = Capabilities(
     number=NUMBER,
     levels=(*COMMON_LEVELS, "abcast"),
     policies=POLICIES,
-    packet_kinds=(DATA, STATUS, REQUEST, MEMBERSHIP),
+    packet_kinds=(DATA, STATUS, REQUEST, MEMBERSHIP, KNOCK),
     private=True,
     subsets=True,
     labels=True,
+    check_label=check_label_at_call,
+    open_groups=True,
     promised=(*group_promises(Promise("causal", GROUP, POLICIES)), Promise("label_order", GROUP, POLICIES)),
     situations=(
         "broadcast carried by another than its sender",

@@ -144,3 +144,15 @@ class MessagePool:
     def reach(self, item: Item) -> int:
         """Who is to have a broadcast: those that deliver it or, if it has a place in the total order, everybody."""
         return self._everybody if item.is_ordered() else item.destinations
+
+    def is_held(self, rank: int, number: int, copies: int) -> bool:
+        """Whether so many members beside their sender are known to hold the broadcasts up to this one."""
+        needed = min(copies, len(self.queues) - 1)
+        for each in range(self.collected[rank] + 1, number + 1):
+            item = self.copies.get((rank, each))
+            if item is not None:
+                lacking = item.remaining.bit_count()
+                held = self.reach(item).bit_count() - lacking - (1 if item.destinations >> rank & 1 else 0)
+                if held < min(needed, held + lacking):
+                    return False
+        return True

@@ -23,13 +23,17 @@ from antiphon.kernel.packet_kinds import DATA, REQUEST, STATUS
 from antiphon.parts.membership.messages import BarrierBody
 from antiphon.parts.membership.session import Session
 from antiphon.parts.node_batch import BATCH_OVERHEAD, encode_batch
+from antiphon.parts.packet import LENGTH_SIZE
 from antiphon.parts.pending import PacketLoad, PendingQueue, PendingRun
 from antiphon.stacks.label.comparison import wire_label
+from antiphon.stacks.label.guest_queue import GuestMessage, GuestQueue
+from antiphon.stacks.label.guests import GuestTable, encode_identity
 from antiphon.stacks.label.handover import LabelHandover
 from antiphon.stacks.label.item import (
     COMMIT,
     COMMIT_SIZE,
     FETCHED,
+    GUEST,
     LINK_SIZE,
     MESSAGES,
     NUMBER_SIZE,
@@ -71,8 +75,8 @@ class LabelSession(Session):
 
     __slots__ = (
         "_ahead", "_answers", "_closing", "_due", "_everybody", "_handover", "_labelled", "_lazy", "_lazy_at_ns",
-        "_lazy_ns", "_members", "_order", "_passed_on", "_sent", "_strays", "_twice", "_window", "cut", "links", "pool",
-        "queues", "traffic",
+        "_lazy_ns", "_members", "_order", "_passed_on", "_sent", "_strays", "_twice", "_visitors", "_window", "cut",
+        "guests", "links", "pool", "queues", "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +89,7 @@ class LabelSession(Session):
         options: Options,
         declared: int,
         lazy_ns: int,
+        guests: GuestTable,
     ) -> None:
         members = len(view.members)
         order_bytes = HEADER_SIZE + LINK_SIZE + item_overhead(members) + BATCH_OVERHEAD
@@ -95,7 +100,10 @@ class LabelSession(Session):
         self.links = [LabelLink(options, self._window) for _ in range(members)]
         self.pool = MessagePool(me, members, self._window)
         self._order = TotalOrder(me, members)
-        self.cut = LabelViewEnd(self.pool, self._order, self.links, me, options)
+        self.guests = guests
+        self._visitors = GuestQueue(options)
+        """What guests have handed to this member, and has not left."""
+        self.cut = LabelViewEnd(self.pool, self._order, self.links, guests, me, options)
         self.end = self.cut
         self._members = members
         self._everybody = (1 << members) - 1
@@ -185,6 +193,8 @@ class LabelSession(Session):
         order = self._order
         order.see(item.clock)
         self.pool.add(item, source)
+        if item.guest is not None and not item.is_part():
+            self.guests.hold(item.guest, item.last_message())
         self._observe(item, effects)
         order.follow(item.passed)
         self._take_ready()
@@ -213,7 +223,7 @@ class LabelSession(Session):
         """A broadcast that is not in the total order is for this member; it may be an own one."""
         if item.is_abcast() and item.is_part():
             assert item.batch is not None
-            self._handover.take_part(item.sender, item.batch)
+            self._handover.take_part(item)
             return
         self.pool.undelivered[item.sender].add(item.number)
         if item.is_abcast():
@@ -232,7 +242,7 @@ class LabelSession(Session):
         batch = item.batch
         if batch is None or not self._options.record_receives:
             return
-        sender = self.view.members[item.sender]
+        sender = item.guest or self.view.members[item.sender]
         if item.destinations >> self._me & 1:
             first, count, size = batch.first_message, batch.count, batch.size()
             effects.events.append(Received(self.group, self.view.id, sender, first, count, batch.level, size))
@@ -249,7 +259,7 @@ class LabelSession(Session):
                 self._handover.place(item)
             self.queues.ready = []
 
-    def _hand_over(self, effects: Effects, now_ns: int) -> None:
+    def _emit_ready(self, effects: Effects, now_ns: int) -> None:
         while self._closing or not self.paused:
             item = self._handover.next()
             if item is None:
@@ -262,14 +272,17 @@ class LabelSession(Session):
     # ---- broadcasts out --------------------------------------------------------------------------------------------
 
     def finish(self, effects: Effects, now_ns: int) -> None:
-        self._hand_over(effects, now_ns)
+        self.guests.now_ns = now_ns
+        self._emit_ready(effects, now_ns)
         if not self.cut.frozen:
             self._tell_order(now_ns)
-            self._hand_over(effects, now_ns)
+            self._emit_ready(effects, now_ns)
             self._collect_own(now_ns)
+            if self._visitors.messages:
+                self._take_visitors(effects, now_ns)
             while self._take_pending(effects, now_ns):  # what left may let more leave, in a view of one member
                 self._tell_order(now_ns)
-                self._hand_over(effects, now_ns)
+                self._emit_ready(effects, now_ns)
                 self._collect_own(now_ns)
             self._transfer_all(now_ns)
         self.traffic.tell_due_acks(now_ns)
@@ -284,15 +297,49 @@ class LabelSession(Session):
             if run.barrier:
                 self._take_barrier(effects)
                 break
-            if self._sent - self.pool.collected[self._me] >= self._window:
-                break
             label = run.label.encode() if run.level == ABCAST else wire_label(run.label)
-            if not is_in_order(run.level) and self._order.ballots:
-                break
-            if self._ahead and (not label or run.level == ABCAST) and not self._has_caught_up():
+            if not self._may_leave(run.level, label):
                 break
             self._send_next(run, label, effects, now_ns)
         return self._sent > sent
+
+    def _may_leave(self, level: int, label: bytes) -> bool:
+        """Whether a broadcast of this kind may be sent now."""
+        if self._sent - self.pool.collected[self._me] >= self._window:
+            return False
+        if not is_in_order(level) and self._order.ballots:
+            return False
+        return not self._ahead or (bool(label) and level != ABCAST) or self._has_caught_up()
+
+    def admit(self, message: GuestMessage) -> bool:
+        """Take a broadcast of a guest, to be sent in this view or not at all; whether it was taken."""
+        if self.cut.frozen or not self._visitors.has_room(message):
+            return False
+        if len(message.payload) > self._options.message_bytes_max:
+            return False
+        if self.guests.take(message.guest, message.number):
+            self._visitors.add(message)
+        return True
+
+    def _take_visitors(self, effects: Effects, now_ns: int) -> None:
+        """Send what guests have handed in, as far as it may leave."""
+        queue = self._visitors
+        while queue.messages and not self.paused and self.cut.barrier is None:
+            message = queue.messages[0]
+            label = message.label.encode()
+            if not self._may_leave(message.level, label):
+                break
+            destinations = self._ranks_of(message.destinations)
+            identity = encode_identity(message.guest)
+            room = self.traffic.frames_bytes_max - item_overhead(self._members) - BATCH_OVERHEAD - len(label)
+            load = queue.next_load(room - len(identity) - LENGTH_SIZE)
+            if destinations:
+                self._broadcast(load, destinations, label, now_ns, message.guest)
+            if load.complete:
+                self.guests.hold(message.guest, message.number)
+            self._order.advance()
+            self._take_ready()
+            self._emit_ready(effects, now_ns)
 
     def _has_caught_up(self) -> bool:
         """Whether all has come that was sent before labelled broadcasts that are here."""
@@ -317,7 +364,7 @@ class LabelSession(Session):
             )
         self._order.advance()
         self._take_ready()
-        self._hand_over(effects, now_ns)
+        self._emit_ready(effects, now_ns)
 
     def _ranks_of(self, processes: tuple[ProcessId, ...]) -> int:
         """Bits of those of these that are in the view; who is gone is as good as served (3.6)."""
@@ -330,8 +377,14 @@ class LabelSession(Session):
                 ranks |= 1 << rank
         return ranks
 
-    def _broadcast(self, load: PacketLoad, destinations: int, label: bytes, now_ns: int) -> None:
-        item = self._new_item(MESSAGES, destinations, encode_batch(load))
+    def _broadcast(
+        self, load: PacketLoad, destinations: int, label: bytes, now_ns: int, guest: ProcessId | None = None
+    ) -> None:
+        """Send a broadcast, as this member's own or in the place of a guest."""
+        kind, body = MESSAGES, encode_batch(load)
+        if guest is not None:
+            kind, body = GUEST, encode_identity(guest) + body
+        item = self._new_item(kind, destinations, body)
         item.label = label
         read_batch(item)
         item.remaining = self.pool.reach(item) & ~(1 << self._me)
@@ -480,7 +533,7 @@ class LabelSession(Session):
         self._order.close(self.cut.reached)
         self.queues.close()
         self._take_ready()
-        self._hand_over(effects, now_ns)
+        self._emit_ready(effects, now_ns)
         self._answers = {}
         self._deliver_barriers(barriers, effects)
         return True
@@ -498,20 +551,8 @@ class LabelSession(Session):
 
     def is_stable(self, known: list[int], copies: int) -> bool:
         for rank, number in enumerate(known):
-            if number > self.pool.collected[rank] and not (copies and self._is_held(rank, number, copies)):
+            if number > self.pool.collected[rank] and not (copies and self.pool.is_held(rank, number, copies)):
                 return False
-        return True
-
-    def _is_held(self, rank: int, number: int, copies: int) -> bool:
-        """Whether so many members beside their sender are known to hold the broadcasts up to this one."""
-        needed = min(copies, self._members - 1)
-        for each in range(self.pool.collected[rank] + 1, number + 1):
-            item = self.pool.copies.get((rank, each))
-            if item is not None:
-                lacking = item.remaining.bit_count()
-                held = self.pool.reach(item).bit_count() - lacking - (1 if item.destinations >> rank & 1 else 0)
-                if held < min(needed, held + lacking):
-                    return False
         return True
 
     def are_own_stable(self, message: int, copies: int) -> bool:

@@ -80,7 +80,7 @@ class LabelTraffic:
     def check_head(self, sender: int, ack: int, collected: int, consumed: int) -> None:
         """Raise MalformedError for what cannot be."""
         if ack > self.links[sender].sent or consumed > self._pool.seen[self._me]:
-            self._cut.contradicted += 1
+            self._cut.former_life.contradicts(sender)
             raise MalformedError("ack")
         if collected > self._pool.collected[sender] + 2 * self._pool.numbers_max:
             raise MalformedError("window")
@@ -102,6 +102,7 @@ class LabelTraffic:
         sent, ack, collected, consumed = decode_link_head(data, HEADER_SIZE)
         missing = decode_ranges(data, HEADER_SIZE + LINK_SIZE)
         self.check_head(sender, ack, collected, consumed)
+        self._cut.former_life.fits(sender)
         link = self.links[sender]
         if sent > link.received + 4 * link.copies_max:
             raise MalformedError("window")

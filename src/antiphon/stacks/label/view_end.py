@@ -6,23 +6,29 @@ with a copy, or says that nobody needs one: the broadcast was collected. Copies 
 member or not, since whoever accepts a cut must be able to hand the whole of it on. What was fetched is set aside until
 the cut is decided, since another cut may come instead.
 
-The annex of a member's word is how far it has followed the total order (ordering.py, rule 5); the greatest counts.
+The annex of a member's word is how far it has followed the total order (ordering.py, rule 5); the greatest counts. And
+it is what the member holds of guests (guests.py, rule 2).
 """
 
 from struct import Struct
 from typing import Final, final
 
 from antiphon.kernel.effects import NEVER
+from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import NUMBER_MAX
 from antiphon.kernel.options import Options
+from antiphon.parts.former_life import FormerLife
 from antiphon.parts.membership.session import ViewEnd
 from antiphon.parts.ranges import Ranges
+from antiphon.stacks.label.guests import GuestTable, decode_table, encode_table, merge_tables
 from antiphon.stacks.label.item import NOWHERE, Item, Mid, Priority
 from antiphon.stacks.label.link import LabelLink
 from antiphon.stacks.label.ordering import TotalOrder
 from antiphon.stacks.label.pool import MessagePool
 
 _ANNEX: Final = Struct("<QH")
+ORDER_ANNEX_SIZE: Final = 10
+"""Where guests begin in an annex."""
 
 
 @final
@@ -30,12 +36,21 @@ class LabelViewEnd(ViewEnd):
     """The end of one view, at one member."""
 
     __slots__ = (
-        "_cut", "_links", "_me", "_options", "_order", "_pool", "_sources", "_tries", "ask_at_ns", "contradicted",
-        "fetched", "reached",
+        "_cut", "_guests", "_links", "_me", "_options", "_order", "_pool", "_sources", "_tries", "ask_at_ns",
+        "fetched", "former_life", "reached",
     )  # fmt: skip
 
-    def __init__(self, pool: MessagePool, order: TotalOrder, links: list[LabelLink], me: int, options: Options) -> None:
+    def __init__(
+        self,
+        pool: MessagePool,
+        order: TotalOrder,
+        links: list[LabelLink],
+        guests: GuestTable,
+        me: int,
+        options: Options,
+    ) -> None:
         super().__init__()
+        self._guests = guests
         self._pool = pool
         self._order = order
         self._links = links
@@ -49,7 +64,7 @@ class LabelViewEnd(ViewEnd):
         """What has come of the cut since; None: nobody needs it."""
         self.reached: Priority = NOWHERE
         """How far any survivor has followed the total order."""
-        self.contradicted = 0
+        self.former_life = FormerLife(len(links), options.silence_ns_min)
 
     def sent(self) -> int:
         return sum([link.sent for link in self._links])
@@ -57,21 +72,26 @@ class LabelViewEnd(ViewEnd):
     def received_by(self, rank: int) -> int:
         return self.sent() - self._links[rank].on_the_way()
 
-    def contradictions(self) -> int:
-        return self.contradicted
+    def has_former_life(self, now_ns: int) -> bool:
+        return self.former_life.is_certain(now_ns)
 
     # ---- how far the order has come --------------------------------------------------------------------------------
 
     def annex(self) -> bytes:
         place, rank = self._order.reached()
-        return _ANNEX.pack(place, rank)
+        return _ANNEX.pack(place, rank) + encode_table(self._guests.table())
 
     def merge_annexes(self, annexes: list[bytes]) -> bytes:
         place, rank = max([_decode(annex) for annex in annexes], default=NOWHERE)
-        return _ANNEX.pack(place, rank)
+        table = merge_tables([decode_table(annex, ORDER_ANNEX_SIZE) for annex in annexes])
+        return _ANNEX.pack(place, rank) + encode_table(table)
 
     def is_annex(self, annex: bytes) -> bool:
-        if len(annex) != _ANNEX.size:
+        if len(annex) < ORDER_ANNEX_SIZE:
+            return False
+        try:
+            decode_table(annex, ORDER_ANNEX_SIZE)
+        except MalformedError:
             return False
         place, rank = _decode(annex)
         return place <= NUMBER_MAX and rank < len(self._links)
@@ -159,5 +179,5 @@ class LabelViewEnd(ViewEnd):
 
 
 def _decode(annex: bytes) -> Priority:
-    place, rank = _ANNEX.unpack(annex)
+    place, rank = _ANNEX.unpack_from(annex)
     return int(place), int(rank)

@@ -48,7 +48,19 @@ NO_PLACE: Final = 0
 class NamedRequest:
     """A multicast or a leave that waits for its turn."""
 
-    __slots__ = ("body_at", "context", "count", "data", "first", "group", "is_leave", "level", "named", "settled")
+    __slots__ = (
+        "body_at",
+        "context",
+        "count",
+        "data",
+        "first",
+        "group",
+        "is_leave",
+        "level",
+        "named",
+        "served",
+        "settled",
+    )
 
     def __init__(self, group: SequencedGroup, named: dict[int, int], is_leave: bool) -> None:
         self.group = group
@@ -61,6 +73,8 @@ class NamedRequest:
         """The frame that it came in…"""
         self.body_at = 0
         """…and where in it the messages stand, to its end."""
+        self.served: list[ProcessId] = []
+        """The members that get the messages from the client itself (bodies.py)."""
         self.is_leave = is_leave
         self.context: Context = {}
         """What the client has told of its context since the request before."""

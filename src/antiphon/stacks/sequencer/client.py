@@ -41,7 +41,7 @@ from antiphon.stacks.sequencer.client_links import OUTSIDE_GROUPS_MAX, SERVICE_R
 from antiphon.stacks.sequencer.context import BOTTOM, Context
 from antiphon.stacks.sequencer.delivery_rule import is_deliverable, missing
 from antiphon.stacks.sequencer.member import OwnMessages, SequencerMember, sizes_of
-from antiphon.stacks.sequencer.place import Place, is_ordered, read_accept, read_change, read_place
+from antiphon.stacks.sequencer.place import Place, is_ordered, read_accept, read_change, read_order, read_place
 from antiphon.stacks.sequencer.replay import ReplayJob
 from antiphon.stacks.sequencer.service_link import DIALS_MAX, ServiceLink
 from antiphon.stacks.sequencer.stamps import comes_before
@@ -53,8 +53,10 @@ from antiphon.stacks.sequencer.wire import (
     CREATED,
     EXCLUDED,
     FETCH,
+    MEMBERS,
     MOVED,
     NO_GROUP,
+    ORDER,
     PEERS,
     PROBE,
     QUIT,
@@ -63,6 +65,7 @@ from antiphon.stacks.sequencer.wire import (
     REPLAYED,
     STABLE,
     TICK,
+    WAITING,
     WELCOME,
     FrameReader,
     carried,
@@ -143,6 +146,8 @@ class ServiceClient(ClientLinks):
             self._arrive(link, read_accept(reader), effects, now_ns)
         elif kind == CHANGE:
             self._arrive(link, read_change(reader), effects, now_ns)
+        elif kind == ORDER:
+            self._arrive(link, read_order(reader), effects, now_ns)
         elif kind == STABLE:
             for group, number in reader.pairs().items():
                 if self._context.get(group, NUMBER_MAX) <= number:
@@ -157,6 +162,10 @@ class ServiceClient(ClientLinks):
             self._excluded(reader.group(), effects)
         elif kind == MOVED:
             self._moved(link, reader.group(), reader.text())
+        elif kind == WAITING:
+            group, address = reader.group(), reader.text()
+            if group in self._asked:
+                self._waits[group] = address
         elif kind == CREATED:
             self._creating.pop(reader.group(), None)
         elif kind == WELCOME:
@@ -164,6 +173,9 @@ class ServiceClient(ClientLinks):
             link.is_alone = bool(reader.u8())
         elif kind == REPLAYED:
             self._replayed(reader, effects)
+        elif kind == MEMBERS:
+            group, processes = reader.group(), reader.processes()
+            self.exchange.told(group, {process: reader.text() for process in processes})
         elif kind == PEERS:
             addresses = [reader.text() for _ in range(min(reader.number(), _PEERS_MAX))]
             self._knows_peers = len(addresses) > 1
@@ -296,11 +308,14 @@ class ServiceClient(ClientLinks):
         if number == BOTTOM and self._process in place.joined and place.number > member.last_view:
             number = self.delivered[place.group] = place.number - 1
             self._asked.pop(place.group, None)
+            self._waits.pop(place.group, None)
             member.first_place = place.number
             self._drop_held(place.group, number)
         if number != BOTTOM and place.number <= number:
             return
         member.arrived(place, effects)
+        if place.is_bare and not self.exchange.fill(place) and place.number in self._held.get(place.group, {}):
+            return
         if not self._held and not member.is_paused and self._has_turn(place):
             self._deliver(member, place, effects, now_ns)
             return
@@ -313,8 +328,18 @@ class ServiceClient(ClientLinks):
         if held:
             self._held[group] = held
 
+    def receive_bodies(self, id: int, received: list[bytes], effects: Effects, now_ns: int) -> None:
+        """Take what another member has sent by itself: places may wait for it."""
+        is_filled = False
+        for group, sender, first in self.exchange.receive(id, received, effects):
+            for place in self._held.get(group, {}).values():
+                if place.is_bare and place.first == first and place.sender == sender:
+                    is_filled = self.exchange.fill(place) or is_filled
+        if is_filled:
+            self.deliver_held(effects, now_ns)
+
     def _has_turn(self, place: Place) -> bool:
-        if not is_deliverable(place.context, place.group, self.delivered):
+        if place.is_bare or not is_deliverable(place.context, place.group, self.delivered):
             return False
         return not is_ordered(place) or self._is_alone() or self._is_lowest(place)
 
@@ -387,6 +412,8 @@ class ServiceClient(ClientLinks):
         elif self._report_at_ns == NEVER:
             self._report_at_ns = now_ns + self._options.ack_delay_ns
         member.deliver(place, effects)
+        if place.left or place.failed:
+            self.exchange.gone(place.group, place.left + place.failed)
         if member.over:
             self._report()
             self.forget(member)
@@ -412,6 +439,10 @@ class ServiceClient(ClientLinks):
             for other, start, end in missing(first.context, group, self.delivered):
                 if start not in self._held.get(other, {}) and self.delivered[other] != BOTTOM:
                     wanted[other] = (start, max(end, wanted.get(other, (0, 0))[1]))
+            bare = [place.number for place in places.values() if place.is_bare]
+            if bare:
+                start, end = wanted.get(group, (bare[0], bare[0]))
+                wanted[group] = (min(start, *bare), max(end, *bare))
         for group, (start, end) in wanted.items():
             self._link_of(group).send(carried(FETCH, u64(group), u64(start), u64(end)))
 
@@ -423,9 +454,13 @@ class ServiceClient(ClientLinks):
             self._drop_idle_links(effects)
         for link in self._links.values():
             link.finish(effects, now_ns)
+        if self.exchange.address:
+            self.exchange.finish(effects)
 
     def deadline_ns(self) -> int:
         deadline_ns = min(self._report_at_ns, self._fetch_at_ns)
+        if self.exchange.address:
+            deadline_ns = min(deadline_ns, self.exchange.deadline_ns())
         for link in self._links.values():
             deadline_ns = min(deadline_ns, link.deadline_ns(self._options, self._knows_peers))
         return deadline_ns

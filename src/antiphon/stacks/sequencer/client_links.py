@@ -14,6 +14,7 @@ from antiphon.stacks.sequencer.offers import CLIENT, OFFERS
 from antiphon.stacks.sequencer.place import Place
 from antiphon.stacks.sequencer.service_link import DIALS_MAX, ServiceLink
 from antiphon.stacks.sequencer.wire import (
+    ADDRESS,
     CONTEXT,
     CREATE,
     FETCH,
@@ -78,13 +79,14 @@ class ClientLinks(MemberService):
         "_own_places",
         "_process",
         "_sync",
+        "_waits",
         "_where",
         "counts",
         "delivered",
     )
 
     def __init__(self, process: ProcessId, options: Options) -> None:
-        super().__init__()
+        super().__init__(process, options)
         self._process = process
         self._options = options
         self._now_ns = 0
@@ -102,6 +104,8 @@ class ClientLinks(MemberService):
         """Of each group, what its link must have answered before the clock of the link counts for it."""
         self._asked: dict[int, None] = {}
         """Groups of which a join was asked for and has not come."""
+        self._waits: dict[int, str] = {}
+        """The peers that joins wait for, as the service has told."""
         self._members: dict[int, SequencerMember] = {}
         self._creating: dict[int, None] = {}
         """Groups that did not exist when this process asked to join them."""
@@ -174,15 +178,29 @@ class ClientLinks(MemberService):
             self._held.pop(group, None)
             self._creating.pop(group, None)
             self._asked.pop(group, None)
+            self._waits.pop(group, None)
             self._sync.pop(group, None)
             self._where.pop(group, None)
             self.unplaced.pop(group, None)
+            self.exchange.forget(group)
 
     def _note_number(self, group: int, number: int) -> None:
         """What is sent there next gets a higher number."""
         self._former_numbers[group] = number
         while len(self._former_numbers) > OUTSIDE_GROUPS_MAX:
             del self._former_numbers[next(iter(self._former_numbers))]
+
+    def waits_for(self, group_id: int) -> str:
+        link = self._links.get(self._where.get(group_id, ""))
+        if link is None or not link.is_open:
+            return f"no peer of the sequencing service answers at {', '.join(sorted(self._contacts))}"
+        address = self._waits.get(group_id, "")
+        if address:
+            return (
+                f"the peer of the sequencing service at {address}, which knows where this group is, cannot be reached "
+                "by the others, or does not know it yet because it cannot reach them"
+            )
+        return f"the sequencing service has not answered yet at {link.address}"
 
     def names_for(self, group_id: int) -> dict[int, int]:
         if self._is_alone():
@@ -245,6 +263,8 @@ class ClientLinks(MemberService):
         entered = [group for group in here if self.delivered[group] > BOTTOM]
         delivered = pairs_bytes({group: self.delivered[group] for group in entered})
         link.send(carried(RESUME, delivered, text(link.address.partition("#")[2])))
+        if self.exchange.address:
+            link.send(carried(ADDRESS, text(self.exchange.address)))
         resumed = [group for group in groups if group in self._members]
         link.send(carried(RECEIVED, delivered))
         link.syncs += 1
@@ -341,6 +361,7 @@ class ClientLinks(MemberService):
         for link in self._links.values():
             if link.id:
                 effects.call(Hang(link.id))
+        self.exchange.hang_up(effects)
         self._links, self._by_id, self._contacts, self._home, self._where = {}, {}, [], "", {}
 
     def _tell_numbered(self, group: int, but: str) -> None:

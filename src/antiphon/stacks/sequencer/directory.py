@@ -25,6 +25,7 @@ from antiphon.stacks.sequencer.wire import (
     CREATED,
     EXCLUDED,
     FORGET,
+    GIVEN,
     LOCATE,
     LOCATED,
     MOVED,
@@ -34,6 +35,7 @@ from antiphon.stacks.sequencer.wire import (
     SEARCH,
     SEARCHED,
     STABLE,
+    WAITING,
     FrameAssembler,
     FrameReader,
     carried,
@@ -88,7 +90,8 @@ class DirectoryPeer(SequencerPeer):
         """The peers that have said which groups they hold. Before all have, no group is known not to exist."""
         self._tokens = 0
         self._lookups: dict[int, GroupLookup] = {}
-        self._looking: set[tuple[ProcessId, int, int]] = set()
+        self._looking: dict[tuple[ProcessId, int, int], GroupLookup] = {}
+        """The requests for which a group is being looked up."""
         self._transfers: dict[int, OutgoingTransfer] = {}
         self._taken: dict[str, int] = {}
         """Of each incarnation of a peer, the last transfer that was taken over."""
@@ -131,10 +134,15 @@ class DirectoryPeer(SequencerPeer):
         link.out = carried(PEER_HELLO, text(self._address))
         link.assembler = FrameAssembler(_TRANSFER_BYTES_MAX)
         link.identity = identity
+        link.out += self._given_frames(link.address)
         held = {id: group.moves for id, group in self._groups.items() if self._home(id) == link.address}
         link.out += carried(RELOCATED, b"\1", pairs_bytes(held))
         link.out += carried(STABLE, pairs_bytes({id: group.stable for id, group in self._groups.items()}))
         self._peer_up(link)
+
+    def _given_frames(self, address: str) -> list[bytes]:
+        """What to tell a peer, before all that is here, of groups that were here and whose place it knows."""
+        return []
 
     def _peer_up(self, link: PeerLink) -> None:
         """There is a link to another peer again."""
@@ -206,6 +214,10 @@ class DirectoryPeer(SequencerPeer):
             self._located(reader.number(), reader.number(), reader.text())
         elif kind == RELOCATED:
             self._relocated(address, reader.u8(), reader.pairs())
+        elif kind == GIVEN:
+            for _ in range(reader.number()):
+                group, moves = reader.group(), reader.number()
+                self._note_location(group, moves, reader.text())
         elif kind == SEARCH:
             token, process, group = reader.number(), reader.process(), reader.group()
             return carried(SEARCHED, u64(token), bytes([self._owes(group, process)]))
@@ -248,11 +260,15 @@ class DirectoryPeer(SequencerPeer):
         return (0, "")
 
     def _look_up(self, lookup: GroupLookup) -> None:
-        """Find out where a group is, and go on with a request for it; each kind of request is looked up once a time."""
+        """Find out where a group is, and go on with a request for it; each kind of request is looked up once at a time.
+        A client that was forgotten meanwhile, and has come again, is told what is found out for its former self."""
         key = lookup.key()
-        if key not in self._looking:
-            self._looking.add(key)
+        pending = self._looking.get(key)
+        if pending is None:
+            self._looking[key] = lookup
             self._look_again(lookup)
+        else:
+            pending.client, pending.last_number, pending.others = lookup.client, lookup.last_number, lookup.others
 
     def _look_again(self, lookup: GroupLookup) -> None:
         home = self._home(lookup.group)
@@ -265,6 +281,13 @@ class DirectoryPeer(SequencerPeer):
             self._located(token, moves, where)
         elif not self._ask(home, frame(LOCATE, u64(token), u64(lookup.group), b"\1" if is_creation else b"\0")):
             lookup.retry_at_ns = self._now_ns + self._options.retry_ns
+            self._tell_waiting(lookup, home)
+
+    def _tell_waiting(self, lookup: GroupLookup, address: str) -> None:
+        """Tell a client that wants to join whom it waits for, once for each."""
+        if lookup.kind in (JOINING, CREATING) and lookup.told != address:
+            lookup.told = address
+            self._tell(lookup.client, carried(WAITING, u64(lookup.group), text(address)))
 
     def _wait(self, lookup: GroupLookup) -> None:
         lookup.retry_at_ns = self._now_ns + self._options.retry_ns
@@ -274,11 +297,11 @@ class DirectoryPeer(SequencerPeer):
         """Whether the client has gone meanwhile."""
         if self._clients.get(lookup.client.process) is lookup.client:
             return False
-        self._looking.discard(lookup.key())
+        self._looking.pop(lookup.key(), None)
         return True
 
     def _answer(self, lookup: GroupLookup, told: list[bytes]) -> None:
-        self._looking.discard(lookup.key())
+        self._looking.pop(lookup.key(), None)
         self._tell(lookup.client, told)
 
     def _located(self, token: int, moves: int, address: str) -> None:
@@ -290,6 +313,8 @@ class DirectoryPeer(SequencerPeer):
             self._found(lookup.name, moves)
         here = self._groups.get(id)
         if address == _UNKNOWN or (here is not None and here.is_moving):
+            if address == _UNKNOWN:
+                self._tell_waiting(lookup, self._home(id))
             self._wait(lookup)
         elif lookup.kind == CREATING:
             self._answer(lookup, carried(CREATED, u64(id)))
@@ -327,10 +352,10 @@ class DirectoryPeer(SequencerPeer):
         """The group of a request is here after all."""
         if lookup.kind == JOINING:
             if self._may_join(lookup, group):
-                self._looking.discard(lookup.key())
+                self._looking.pop(lookup.key(), None)
                 self._join_here(lookup.client, group, lookup.last_number)
         elif lookup.kind == RESUMING and group.id not in lookup.client.groups:
-            self._looking.discard(lookup.key())
+            self._looking.pop(lookup.key(), None)
             super()._resume_elsewhere(lookup.client, group.id)
         else:  # let the client ask again
             self._redirect(lookup, self._address)

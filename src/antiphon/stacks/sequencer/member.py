@@ -14,12 +14,23 @@ from antiphon.kernel.options import Options
 from antiphon.parts.member import Member, StabilityMark
 from antiphon.parts.membership.phases import JOINING, NORMAL, OUT, PARTING, step
 from antiphon.parts.pending import TicketCounter
+from antiphon.stacks.sequencer.bodies import BodyExchange
 from antiphon.stacks.sequencer.place import Place
-from antiphon.stacks.sequencer.wire import MESSAGES_MAX, MULTICAST, carried, messages_parts, pairs_bytes, u64
+from antiphon.stacks.sequencer.wire import (
+    MESSAGES_MAX,
+    MULTICAST,
+    carried,
+    messages_parts,
+    pairs_bytes,
+    processes_bytes,
+    u64,
+)
 
 UNDER_WAY_BYTES_MAX: Final = 1024 * 1024
 """Payload bytes of one client to one group that have no place yet; one message may pass the limit."""
 BATCH_BYTES_MAX: Final = 64 * 1024
+NOBODY: Final[list[ProcessId]] = []
+_SERVED_NOBODY: Final = processes_bytes(NOBODY)
 
 
 @final
@@ -76,19 +87,31 @@ class OwnMessages:
         """Less was taken than was offered."""
 
     def take(
-        self, payloads: list[bytes], sizes: list[int], level: int, tickets: TicketCounter, names: dict[int, int]
+        self,
+        payloads: list[bytes],
+        sizes: list[int],
+        level: int,
+        tickets: TicketCounter,
+        names: dict[int, int],
+        exchange: BodyExchange | None = None,
+        served: list[ProcessId] = NOBODY,
     ) -> tuple[int, list[bytes]]:
         """Take messages, of these sizes, from the front while there is room; how many, and what is to be sent for
-        them."""
+        them. Long batches go to the members that are `served` by the exchange."""
         taken, sent = 0, []
-        head = u64(self.group_id) + u64(self._settled) + pairs_bytes(names)
+        start = u64(self.group_id) + u64(self._settled) + pairs_bytes(names)
+        head = start + _SERVED_NOBODY
         while taken < len(payloads) and self._bytes < UNDER_WAY_BYTES_MAX:
             end = batch_end(sizes, taken)
             own = sizes[taken:end]
             size = sum(own) + end - taken
             tickets.last += 1
             parts = messages_parts(self.last_number + 1, level, payloads[taken:end], own)
-            made = carried(MULTICAST, head, *parts)
+            if exchange is not None and served and size >= exchange.direct_bytes:
+                made = carried(MULTICAST, start, processes_bytes(served), *parts)
+                exchange.send(self.group_id, served, self.last_number + 1, level, payloads[taken:end], parts)
+            else:
+                made = carried(MULTICAST, head, *parts)
             self.last_number += end - taken
             self._batches.append(OwnBatch(self.last_number, size, made, tickets.last, names))
             self._bytes += size
@@ -133,9 +156,10 @@ class OwnMessages:
 class MemberService:
     """What a member needs of the client that it shares with the other members of its process (client.py)."""
 
-    __slots__ = ("tickets", "unplaced")
+    __slots__ = ("exchange", "tickets", "unplaced")
 
-    def __init__(self) -> None:
+    def __init__(self, process: ProcessId, options: Options) -> None:
+        self.exchange = BodyExchange(process, options)
         self.tickets = TicketCounter()
         self.unplaced: dict[int, OwnMessages] = {}
         """What this process has sent to groups in which some of that has no place yet."""
@@ -150,6 +174,10 @@ class MemberService:
 
     def forget(self, member: "SequencerMember") -> None:
         """Drop all that is kept for a member."""
+        raise NotImplementedError
+
+    def waits_for(self, group_id: int) -> str:
+        """Why a join has not been answered."""
         raise NotImplementedError
 
     def names_for(self, group_id: int) -> dict[int, int]:
@@ -222,7 +250,11 @@ class SequencerMember(Member):
             self.own.is_blocked = True
             return 0
         names = self._client.names_for(self.group_id)
-        taken, sent = self.own.take(input.payloads, sizes, input.level, self._client.tickets, names)
+        exchange = self._client.exchange
+        served = NOBODY
+        if exchange.address and sum(sizes) >= exchange.direct_bytes:
+            served = exchange.served(self.group_id, self.view.members, now_ns)
+        taken, sent = self.own.take(input.payloads, sizes, input.level, self._client.tickets, names, exchange, served)
         if taken:
             self._client.unplaced[self.group_id] = self.own
             self._client.send_messages(self.group_id, sent)
@@ -261,7 +293,7 @@ class SequencerMember(Member):
     def arrived(self, place: Place, effects: Effects) -> None:
         """A place of this group has come, perhaps ahead of its turn."""
         if place.sender == self._process:
-            last = place.first + len(place.payloads) - 1
+            last = place.first + place.count - 1
             self.own.placed(last, place.number)
             self._client.own_placed(self.group_id, self.own, last, place.number, place.stamp)
             self.retry_blocked(effects)
@@ -344,6 +376,9 @@ class SequencerMember(Member):
 
     def phase(self) -> int:
         return self._phase
+
+    def waits_for(self) -> str:
+        return self._client.waits_for(self.group_id) if self._phase == JOINING else ""
 
     def mark(self) -> StabilityMark:
         return StabilityMark(self.group, self.view.id, [self._delivered], self.own.last_number)

@@ -1,13 +1,14 @@
 """Several sequencers: which one holds a group, and how a group moves to another (kindberg-1995, 4.2 and 4.3).
 
 Promise. Each group is at one sequencer at a time. Clients find it wherever it is, and go with it when it moves, without
-a message lost, repeated or out of order. What this gives together with the order between sequencers, stamps.py says
-for the setting `acyclic`, and pairwise.py for `pairwise`.
+a message lost, repeated or out of order. What this gives together with the order between sequencers, stamps.py says.
 
 Rule.
   Directory. The peers are ranked by address. A group's name decides by a hash which peer knows where the group is.
   A group is created at the peer that asked for it, if the directory has no place for it. A request for a group that
   is elsewhere is answered by its address; the client asks there.
+  A peer that greets another tells all groups that it holds, and before that where it has given others: else the
+  directory would take a group for lost whose new peer has not been heard yet, and have it created a second time.
   Transfer. (1) The source takes no more requests for the groups, and says so to the clients. (2) It sends the groups
   (transfer.py), and its clock. (3) The destination takes them over, raises its clock, tells the directory, and
   acknowledges. (4) The source tells the clients where the groups are, and forgets them. Clients then do for these
@@ -42,6 +43,7 @@ from antiphon.stacks.sequencer.served_client import ServedClient
 from antiphon.stacks.sequencer.transfer import read_group, write_client, write_group
 from antiphon.stacks.sequencer.wire import (
     EXCLUDED,
+    GIVEN,
     LOAD,
     MOVED,
     PULL,
@@ -75,6 +77,11 @@ class MeshPeer(DirectoryPeer):
         """What clients reported of groups that are on their way. A client that has left says so only once."""
         self._loads: dict[str, float] = {}
         """What the groups of other peers cost, as they have told."""
+
+    def _given_frames(self, address: str) -> list[bytes]:
+        given = [id for id in self._given_to if id in self._given and self._home(id) == address]
+        told = [u64(id) + u64(self._given[id] + 1) + text(self._given_to[id]) for id in given]
+        return carried(GIVEN, u64(len(told)), *told)
 
     def _peer_up(self, link: PeerLink) -> None:
         for transfer in list(self._transfers.values()):
@@ -157,7 +164,6 @@ class MeshPeer(DirectoryPeer):
         return [group]
 
     def place_groups(self, input: PlaceGroups) -> None:
-        """Begin to move groups as a plan says. Raises UsageError for an address at which there is no peer."""
         if input.address not in self._peers:
             raise UsageError(f"there is no peer at {input.address}; choose one of: {', '.join(self._peers)}")
         for name in input.groups:

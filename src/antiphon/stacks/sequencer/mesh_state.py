@@ -59,7 +59,7 @@ class OutgoingTransfer:
 class GroupLookup:
     """A request for a group that is not here, or not yet: it waits for the directory, for a transfer, or for others."""
 
-    __slots__ = ("asked", "client", "group", "kind", "last_number", "misses", "name", "others", "retry_at_ns")
+    __slots__ = ("asked", "client", "group", "kind", "last_number", "misses", "name", "others", "retry_at_ns", "told")
 
     def __init__(self, kind: int, client: ServedClient, group: int) -> None:
         self.kind = kind
@@ -74,6 +74,8 @@ class GroupLookup:
         """How often the group was not where the directory says."""
         self.asked: set[str] = set()
         """The peers that are being asked for it, and have not answered."""
+        self.told = ""
+        """The peer that the client was told it waits for."""
         self.retry_at_ns = NEVER
         """When to look again; NEVER while an answer is waited for."""
 

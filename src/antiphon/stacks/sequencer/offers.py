@@ -8,7 +8,10 @@ service.
 The option `replicas` says how many other peers hold what a peer has told its clients: with k, k peers may fail at once
 and others go on in their place (seat_log.py). It takes 2k + 1 peers at least. With the option `durable` a peer keeps
 its log on disk, and goes on with it when it is started again (seat_disk.py). With `retained_kib` it keeps so much of
-each group after all members have it, so that whoever comes later, or comes back, can read it (replay.py)."""
+each group after all members have it, so that whoever comes later, or comes back, can read it (replay.py).
+
+At clients, the option `direct` has a member take bodies from other members, and send its own large ones to them by
+itself: batches of `direct_kib` or more (bodies.py)."""
 
 from typing import Final
 
@@ -59,9 +62,17 @@ OFFERS: Final = Capabilities(
         "request waited for a number",
         "group moved to its sender",
         "group moved for balance",
+        "body sent by its sender",
     ),
-    options={"balance_ms": 0, "durable": 0, "replicas": 0, "retained_kib": 0},
+    options={"balance_ms": 0, "direct": 0, "direct_kib": 64, "durable": 0, "replicas": 0, "retained_kib": 0},
 )
+
+
+def direct_bytes(options: Options) -> int:
+    """From how many bytes on a client sends batches to other members by itself; 0: never."""
+    if not options.of_stacks.get(f"{OFFERS.name}.direct", OFFERS.options["direct"]):
+        return 0
+    return max(1, options.of_stacks.get(f"{OFFERS.name}.direct_kib", OFFERS.options["direct_kib"]) * 1024)
 
 
 def retained_bytes(options: Options) -> int:

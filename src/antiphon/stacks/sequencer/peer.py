@@ -27,14 +27,12 @@ Requests that wait for room in a history are bounded by what each client may hav
 
 from typing import Final
 
-from antiphon.kernel.calls import Frames, Hang
-from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, is_name, wire_id
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.stacks.sequencer.acceptance import NamedRequest
+from antiphon.stacks.sequencer.client_sessions import ClientSessions
 from antiphon.stacks.sequencer.context import Context
-from antiphon.stacks.sequencer.context_rules import ContextRules
 from antiphon.stacks.sequencer.load import cost
 from antiphon.stacks.sequencer.offers import retained_bytes
 from antiphon.stacks.sequencer.replay import replayed_frames
@@ -42,6 +40,7 @@ from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 from antiphon.stacks.sequencer.served_client import ServedClient
 from antiphon.stacks.sequencer.wire import (
     ACKNOWLEDGE,
+    ADDRESS,
     CONTEXT,
     CREATE,
     CREATED,
@@ -60,7 +59,6 @@ from antiphon.stacks.sequencer.wire import (
     STABLE,
     TICK,
     WELCOME,
-    FrameAssembler,
     FrameReader,
     carried,
     pairs_bytes,
@@ -68,125 +66,24 @@ from antiphon.stacks.sequencer.wire import (
     u64,
 )
 
-CLIENTS_MAX: Final = 10_000
 GROUPS_MAX: Final = 100_000
 _PLACE_BITS: Final = 20
 _MILLISECONDS_MAX: Final = (1 << 41) - 1
 """The numbers of a group begin with the time of its creation, a million for each millisecond, and so above those of a
 group of the same name that was lost with its sequencer: they are the ids of views, of which none may come twice."""
-_DEAD_MAX: Final = 100_000
-"""Names of which the highest excluded incarnation is kept."""
 _CLOCK_JUMP_MAX: Final = 1 << 48
 """No client has delivered so many places more than this peer has heard of."""
-_OVERHEAD_BYTES: Final = 1024 * 1024
-"""What a frame may hold beside the payload of one longest message."""
 
 
-class SequencerPeer(ContextRules):
-    """All groups and clients of one sequencer."""
+class SequencerPeer(ClientSessions):
+    """All groups of one sequencer, and what its clients ask for."""
 
-    __slots__ = (
-        "_by_link",
-        "_clients",
-        "_clock",
-        "_dead",
-        "_leaving",
-        "_next_look_ns",
-        "_now_ns",
-        "_options",
-        "_process",
-        "_stable_at_ns",
-        "_stabler",
-        "_strangers",
-        "_talking",
-    )
+    __slots__ = ("_clock",)
 
     def __init__(self, process: ProcessId, options: Options, now_ns: int) -> None:
-        super().__init__()
-        self._process = process
-        self._options = options
-        self._strangers: dict[int, ProcessId] = {}
-        """Links from which nothing has come yet."""
-        self._leaving: list[ServedClient] = []
-        """Clients to be forgotten when they have been told so."""
+        super().__init__(process, options, now_ns)
         self._clock = 0
         """The stamp of the last place (stamps.py)."""
-        self._clients: dict[ProcessId, ServedClient] = {}
-        self._by_link: dict[int, ServedClient] = {}
-        self._dead: dict[str, int] = {}
-        """The highest incarnation of each name that was excluded."""
-        self._now_ns = now_ns
-        self._talking: dict[ProcessId, ServedClient] = {}
-        """The clients with frames to be sent at the end of the step."""
-        self._next_look_ns = now_ns + options.heartbeat_interval_ns
-        self._stable_at_ns = NEVER
-        """When members are told what has become stable…"""
-        self._stabler: dict[int, None] = {}
-        """…in these groups."""
-
-    # ---- links -----------------------------------------------------------------------------------------------------
-
-    def link_up(self, link: int, process: ProcessId) -> None:
-        """Somebody has come; the first frame tells who."""
-        if len(self._strangers) < CLIENTS_MAX:
-            self._strangers[link] = process
-
-    def _greet(self, link: int, identity: ProcessId, data: bytes, effects: Effects, now_ns: int) -> bool:
-        """Whether the first frame of a link is that of another peer, which is taken care of."""
-        return False
-
-    def _client_up(self, link: int, process: ProcessId, effects: Effects, now_ns: int) -> None:
-        """A client has come, or come back."""
-        session = self._clients.get(process)
-        if session is None:
-            if len(self._clients) >= CLIENTS_MAX:
-                effects.call(Hang(link))
-                return
-            session = self._clients[process] = ServedClient(process, now_ns)
-        elif session.link:
-            self._drop_link(session, effects)
-        session.link = link
-        session.heard_ns = now_ns
-        session.assembler = FrameAssembler(self._options.message_bytes_max + _OVERHEAD_BYTES)
-        session.out = []
-        session.requests.clear()
-        self._by_link[link] = session
-
-    def link_down(self, link: int, now_ns: int) -> None:
-        """A link has ended: its client has some time to come back."""
-        self._strangers.pop(link, None)
-        session = self._by_link.pop(link, None)
-        if session is not None:
-            session.link = 0
-            session.heard_ns = now_ns
-
-    def _drop_link(self, session: ServedClient, effects: Effects) -> None:
-        effects.call(Hang(session.link))
-        del self._by_link[session.link]
-        session.link = 0
-
-    def close(self, effects: Effects) -> None:
-        """End all links."""
-        for link in self._by_link:
-            effects.call(Hang(link))
-
-    def receive(self, link: int, received: list[bytes], effects: Effects, now_ns: int) -> None:
-        """Take what a client has sent. What makes no sense ends its link."""
-        self._now_ns = now_ns
-        stranger = self._strangers.pop(link, None)
-        if stranger is not None and not self._greet(link, stranger, received[0][1:], effects, now_ns):
-            self._client_up(link, stranger, effects, now_ns)
-        session = self._by_link.get(link)
-        if session is None:
-            return
-        session.heard_ns = now_ns
-        try:
-            for piece in received:
-                data = session.assembler.take(piece)
-                if data is not None and not session.is_leaving:
-                    self._take(session, FrameReader(data, 1))
-        except MalformedError:
-            self._drop_link(session, effects)
 
     # ---- requests --------------------------------------------------------------------------------------------------
 
@@ -224,6 +121,10 @@ class SequencerPeer(ContextRules):
         elif kind == QUIT:
             self._leaving.append(session)
             session.is_leaving = True
+        elif kind == ADDRESS:
+            session.address = reader.text()
+            for id in session.groups:
+                self._tell_addresses(session, self._groups[id])
         elif kind == REPLAY:
             self._replay(session, reader.group(), reader.number(), reader.number())
         else:
@@ -282,6 +183,8 @@ class SequencerPeer(ContextRules):
             group.admit(process)
             self._find_overlaps(list(session.groups))
             self._send_all(group, group.join(process, self._context_of_change(group), self._next_stamp()))
+            if session.address:
+                self._tell_addresses(session, group)
 
     def _number(self, session: ServedClient, group: SequencedGroup, last_number: int) -> None:
         session.numbered[group.id] = None
@@ -306,6 +209,7 @@ class SequencerPeer(ContextRules):
         settled = reader.number()
         request = NamedRequest(group, reader.pairs(), is_leave=False)
         request.settled = settled
+        request.served = reader.processes()
         request.data, request.body_at = reader.whole(), reader.position()
         request.first = reader.number()
         request.level = reader.u8()
@@ -344,11 +248,16 @@ class SequencerPeer(ContextRules):
         if request.first > max(before, request.settled) + 1:
             return  # what came before it was dropped while the group was elsewhere: all of it comes again
         context = self._context_of_messages(group, request.level, session.requests.context)
-        placed = group.accept(session.process, last, request.data, request.body_at, context, self._next_stamp())
+        process, stamp, size = session.process, self._next_stamp(), len(request.data) - request.body_at
+        placed = group.accept(process, last, request.data, request.body_at, context, stamp)
         self.counts[0] += 1
-        group.spent += cost(request.count, len(request.data) - request.body_at, len(group.members))
+        group.spent += cost(request.count, size, len(group.members) - len(request.served))
         group.sent[session.process.name] = group.sent.get(session.process.name, 0) + request.count
-        self._send_all(group, placed)
+        if request.served:
+            bare = group.bare_place(process, request.first, request.level, request.count, size, context, stamp)
+            self._send_bare(group, placed, bare, request.served)
+        else:
+            self._send_all(group, placed)
         session.numbered[group.id] = None
         if session.process not in group.members:
             session.is_outside = True
@@ -431,137 +340,6 @@ class SequencerPeer(ContextRules):
             self._part(session, group)
         self._retry_blocked(group)
         self._note_stable(group)
-
-    def _note_stable(self, group: SequencedGroup) -> None:
-        """Members are told soon if more of a group has become stable."""
-        if group.stable > group.told_stable:
-            self._stabler[group.id] = None
-            self._stable_at_ns = min(self._stable_at_ns, self._now_ns + self._options.ack_delay_ns)
-
-    # ---- contexts --------------------------------------------------------------------------------------------------
-
-    def _find_overlaps(self, ids: list[int]) -> None:
-        """The groups of some process have changed: find anew which groups overlap with these."""
-        for id in ids:
-            group = self._groups[id]
-            found: dict[int, None] = {id: None}
-            for process in group.reported:
-                found.update(self._clients[process].groups)
-            group.intersecting = list(found)
-
-    def _part(self, session: ServedClient, group: SequencedGroup) -> None:
-        """A client has left and knows it, or is excluded: it is owed nothing more, and groups overlap by it no more."""
-        group.end_owing(session.process)
-        self._note_stable(group)
-        overlapping = list(session.groups)
-        del session.groups[group.id]
-        self._find_overlaps(overlapping)
-
-    # ---- excluding -------------------------------------------------------------------------------------------------
-
-    def _is_dead(self, process: ProcessId) -> bool:
-        return process.incarnation <= self._dead.get(process.name, 0)
-
-    def _bury(self, process: ProcessId) -> None:
-        """Never take an incarnation in again."""
-        self._dead[process.name] = max(process.incarnation, self._dead.get(process.name, 0))
-        while len(self._dead) > _DEAD_MAX:
-            del self._dead[next(iter(self._dead))]
-
-    def _exclude(self, session: ServedClient, effects: Effects) -> None:
-        """Forget a client that is not heard, and end its memberships."""
-        process = session.process
-        if session.groups or session.is_outside:
-            self.counts[4] += 1
-            self._bury(process)
-        groups = [self._groups[id] for id in session.groups]
-        for group in groups:
-            self._place_leave(session, group, failed=True)
-            self._part(session, group)
-        for id in session.numbered:
-            if id in self._groups:
-                self._groups[id].forget_client(process)
-        if session.link:
-            self._drop_link(session, effects)
-        self._talking.pop(process, None)
-        del self._clients[process]
-        for group in groups:
-            self._retry_blocked(group)
-
-    # ---- sending, and time -----------------------------------------------------------------------------------------
-
-    def _tell(self, session: ServedClient, told: list[bytes]) -> None:
-        if session.link:
-            session.out += told
-            self._talking[session.process] = session
-
-    def _send_all(self, group: SequencedGroup, placed: list[bytes]) -> None:
-        """Multicast a place to the members."""
-        for member in group.members:
-            self._tell(self._clients[member], placed)
-
-    def finish(self, effects: Effects) -> None:
-        """Send what this step has for clients."""
-        for session in self._leaving:
-            if self._clients.get(session.process) is not session:
-                continue
-            if not self._has_moving(session):
-                self._exclude(session, effects)
-            elif session.link:  # it is silent from now on where its groups go
-                self._drop_link(session, effects)
-        self._leaving.clear()
-        if self._talking:
-            for session in self._talking.values():
-                if session.link and session.out:
-                    effects.call(Frames(session.link, session.out))
-                session.out = []
-            self._talking.clear()
-
-    def deadline_ns(self) -> int:
-        return min(self._next_look_ns, self._stable_at_ns)
-
-    def tick(self, effects: Effects, now_ns: int) -> None:
-        self._now_ns = now_ns
-        if now_ns >= self._stable_at_ns:
-            self._stable_at_ns = NEVER
-            self._tell_stable()
-        if now_ns >= self._next_look_ns:
-            self._pass_over(now_ns - self._next_look_ns, now_ns)
-            self._next_look_ns = now_ns + self._options.heartbeat_interval_ns
-            self._look(effects, now_ns)
-
-    def _tell_stable(self) -> None:
-        news: dict[ProcessId, Context] = {}
-        for id in self._stabler:
-            group = self._groups[id]
-            group.told_stable = group.stable
-            for member in group.reported:
-                news.setdefault(member, {})[id] = group.stable
-        self._stabler.clear()
-        for member, pairs in news.items():
-            self._tell(self._clients[member], carried(STABLE, pairs_bytes(pairs)))
-
-    def _pass_over(self, late_ns: int, now_ns: int) -> None:
-        """This peer looks so much later than it wanted to. If it slept, clients are given that time."""
-        if late_ns > self._options.heartbeat_interval_ns:
-            for session in self._clients.values():
-                session.heard_ns = max(session.heard_ns, min(now_ns, session.heard_ns + late_ns))
-
-    def _look(self, effects: Effects, now_ns: int) -> None:
-        """Exclude clients that are not heard; let the others hear this peer."""
-        options = self._options
-        heartbeat = carried(STABLE, pairs_bytes({}))
-        for session in list(self._clients.values()):
-            is_lost = session.groups and not session.link
-            patience_ns = options.silence_ns_min if is_lost else options.silence_ns_max
-            if now_ns - session.heard_ns > patience_ns and not self._has_moving(session):
-                self._exclude(session, effects)
-            else:
-                self._tell(session, heartbeat)
-
-    def _has_moving(self, session: ServedClient) -> bool:
-        """Whether a group of a client is on its way to another sequencer."""
-        return any(self._groups[id].is_moving for id in session.groups)
 
     def statistics(self) -> dict[str, int]:
         """What is held now."""

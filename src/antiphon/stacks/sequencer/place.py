@@ -15,9 +15,11 @@ class Place:
 
     __slots__ = (
         "context",
+        "count",
         "failed",
         "first",
         "group",
+        "is_bare",
         "joined",
         "left",
         "level",
@@ -37,6 +39,10 @@ class Place:
         self.context = context
         self.sender: ProcessId | None = None
         self.first = 0
+        self.count = 0
+        """Of messages."""
+        self.is_bare = False
+        """The messages have yet to come, from their sender (bodies.py); `size` is that of the batch until then."""
         self.level = 0
         self.payloads: list[bytes] = []
         self.size = 0
@@ -68,8 +74,23 @@ def read_accept(reader: FrameReader) -> Place:
     place.first = reader.number()
     place.level = reader.u8()
     place.payloads = reader.payloads()
+    place.count = len(place.payloads)
     place.size = sum([len(payload) for payload in place.payloads])
     if place.level >= len(LEVEL_NAMES):
+        raise MalformedError("messages")
+    return place
+
+
+def read_order(reader: FrameReader) -> Place:
+    """The rest of an ORDER: a place without its messages. Raises MalformedError."""
+    place = _read_head(reader)
+    place.sender = reader.process()
+    place.first = reader.number()
+    place.level = reader.u8()
+    place.count = reader.number()
+    place.size = reader.number()
+    place.is_bare = True
+    if place.level >= len(LEVEL_NAMES) or not place.count:
         raise MalformedError("messages")
     return place
 

@@ -9,7 +9,8 @@ from antiphon.stacks.sequencer.offers import OFFERS
 @final
 class PlaceGroups(StackRequest):
     """Move groups that this peer holds, by name, to the peer at an address, each with those that must stay with it.
-    Groups that are elsewhere are left alone. `moved` says, after the step, how many sets have begun to move."""
+    Where peers are replicated, they move to the seat of that address, whoever leads it. Groups that are elsewhere are
+    left alone. `moved` says, after the step, how many sets have begun to move."""
 
     __slots__ = ("address", "groups", "moved")
 

@@ -11,88 +11,45 @@ is.
 Telling. What a step of a sequencer wants done waits in `_pending`, in order, until the log says that the step's entry
 may be told; so do frames for other seats that are led by this same process.
 
-A seat whose leader steps down lets go of its clients: they come again, here or elsewhere, and find the next leader."""
+A seat whose leader steps down lets go of its clients: they come again, here or elsewhere, and find the next leader.
+
+For operators. A process announces (kernel/effects.py) when it is up to date in a seat that it votes in, and when it is
+so in all of them (SEAT_CAUGHT_UP, PEER_CAUGHT_UP): after a restart, that is when another peer may be stopped. It also
+announces that it is not any more (SEAT_BEHIND), and which seats it leads (SEAT_LED_HERE, SEAT_LET_GO)."""
 
 from collections import deque
 from typing import Final, final
 
 from antiphon.kernel.calls import Call, Frames, Hang, Load
-from antiphon.kernel.effects import Effects
-from antiphon.kernel.errors import MalformedError
+from antiphon.kernel.effects import Announced, Effects
+from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import CallOutcome, Loaded, Stored
-from antiphon.stacks.sequencer.mesh_state import PeerLink
-from antiphon.stacks.sequencer.peer import CLIENTS_MAX
+from antiphon.stacks.sequencer.offers import OFFERS, PEER
+from antiphon.stacks.sequencer.plan import PlaceGroups
 from antiphon.stacks.sequencer.seat_disk import SeatDisk
-from antiphon.stacks.sequencer.seat_log import LEADER, SeatLog
-from antiphon.stacks.sequencer.seat_sequencer import SeatSequencer, seat_identity
-from antiphon.stacks.sequencer.seat_ways import SeatLeaders, SeatWay
-from antiphon.stacks.sequencer.service_peer import ServicePeer
-from antiphon.stacks.sequencer.wire import (
-    HOST_HELLO,
-    PEERS,
-    RESUME,
-    SEAT_DOWN,
-    SEAT_FRAMES,
-    SEAT_LED,
-    SEAT_LOG,
-    FrameAssembler,
-    FrameReader,
-    blob,
-    carried,
-    frame,
-    pieces,
-    text,
-    u64,
-)
+from antiphon.stacks.sequencer.seat_links import SeatLinks
+from antiphon.stacks.sequencer.seat_log import SeatLog
+from antiphon.stacks.sequencer.seat_sequencer import SeatSequencer
+from antiphon.stacks.sequencer.seat_voter import LEADER
+from antiphon.stacks.sequencer.wire import SEAT_LOG, frame, text
 from antiphon.stacks.stack import Stack
 
-_WAY: Final = 1 << 60
-"""Ids of ways begin here: above those of links."""
-_OPENS: Final = 1
-_ANSWERS: Final = 2
-_FRAME_BYTES_MAX: Final = 1 << 30
+_ROLE: Final = f"{OFFERS.name}/{PEER}"
+SEAT_CAUGHT_UP: Final = "seat-caught-up"
+SEAT_BEHIND: Final = "seat-behind"
+SEAT_LED_HERE: Final = "seat-led"
+SEAT_LET_GO: Final = "seat-let-go"
+PEER_CAUGHT_UP: Final = "peer-caught-up"
+"""Names of what is announced: scripts may look for them."""
 
 
 @final
-class HostLink:
-    """A link that another process has dialled."""
-
-    __slots__ = ("address", "assembler", "life")
-
-    def __init__(self, address: str, life: int) -> None:
-        self.address = address
-        self.life = life
-        self.assembler = FrameAssembler(_FRAME_BYTES_MAX)
-
-
-@final
-class SeatHost(ServicePeer):
+class SeatHost(SeatLinks):
     """All seats at one process."""
 
-    __slots__ = (
-        "_accepted",
-        "_address",
-        "_addresses",
-        "_client_seats",
-        "_disks",
-        "_hangs",
-        "_incoming",
-        "_leaders",
-        "_life",
-        "_logs",
-        "_now_ns",
-        "_options",
-        "_peers",
-        "_pending",
-        "_said_ns",
-        "_seats",
-        "_stack",
-        "_strangers",
-        "_way_count",
-        "_ways",
-    )
+    __slots__ = ("_current", "_loads", "_pending", "_said_ns", "_stack")
 
     def __init__(
         self,
@@ -105,283 +62,41 @@ class SeatHost(ServicePeer):
         is_durable: bool,
         now_ns: int,
     ) -> None:
-        super().__init__()
+        super().__init__(process, options, address, peers, replicas, is_durable, now_ns)
         self._stack = stack
-        self._options = options
-        self._address = address
-        self._addresses = sorted({address, *peers})
-        self._life = process.incarnation
-        self._now_ns = now_ns
-        self._peers = {other: PeerLink(other, now_ns) for other in self._addresses if other != address}
-        self._incoming: dict[int, HostLink] = {}
-        self._strangers: dict[int, ProcessId] = {}
-        self._client_seats: dict[int, str] = {}
-        self._leaders = SeatLeaders(address)
-        self._logs: dict[str, SeatLog] = {}
-        for place, seat in enumerate(self._addresses):
-            ring = self._addresses[place:] + self._addresses[:place]
-            voters = ring[: 2 * replicas + 1]
-            if address in voters:
-                self._logs[seat] = SeatLog(seat, address, voters, self._life, options, now_ns, is_durable)
-        self._disks = {seat: SeatDisk(log, f"seat {seat}") for seat, log in self._logs.items() if is_durable}
-        self._seats: dict[str, SeatSequencer] = {}
+        self._loads: dict[int, SeatLog] = {}
+        """Logs that are being read from disk, by token."""
+        self._current: dict[str, bool] = {}
+        """By seat: whether it was announced that this process is up to date there."""
         self._pending: dict[str, deque[tuple[int, list[Call]]]] = {}
-        self._ways: dict[int, SeatWay] = {}
-        self._accepted: dict[tuple[str, int], int] = {}
-        """Ids of ways at this end, by the process that dialled and its id."""
-        self._way_count = _WAY
-        self._hangs: list[int] = []
-        """Links of clients to be closed at the end of the step."""
         self._said_ns = now_ns
-
-    # ---- links -----------------------------------------------------------------------------------------------------
-
-    def link_up(self, link: int, process: ProcessId) -> None:
-        if len(self._strangers) + len(self._client_seats) < CLIENTS_MAX:
-            self._strangers[link] = process
-        else:
-            self._hangs.append(link)
-
-    def to_dial(self, now_ns: int) -> list[str]:
-        return [link.address for link in self._peers.values() if not link.id and link.dial_at_ns <= now_ns]
-
-    def dialling(self, address: str, id: int) -> None:
-        self._peers[address].id = id
-
-    def _dialled(self, id: int) -> PeerLink | None:
-        for link in self._peers.values():
-            if link.id == id:
-                return link
-        return None
-
-    def dialled_up(self, id: int, identity: ProcessId, now_ns: int) -> None:
-        link = self._dialled(id)
-        if link is None:
-            return
-        self._now_ns = now_ns
-        link.is_open = True
-        link.out = carried(HOST_HELLO, text(self._address), u64(self._life))
-        link.out += self._led_frame()
-        self._leaders.reached.add(link.address)
-        for log in self._logs.values():
-            log.linked(link.address, identity.incarnation, now_ns)
-
-    def link_down(self, link: int, now_ns: int) -> None:
-        self._now_ns = now_ns
-        self._strangers.pop(link, None)
-        dialled = self._dialled(link)
-        if dialled is not None:
-            dialled.id = 0
-            dialled.out = []
-            dialled.dial_at_ns = now_ns + self._options.retry_ns
-            if dialled.is_open:
-                dialled.is_open = False
-                self._lost(dialled.address)
-        elif link in self._incoming:
-            self._lost(self._incoming.pop(link).address)
-        elif link in self._client_seats:
-            seat = self._client_seats.pop(link)
-            if seat in self._seats:
-                self._seats[seat].link_down(link, now_ns)
-
-    def _lost(self, address: str) -> None:
-        """A link with another process is gone, in one direction at least."""
-        if not self._peers[address].is_open:
-            self._leaders.reached.discard(address)
-        for log in self._logs.values():
-            log.unlinked(address, self._now_ns)
-            if self._peers[address].is_open and log.role == LEADER:
-                log.linked(address, 0, self._now_ns)
-        for way in [way for way in self._ways.values() if way.process == address]:
-            self._close_way(way, is_told=True)
-
-    def receive(self, link: int, received: list[bytes], effects: Effects, now_ns: int) -> None:
-        self._now_ns = now_ns
-        stranger = self._strangers.pop(link, None)
-        if stranger is not None:
-            self._admit(link, stranger, received, effects)
-            if link in self._incoming:
-                received = received[1:]
-        if link in self._incoming:
-            self._receive_from_host(link, self._incoming[link], received)
-        elif link in self._client_seats:
-            sequencer = self._seats.get(self._client_seats[link])
-            if sequencer is not None:
-                sequencer.receive(link, received, sequencer.effects, now_ns)
-
-    def _receive_from_host(self, id: int, link: HostLink, received: list[bytes]) -> None:
-        try:
-            for piece in received:
-                data = link.assembler.take(piece)
-                if data is not None:
-                    self._take_from_host(link, FrameReader(data, 1))
-        except MalformedError:
-            self._hangs.append(id)
-            self.link_down(id, self._now_ns)
-
-    def _admit(self, link: int, identity: ProcessId, received: list[bytes], effects: Effects) -> None:
-        """The first frame of a link tells who has dialled: another process, or a client."""
-        try:
-            reader = FrameReader(received[0][1:])
-            kind = reader.u8()
-            if kind == HOST_HELLO:
-                address, life = reader.text(), reader.number()
-                if address in self._peers:
-                    self._incoming[link] = HostLink(address, life)
-                    return
-            if kind != RESUME:
-                raise MalformedError("kind")
-            reader.pairs()
-            self._admit_client(link, identity, "" if reader.is_empty() else reader.text(), effects)
-        except MalformedError:
-            self._hangs.append(link)
-
-    def _admit_client(self, link: int, identity: ProcessId, wanted: str, effects: Effects) -> None:
-        addresses = [text(address) for address in self._addresses]
-        effects.call(Frames(link, carried(PEERS, u64(len(addresses)), *addresses)))
-        seat = wanted if wanted in self._seats else self._seat_of(identity)
-        if not seat and not self._leaders.way_to(wanted):
-            seat = self._address if self._address in self._seats else next(iter(self._seats), "")
-        if seat:
-            self._client_seats[link] = seat
-            self._seats[seat].link_up(link, identity)
-            return
-        self._hangs.append(link)  # nothing is led here now: it tries again, and then another of the peers
-
-    def _seat_of(self, identity: ProcessId) -> str:
-        """The seat here that has groups of a client."""
-        for seat, sequencer in self._seats.items():
-            if sequencer.knows(identity):
-                return seat
-        return ""
-
-    # ---- other processes -------------------------------------------------------------------------------------------
-
-    def _send(self, address: str, data: bytes) -> None:
-        link = self._peers[address]
-        if link.is_open:
-            link.out += pieces(data)
-
-    def _led_frame(self) -> list[bytes]:
-        led = [text(seat) + u64(self._logs[seat].term) for seat in self._seats]
-        return carried(SEAT_LED, u64(len(led)), *led)
-
-    def _take_from_host(self, link: HostLink, reader: FrameReader) -> None:
-        kind = reader.u8()
-        if kind == SEAT_LOG:
-            log = self._logs.get(reader.text())
-            if log is None:
-                raise MalformedError("seat")
-            self._prepare(log)
-            if log.receive(link.address, link.life, reader.rest(), self._now_ns):
-                log.send_whole(link.address, self._seats[log.seat].state().records())
-        elif kind == SEAT_FRAMES:
-            seat, other, id, flags = reader.text(), reader.text(), reader.number(), reader.u8()
-            frames = [reader.blob() for _ in range(reader.number())]
-            self._take_seat_frames(link.address, seat, other, id, flags, frames)
-        elif kind == SEAT_DOWN:
-            id, answers = reader.number(), reader.u8()
-            way = self._ways.get(id if answers else self._accepted.get((link.address, id), 0))
-            if way is not None and way.process == link.address:
-                self._close_way(way, is_told=False)
-        elif kind == SEAT_LED:
-            led: dict[str, int] = {}
-            for _ in range(min(reader.number(), len(self._addresses))):
-                seat = reader.text()
-                led[seat] = reader.number()
-            self._note_led(link.address, led)
-        else:
-            raise MalformedError("kind")
-
-    def _note_led(self, address: str, led: dict[str, int]) -> None:
-        for seat in self._leaders.note(address, led):
-            for way in [way for way in self._ways.values() if way.other == seat and way.process != address]:
-                self._close_way(way, is_told=True)
-
-    # ---- ways between seats ----------------------------------------------------------------------------------------
-
-    def _dial_ways(self, sequencer: SeatSequencer, seat: str) -> None:
-        for other in sequencer.to_dial(self._now_ns):
-            self._way_count += 1
-            id = self._way_count
-            sequencer.dialling(other, id)
-            process = self._leaders.leader(other)
-            if process:
-                self._ways[id] = SeatWay(id, seat, other, process, id, is_dialled=True)
-                sequencer.dialled_up(id, seat_identity(other, self._addresses), self._now_ns)
-            else:
-                sequencer.link_down(id, self._now_ns)
-
-    def _send_by_way(self, way: SeatWay, frames: list[bytes]) -> None:
-        flags = 0 if way.is_dialled else _ANSWERS
-        if not way.is_used:
-            flags |= _OPENS
-            way.is_used = True
-        if way.process == self._address:
-            self._take_seat_frames(self._address, way.seat, way.other, way.dialled_id, flags, frames)
-            return
-        head = [text(way.seat), text(way.other), u64(way.dialled_id), bytes([flags]), u64(len(frames))]
-        self._send(way.process, frame(SEAT_FRAMES, *head, *[blob(data) for data in frames]))
-
-    def _take_seat_frames(
-        self, process: str, source: str, seat: str, dialled_id: int, flags: int, frames: list[bytes]
-    ) -> None:
-        """Frames of one seat for another, which is led here or was."""
-        sequencer = self._seats.get(seat)
-        id = dialled_id if flags & _ANSWERS else self._accepted.get((process, dialled_id), 0)
-        if not id and flags & _OPENS and sequencer is not None and source in self._addresses:
-            self._way_count += 1
-            id = self._accepted[process, dialled_id] = self._way_count
-            self._ways[id] = SeatWay(id, seat, source, process, dialled_id, is_dialled=False)
-            sequencer.link_up(id, seat_identity(source, self._addresses))
-        way = self._ways.get(id)
-        if way is not None and way.seat == seat and way.process == process and sequencer is not None:
-            sequencer.receive(id, frames, sequencer.effects, self._now_ns)
-        elif not flags & _ANSWERS:
-            self._tell_down(process, dialled_id, answers=True)
-
-    def _tell_down(self, process: str, dialled_id: int, answers: bool) -> None:
-        if process == self._address:
-            way = self._ways.get(dialled_id if answers else self._accepted.get((process, dialled_id), 0))
-            if way is not None:
-                self._close_way(way, is_told=False)
-        else:
-            self._send(process, frame(SEAT_DOWN, u64(dialled_id), b"\1" if answers else b"\0"))
-
-    def _close_way(self, way: SeatWay, is_told: bool) -> None:
-        if self._ways.pop(way.id, None) is None:
-            return
-        if not way.is_dialled:
-            self._accepted.pop((way.process, way.dialled_id), None)
-        sequencer = self._seats.get(way.seat)
-        if sequencer is not None:
-            sequencer.link_down(way.id, self._now_ns)
-        if is_told:
-            self._tell_down(way.process, way.dialled_id, answers=not way.is_dialled)
 
     # ---- seats -----------------------------------------------------------------------------------------------------
 
-    def _lead(self, log: SeatLog) -> None:
+    def _lead(self, log: SeatLog, effects: Effects) -> None:
         """This process leads a seat from here on."""
         self.counts[7] += 1
         seat = log.seat
+        self._say(effects, SEAT_LED_HERE, f"leads seat {seat} in term {log.term}")
         self._seats[seat] = SeatSequencer(
-            seat, self._addresses, self._options, self._leaders, log.state, log.term, self._now_ns, self.counts
-        )
+            seat, self._addresses, self._options, self._leaders, log.state, log.term, log.replicas, self._now_ns,
+            self.counts,
+        )  # fmt: skip
         self._pending[seat] = deque()
         for address, link in self._peers.items():
             if link.is_open:
                 log.linked(address, 0, self._now_ns)
                 link.out += self._led_frame()
-        self._append(log, [])
+        log.append([])
         self._note_own()
 
     def _note_own(self) -> None:
         self._note_led(self._address, {seat: self._logs[seat].term for seat in self._seats})
 
-    def _depose(self, seat: str) -> None:
+    def _depose(self, seat: str, effects: Effects) -> None:
         """Another process may lead it: let go of its clients."""
         self.counts[8] += 1
+        self._say(effects, SEAT_LET_GO, f"leads seat {seat} no more")
         for way in [way for way in self._ways.values() if way.seat == seat]:
             self._close_way(way, is_told=True)
         del self._seats[seat]
@@ -406,12 +121,7 @@ class SeatHost(ServicePeer):
         sequencer, log = self._seats.get(seat), self._logs[seat]
         if sequencer is not None and sequencer.records and log.role == LEADER:
             records, sequencer.records = sequencer.records, []
-            self._append(log, records)
-
-    def _append(self, log: SeatLog, records: list[bytes]) -> None:
-        log.append(records)
-        if log.seat in self._disks:
-            self._disks[log.seat].note()
+            log.append(records)
 
     def _carry_out(self, calls: list[Call], effects: Effects) -> None:
         """Do what a sequencer wants, now that it may be told."""
@@ -433,7 +143,7 @@ class SeatHost(ServicePeer):
         """Have a seat do what this step has for it; whether it did anything."""
         log = self._logs[seat]
         if log.role != LEADER:
-            self._depose(seat)
+            self._depose(seat, effects)
             return True
         sequencer, pending = self._seats[seat], self._pending[seat]
         self._dial_ways(sequencer, seat)
@@ -456,11 +166,11 @@ class SeatHost(ServicePeer):
                 if seat in self._seats:
                     is_busy = self._run_seat(seat, effects) or is_busy
                 elif log.role == LEADER:
-                    self._lead(log)
+                    self._lead(log, effects)
                     is_busy = True
-        for seat, disk in self._disks.items():
-            self._write_to_disk(seat, disk, effects)
         for seat, log in self._logs.items():
+            if log.disk is not None:
+                self._write_to_disk(log, log.disk, effects)
             for address, data in log.outbox:
                 self._send(address, frame(SEAT_LOG, text(seat), data))
             log.outbox = []
@@ -472,34 +182,43 @@ class SeatHost(ServicePeer):
             effects.call(Hang(id))
         self._hangs = []
 
+    def place_groups(self, input: PlaceGroups) -> None:
+        """Begin to move groups of the seats that are led here. The address is that of another seat."""
+        if input.address not in self._addresses:
+            raise UsageError(f"there is no peer at {input.address}; choose one of: {', '.join(self._addresses)}")
+        for sequencer in self._seats.values():
+            sequencer.place_groups(input)
+
     # ---- disk ------------------------------------------------------------------------------------------------------
 
     def open(self, effects: Effects) -> None:
-        """Read what seats have on disk."""
-        for disk in self._disks.values():
-            effects.call(Load(disk.name, self._loading(disk)))
+        """Read what this process has on disk of the logs that it votes in."""
+        for log in self._logs.values():
+            if log.disk is not None:
+                token = self._stack.new_token()
+                self._loads[token] = log
+                effects.call(Load(log.disk.name, token))
 
-    def _loading(self, disk: SeatDisk) -> int:
-        token = self._stack.new_token()
-        disk.storing[token] = 0
-        return token
-
-    def _write_to_disk(self, seat: str, disk: SeatDisk, effects: Effects) -> None:
-        if disk.unstored:
-            disk.write(self._stack.new_token(), effects)
+    def _write_to_disk(self, log: SeatLog, disk: SeatDisk, effects: Effects) -> None:
+        disk.trim(effects)
+        if disk.has_unstored():
             if disk.wants_compacting():
-                disk.compact(self._seats[seat].state(), self._stack.new_token(), effects)
+                sequencer = self._seats.get(log.seat)
+                log.compact(log.state if sequencer is None else sequencer.state())
+            disk.write(self._stack.new_token(), log.index, effects)
+        log.release_promises()
 
     def done(self, outcome: CallOutcome, now_ns: int) -> None:
         """A disk has done something."""
         self._now_ns = now_ns
-        for disk in self._disks.values():
-            if outcome.token in disk.storing:
-                if isinstance(outcome, Loaded):
-                    del disk.storing[outcome.token]
-                    disk.loaded(outcome.records, self._options, now_ns)
-                elif isinstance(outcome, Stored):
-                    disk.stored(outcome.token)
+        if isinstance(outcome, Loaded):
+            log = self._loads.pop(outcome.token, None)
+            if log is not None and log.disk is not None:
+                log.restore(log.disk.loaded(outcome.records, self._options), now_ns)
+        elif isinstance(outcome, Stored):
+            for log in self._logs.values():
+                if log.disk is not None and log.disk.stored(outcome.token):
+                    log.stored()
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
@@ -520,9 +239,28 @@ class SeatHost(ServicePeer):
             sequencer.tick(sequencer.effects, now_ns)
         if now_ns >= self._said_ns + self._options.heartbeat_interval_ns:
             self._said_ns = now_ns
+            self._announce(effects)
             for link in self._peers.values():
                 if link.is_open:
                     link.out += self._led_frame()
+
+    def _announce(self, effects: Effects) -> None:
+        """Tell operators in which seats this process has caught up, or is behind again."""
+        was_all = all(self._current.get(seat, False) for seat in self._logs)
+        for seat, log in self._logs.items():
+            is_current = log.is_current()
+            if is_current != self._current.get(seat, False):
+                self._current[seat] = is_current
+                if is_current:
+                    how = "leads it" if log.role == LEADER else f"follows {log.leader}"
+                    self._say(effects, SEAT_CAUGHT_UP, f"holds all of seat {seat}, and {how}")
+                else:
+                    self._say(effects, SEAT_BEHIND, f"may lack something of seat {seat}, or nobody leads it")
+        if not was_all and all(self._current.get(seat, False) for seat in self._logs):
+            self._say(effects, PEER_CAUGHT_UP, f"holds all of the {len(self._logs)} seats that it votes in")
+
+    def _say(self, effects: Effects, name: str, words: str) -> None:
+        effects.events.append(Announced(_ROLE, name, words))
 
     def close(self, effects: Effects) -> None:
         for link in (*self._client_seats, *self._incoming, *self._strangers):

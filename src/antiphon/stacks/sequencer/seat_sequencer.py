@@ -14,7 +14,10 @@ broke: a transfer that was under way is sent again by the next leader, under the
 Safe. A seat says of a client that nobody knows it, which ends it, only if all other seats have answered: one whose
 leader has failed may hold its groups.
 
-Deviation from mesh.py: a client that was known when the leader failed is given `silence_ns_max` to come."""
+Deviation from mesh.py: a client that was known when the leader failed is given the time that it may need to find the
+next one (service_link.py), and `silence_ns_max` where no other process goes on and the same one has to come back. As
+long as it is not given up, what it has not reported is not stable, and whoever waits for that (`flush`) waits with
+it."""
 
 from typing import Final, final
 
@@ -43,6 +46,7 @@ from antiphon.stacks.sequencer.seat_state import (
 from antiphon.stacks.sequencer.seat_ways import SeatLeaders
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
 from antiphon.stacks.sequencer.served_client import ServedClient
+from antiphon.stacks.sequencer.service_link import arrival_ns
 from antiphon.stacks.sequencer.wire import FrameReader
 
 _TERM_BITS: Final = 32
@@ -57,7 +61,7 @@ def seat_identity(seat: str, seats: list[str]) -> ProcessId:
 class SeatSequencer(MeshPeer):
     """One seat, at its leader."""
 
-    __slots__ = ("_is_restoring", "_leaders", "effects", "records")
+    __slots__ = ("_is_restoring", "_leaders", "_replicas", "effects", "records")
 
     def __init__(
         self,
@@ -67,6 +71,7 @@ class SeatSequencer(MeshPeer):
         leaders: SeatLeaders,
         state: SeatState,
         term: int,
+        replicas: int,
         now_ns: int,
         counts: list[int],
     ) -> None:
@@ -74,6 +79,7 @@ class SeatSequencer(MeshPeer):
         super().__init__(seat_identity(seat, seats), options, seat, others, now_ns)
         self.counts = counts
         self._leaders = leaders
+        self._replicas = replicas
         self.records: list[bytes] = []
         """What this step has changed."""
         self.effects = Effects()
@@ -96,7 +102,11 @@ class SeatSequencer(MeshPeer):
 
     def _restore(self, state: SeatState, now_ns: int) -> None:
         """Go on with what the log holds. Clients that are in it have some time to come."""
-        grace_ns = self._options.silence_ns_max - self._options.silence_ns_min
+        options = self._options
+        patience_ns = options.silence_ns_max
+        if self._replicas:
+            patience_ns = min(patience_ns, arrival_ns(options, self._replicas))
+        grace_ns = max(0, patience_ns - options.silence_ns_min)
         self._dead, self._given, self._taken = state.dead, state.given, state.taken
         self._clock = state.clock
         for id, group in state.groups.items():
@@ -147,9 +157,8 @@ class SeatSequencer(MeshPeer):
         super()._drop_group(group)
         self._record(drop_record(group.id, group.moves))
 
-    def _send_all(self, group: SequencedGroup, placed: list[bytes]) -> None:
+    def _note_place(self, group: SequencedGroup, placed: list[bytes]) -> None:
         self._record(place_record(group, placed))
-        super()._send_all(group, placed)
 
     def _number(self, session: ServedClient, group: SequencedGroup, last_number: int) -> None:
         super()._number(session, group, last_number)

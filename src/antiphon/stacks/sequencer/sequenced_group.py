@@ -29,6 +29,7 @@ from antiphon.stacks.sequencer.context import Context
 from antiphon.stacks.sequencer.wire import (
     ACCEPT,
     CHANGE,
+    ORDER,
     carried,
     carried_with,
     pairs_bytes,
@@ -133,8 +134,15 @@ class SequencedGroup:
         everybody."""
         self.last_numbers[client] = last
         self.last_places[client] = self.number + 1
-        head = self._head(context, stamp) + process_bytes(client)
+        head = self._head(self.number + 1, context, stamp) + process_bytes(client)
         return self._place(carried_with(ACCEPT, head, data, body_at))
+
+    def bare_place(
+        self, client: ProcessId, first: int, level: int, count: int, size: int, context: Context, stamp: int
+    ) -> list[bytes]:
+        """The place that was just accepted, without its messages, which have this size in bytes (bodies.py)."""
+        head = self._head(self.number, context, stamp) + process_bytes(client)
+        return carried(ORDER, head, u64(first), bytes([level]), u64(count), u64(size))
 
     def admit(self, client: ProcessId) -> None:
         """A client is owed all places from the next one on."""
@@ -160,10 +168,10 @@ class SequencedGroup:
         self, context: Context, stamp: int, joined: list[ProcessId], left: list[ProcessId], failed: list[ProcessId]
     ) -> list[bytes]:
         lists = [processes_bytes(processes) for processes in (self.members, joined, left, failed)]
-        return self._place(carried(CHANGE, self._head(context, stamp), *lists))
+        return self._place(carried(CHANGE, self._head(self.number + 1, context, stamp), *lists))
 
-    def _head(self, context: Context, stamp: int) -> bytes:
-        return u64(self.id) + u64(self.number + 1) + u64(stamp) + pairs_bytes(context)
+    def _head(self, number: int, context: Context, stamp: int) -> bytes:
+        return u64(self.id) + u64(number) + u64(stamp) + pairs_bytes(context)
 
     def _place(self, placed: list[bytes]) -> list[bytes]:
         self.keep(placed)

@@ -12,6 +12,7 @@ class ServedClient:
     """What a peer knows of one client."""
 
     __slots__ = (
+        "address",
         "assembler",
         "groups",
         "heard_ns",
@@ -28,6 +29,8 @@ class ServedClient:
         self.process = process
         self.link = 0
         """0 while there is none."""
+        self.address = ""
+        """Where it takes bodies from other members, if it does (bodies.py)."""
         self.assembler = FrameAssembler(0)
         self.heard_ns = now_ns
         """When it was last heard, or its link broke."""

@@ -19,6 +19,13 @@ DIALS_MAX: Final = 3
 """After so many tries in vain the groups of a link are looked for elsewhere."""
 
 
+def arrival_ns(options: Options, replicas: int) -> int:
+    """How long a client whose peer has failed may take to find who goes on in its place, where `replicas` peers may be
+    down: it asks, gives up, and may dial others that do not answer either."""
+    asking_ns = 2 * options.silence_ns_min + 2 * options.heartbeat_interval_ns
+    return asking_ns + replicas * options.silence_ns_max // 4
+
+
 @final
 class ServiceLink:
     """One link, which is dialled again when it breaks."""

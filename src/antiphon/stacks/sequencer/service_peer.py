@@ -2,8 +2,10 @@
 seats."""
 
 from antiphon.kernel.effects import NEVER, Effects
+from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.outcomes import CallOutcome
+from antiphon.stacks.sequencer.plan import PlaceGroups
 
 
 class ServicePeer:
@@ -12,7 +14,7 @@ class ServicePeer:
     __slots__ = ("counts",)
 
     def __init__(self) -> None:
-        self.counts = [0] * 12
+        self.counts = [0] * 13
         """Of the situations that offers.py names."""
 
     def link_up(self, link: int, process: ProcessId) -> None:
@@ -42,6 +44,10 @@ class ServicePeer:
 
     def done(self, outcome: CallOutcome, now_ns: int) -> None:
         """A disk has done something that this peer asked for."""
+
+    def place_groups(self, input: PlaceGroups) -> None:
+        """Begin to move groups as a plan says. Raises UsageError."""
+        raise UsageError("only a peer that is one of several can be asked to place groups")
 
     def finish(self, effects: Effects) -> None:
         """Send what this step has for others."""

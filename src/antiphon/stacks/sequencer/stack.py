@@ -26,13 +26,15 @@ from antiphon.stacks.stack import Stack
 class SequencerStack(Stack):
     """All that one process does on this stack."""
 
-    __slots__ = ("_client", "_listening", "_peer")
+    __slots__ = ("_client", "_listening", "_peer", "_strangers")
 
     def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
         super().__init__(OFFERS, process, random, options)
         self._client = ServiceClient(process, options)
         self._peer: ServicePeer | None = None
         self._listening = False
+        self._strangers: dict[int, ProcessId] = {}
+        """Links that others have dialled, and that may be for bodies or for the peer: the first frame tells."""
 
     def check_join(self, join: Join) -> None:
         super().check_join(join)
@@ -48,6 +50,7 @@ class SequencerStack(Stack):
             )
 
     def make_member(self, join: Join, last_number: int) -> Member:
+        self._client.exchange.open(join.address)
         return SequencerMember(join, self._process, last_number, self._options, self._client)
 
     def forget(self, member: Member) -> None:
@@ -65,9 +68,7 @@ class SequencerStack(Stack):
                 raise UsageError("a peer that is one of several has to say at which address the others reach it")
             self._peer = self._make_peer(input, now_ns)
             self._peer.open(effects)
-            if not self._listening:
-                self._listening = True
-                effects.call(Listen(self.new_token()))
+            self._listen(effects)
         elif input.role == CLIENT and input.contacts:
             self._client.meet(input.contacts, now_ns)
         else:
@@ -75,6 +76,11 @@ class SequencerStack(Stack):
                 f"stack {OFFERS.name!r} has the roles {PEER!r}, and {CLIENT!r}, for which a contact must be named; "
                 f"not {input.role!r}"
             )
+
+    def _listen(self, effects: Effects) -> None:
+        if not self._listening:
+            self._listening = True
+            effects.call(Listen(self.new_token()))
 
     def _make_peer(self, input: Open, now_ns: int) -> ServicePeer:
         others = [address for address in input.contacts if address != input.address]
@@ -85,8 +91,6 @@ class SequencerStack(Stack):
                 f"needed, so that a majority is left; this one names {len(others)} others"
             )
         is_durable = bool(self.option("durable"))
-        if replicas and is_durable:
-            raise UsageError("a peer keeps its log with other peers (replicas) or on disk (durable), not both")
         if (replicas or is_durable) and not input.address:
             raise UsageError("a peer whose log outlives it has to say at which address it is")
         if replicas or is_durable:
@@ -110,7 +114,7 @@ class SequencerStack(Stack):
         if isinstance(input, TellAgain):
             self._client.replay(input.places)
             return
-        if not isinstance(input, PlaceGroups) or not isinstance(self._peer, MeshPeer):
+        if not isinstance(input, PlaceGroups) or self._peer is None:
             raise UsageError("only a peer that is one of several can be asked to place groups")
         self._peer.place_groups(input)
 
@@ -130,11 +134,12 @@ class SequencerStack(Stack):
                 self._client.link_up(outcome.token, effects, now_ns)
             elif isinstance(outcome, LinkDown):
                 self._client.link_down(outcome.token, now_ns)
+        elif self._client.exchange.owns(outcome.token):
+            self._outcome_of_bodies(outcome, effects, now_ns)
         elif isinstance(outcome, LinkUp) and outcome.listen:
-            if self._peer is None:
-                effects.call(Hang(outcome.token))
-            else:
-                self._peer.link_up(outcome.token, outcome.identity)
+            self._dialled_here(outcome, effects)
+        elif outcome.token in self._strangers:
+            self._first_of_stranger(outcome, self._strangers.pop(outcome.token), effects, now_ns)
         elif isinstance(outcome, LinkUp):
             if self._peer is not None:
                 self._peer.dialled_up(outcome.token, outcome.identity, now_ns)
@@ -146,6 +151,34 @@ class SequencerStack(Stack):
             elif isinstance(outcome, Stored | Loaded):
                 self._peer.done(outcome, now_ns)
 
+    def _outcome_of_bodies(self, outcome: CallOutcome, effects: Effects, now_ns: int) -> None:
+        if isinstance(outcome, LinkFrames):
+            self._client.receive_bodies(outcome.token, outcome.frames, effects, now_ns)
+        elif isinstance(outcome, LinkUp):
+            self._client.exchange.link_up(outcome.token, outcome.identity, effects, now_ns)
+        elif isinstance(outcome, LinkDown):
+            self._client.exchange.link_down(outcome.token, now_ns)
+
+    def _dialled_here(self, outcome: LinkUp, effects: Effects) -> None:
+        """Somebody has dialled: a client or a peer, or a member that sends bodies."""
+        if self._client.exchange.address:
+            self._strangers[outcome.token] = outcome.identity
+        elif self._peer is None:
+            effects.call(Hang(outcome.token))
+        else:
+            self._peer.link_up(outcome.token, outcome.identity)
+
+    def _first_of_stranger(self, outcome: CallOutcome, identity: ProcessId, effects: Effects, now_ns: int) -> None:
+        if not isinstance(outcome, LinkFrames):
+            return
+        if self._client.exchange.accept(outcome.token, identity, outcome.frames):
+            self._client.receive_bodies(outcome.token, outcome.frames[1:], effects, now_ns)
+        elif self._peer is None:
+            effects.call(Hang(outcome.token))
+        else:
+            self._peer.link_up(outcome.token, identity)
+            self._peer.receive(outcome.token, outcome.frames, effects, now_ns)
+
     def end_step(self, effects: Effects, now_ns: int) -> None:
         client = self._client
         if client.ended:
@@ -156,6 +189,10 @@ class SequencerStack(Stack):
             self.tick(effects, now_ns)
         for link in client.to_dial(now_ns):
             client.dial(link, self.new_token(), effects, now_ns)
+        if client.exchange.address:
+            self._listen(effects)
+            for body_link in client.exchange.to_dial(now_ns):
+                client.exchange.dial(body_link, self.new_token(), effects)
         client.finish(effects, now_ns)
         if self._peer is not None:
             for address in self._peer.to_dial(now_ns):

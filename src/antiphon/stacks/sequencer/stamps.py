@@ -3,7 +3,7 @@
 kindberg-1995 keeps groups with two common members at one sequencer (rule S2), which leaves cycles open
 (tests/stacks/sequencer/test_placement.py); groups that lie on a common cycle would have to share a sequencer, and
 where members leave, whole connected components would have to begin new epochs together (placement.py has rule and
-proof). This is the other way, which the setting `acyclic` takes: any group may be at any sequencer at any time, and the
+proof). This is the other way, which the service takes: any group may be at any sequencer at any time, and the
 order between sequencers is decided by clocks when messages are delivered.
 
 Promise. The delivery orders of all processes, of agreed messages and changes of members, over all groups together, have

@@ -11,13 +11,15 @@ JOIN          client    a name, the number of its last message there, its clock,
 LEAVE         client    a group, and the groups it is in or asks to join
 CONTEXT       client    its clock, and the entries of its context that have risen since it last told this peer
 MULTICAST     client    a group, up to which number own messages to it need no place any more, those to other groups
-                        without a place, by group and number, and consecutive messages: first number, level, payloads
+                        without a place, by group and number, the members to which it sends the same by itself, and
+                        consecutive messages: first number, level, payloads
 NUMBERED      client    a group, the number of an own message to it, the last place of those up to it (none: 0), and a
                         stamp
 PROBE         client    a tag and a stamp, to which the peer raises its clock
 FETCH         client    a group, and the first and last number of what is missing
 REPLAY        client    a group that it is in, and the first and last number of what was placed before (replay.py)
 RECEIVED      client    for each of some groups, up to which number it has delivered everything
+ADDRESS       client    at which address it takes bodies (bodies.py)
 QUIT          client    that it is excluded elsewhere and does nothing more
 WELCOME       peer      whether it is alone; the answer to RESUME
 TICK          peer      the tag of a probe, and the peer's clock: every later place has a higher stamp
@@ -26,17 +28,25 @@ NO_GROUP      peer      the group of a request that does not exist
 CHANGE        peer      a place in the order at which members change: group, number, stamp, context, members, who came
                         or went
 ACCEPT        peer      a place with consecutive messages of one sender: group, number, stamp, context, messages
+ORDER         peer      a place as in ACCEPT, without the messages: their first number, level, count and size in bytes
+MEMBERS       peer      of a group: members, and the addresses at which they take bodies
 ACKNOWLEDGE   peer      that a sender's messages to a group have a place, up to a number; the last place, and the clock
 STABLE        peer      for each of some groups, up to which number everything is group-stable
 EXCLUDED      peer      a group of which the client is no member any more, or never was
 REPLAYED      peer      of a group: whether this is the last of it, the first number that is kept, and places
+WAITING       peer      a group that cannot be joined yet, and the address of the peer that is waited for
 MOVED         peer      a group, and the address of the peer at which it is, and after "#" the seat, if it has seats;
                         none while the group is on its way there
+
+Between clients (bodies.py), by a link that the sender has dialled:
+BODIES        the first frame of the link
+BODY          a group, and consecutive messages, as in MULTICAST
 
 Between peers (mesh.py), the one that asks has dialled:
 PEER_HELLO    its address; the first frame of each link
 LOCATE        a group, and whether it is to be created if it is nowhere; LOCATED has its address
 RELOCATED     groups that are at the peer that says so, and how often each has moved
+GIVEN         groups that the peer that says so has given away: how often each has moved, and where it went
 PULL          a group that is to be moved to the peer that says so, with those that must stay with it
 TRANSFER      groups; TRANSFERRED says that they were taken over
 SEARCH        a client and a group; SEARCHED says whether the group owes the client anything
@@ -92,6 +102,12 @@ QUIT: Final = 21
 PEERS: Final = 22
 REPLAY: Final = 23
 REPLAYED: Final = 24
+BODIES: Final = 25
+BODY: Final = 26
+ORDER: Final = 27
+ADDRESS: Final = 28
+MEMBERS: Final = 29
+WAITING: Final = 30
 PEER_HELLO: Final = 32
 LOCATE: Final = 33
 LOCATED: Final = 34
@@ -104,6 +120,7 @@ SEARCHED: Final = 40
 FORGET: Final = 41
 LOAD: Final = 42
 REPORTED: Final = 43
+GIVEN: Final = 44
 HOST_HELLO: Final = 48
 SEAT_LOG: Final = 49
 SEAT_FRAMES: Final = 50

@@ -111,7 +111,8 @@ class InterGroupOrder:
         self._queues: dict[int, PendingQueue] = {}
         self._stalled: set[int] = set()
         self._joining: dict[int, int] = {}
-        """Groups that this process has asked to be let into, and when a packet first named a time there (0: none)."""
+        """Groups that this process has asked to be let into, and when a packet first came in that names a time there
+        (0: none)."""
         self._passed_over: dict[int, int] = {}
         """The last view of such a group that packets named and that was not waited for."""
         self._abroad: dict[int, _Abroad] = {}
@@ -208,7 +209,7 @@ class InterGroupOrder:
 
     def leave(self, group: int, is_void: bool = False) -> None:
         """This process is no longer in the group, but what it did there is still in its past; unless that is void,
-        since nobody is in the view any more that it was in."""
+        since nobody is in the view any more that it was in. What it has heard of a later view stays in its past."""
         self._joining.pop(group, None)
         self._stalled.discard(group)
         self._queues.pop(group, None)
@@ -226,12 +227,13 @@ class InterGroupOrder:
         self._left = True
         if self.domain.rule != EPOCHS:
             self.heard_in.discard(group)
-        if is_void:
+        abroad = self._abroad.get(group)
+        if is_void and (abroad is None or abroad.view_id <= time.view_id):
             self._abroad.pop(group, None)
             self._touched.pop(group, None)
             for told in self._told.values():
                 told.pop(group, None)
-        else:
+        elif not is_void:
             entries = [(rank, count) for rank, count in enumerate(time.causal.known) if count]
             self._hear(ForeignTime(group, time.view_id, entries))
         if self._waiting == group:
@@ -288,13 +290,22 @@ class InterGroupOrder:
                 return True
         return False
 
+    def note_arrival(self, foreign: list[ForeignTime]) -> None:
+        """A packet came in that names these times. The wait at the doors of groups that it names, and that this process
+        asks to join, begins now, at all of them together: one after the other they could last until the members that
+        wait for this process suspect it."""
+        if not self._joining:
+            return
+        for heard in foreign:
+            if self._joining.get(heard.group) == 0:
+                self._joining[heard.group] = max(self.now_ns, 1)
+
     def _wait_at_door(self, heard: ForeignTime) -> bool:
         """Return whether to hold a packet that names a group which may already have let this process in: then the group
         owes it earlier messages. After a while the packet goes on, and this process will not enter that view."""
         since_ns = self._joining[heard.group]
-        if not since_ns:
-            self._joining[heard.group] = since_ns = self.now_ns
-        if self.now_ns < since_ns + self._options.silence_ns_min:
+        # 0: the packet came before this process asked to join, so the view that it names cannot have let it in.
+        if since_ns and self.now_ns < since_ns + self._options.silence_ns_min:
             return True
         self._passed_over[heard.group] = max(heard.view_id, self._passed_over.get(heard.group, 0))
         return False

@@ -156,6 +156,9 @@ class ViewSession(PacketSession):
             raise MalformedError("token")
         if self.cut.frozen:
             self.cut.set_aside(packet, now_ns)
+        if section is not None and section.foreign:
+            self._group_order.note_arrival(section.foreign)
+        if self.cut.frozen:
             return
         self._take_in(packet, section, effects, now_ns)
         number = packet.number
@@ -189,6 +192,7 @@ class ViewSession(PacketSession):
             self._private.acknowledge(sender, letter.serial)  # it came in an earlier view
             return
         self._letters_seen[process] = letter.number
+        self._group_order.note_arrival(letter.foreign)
         self._delivery.offer_private(letter)
         self._delivery.drain(effects, now_ns)
 

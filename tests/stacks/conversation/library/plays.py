@@ -46,11 +46,11 @@ class Copy:
             self.sum = self.sum * 3 % 1_000_003
 
 
-def copies_of(stage: Stage, manner: FilterOptions) -> list[Copy]:
+def copies_of(stage: Stage, options: FilterOptions) -> list[Copy]:
     copies: list[Copy] = []
 
     def make(conversation: ConversationCore, rank: int) -> Actor:
-        copy = Copy(Operations(conversation, manner))
+        copy = Copy(Operations(conversation, options))
         copies.append(copy)
         return Actor(copy.poll, copy.operations.deadline_ns)
 
@@ -62,13 +62,13 @@ def play_operations(seed: int, participants: int, steps: int = 40) -> tuple[Stag
     """Random operations on a bad network, and silence."""
     stage = bad_stage(seed, participants)
     random = Random(seed * 7 + 1)
-    manner = FilterOptions(
+    options = FilterOptions(
         window=random.choice([1, 3, 64]),
         ack_every=random.choice([1, 4, 32]),
         ack_delay_ns=random.choice([0, 2, 5]) * MILLISECOND_NS,
         tries=1000,
     )
-    copies = copies_of(stage, manner)
+    copies = copies_of(stage, options)
     commuting = random.choice([0.0, 0.3, 0.9, 1.0])
     offered = 0
     for _ in range(steps):
@@ -143,11 +143,11 @@ class Speaker:
         self.order += [(node.mid(), payload) for node, payload in self.broadcast.poll(now_ns)]
 
 
-def speakers_of(stage: Stage, manner: FilterOptions) -> list[Speaker]:
+def speakers_of(stage: Stage, options: FilterOptions) -> list[Speaker]:
     speakers: list[Speaker] = []
 
     def make(conversation: ConversationCore, rank: int) -> Actor:
-        speaker = Speaker(OrderedBroadcast(conversation, manner))
+        speaker = Speaker(OrderedBroadcast(conversation, options))
         speakers.append(speaker)
         return Actor(speaker.poll, speaker.broadcast.deadline_ns)
 
@@ -158,13 +158,13 @@ def speakers_of(stage: Stage, manner: FilterOptions) -> list[Speaker]:
 def play_broadcast(seed: int, participants: int, steps: int = 40) -> tuple[Stage, list[Speaker], int]:
     stage = bad_stage(seed, participants)
     random = Random(seed * 11 + 5)
-    manner = FilterOptions(
+    options = FilterOptions(
         window=random.choice([1, 2, 64]),
         ack_every=random.choice([1, 8]),
         ack_delay_ns=random.choice([0, 3]) * MILLISECOND_NS,
         tries=1000,
     )
-    speakers = speakers_of(stage, manner)
+    speakers = speakers_of(stage, options)
     offered = 0
     for step in range(steps):
         rank = random.randrange(participants)

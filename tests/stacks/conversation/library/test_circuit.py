@@ -29,11 +29,11 @@ class End:
                 self.circuit.poll(now_ns)
 
 
-def ends_of(stage: Stage, manner: FilterOptions) -> list[End]:
+def ends_of(stage: Stage, options: FilterOptions) -> list[End]:
     ends: list[End] = []
 
     def make(conversation: ConversationCore, rank: int) -> Actor:
-        end = End(Circuit(conversation, manner))
+        end = End(Circuit(conversation, options))
         ends.append(end)
         return Actor(end.poll, end.circuit.deadline_ns)
 

@@ -15,7 +15,6 @@ that is left to `resend`, as in the paper (3.2.2).
 from collections import deque
 from typing import final
 
-from antiphon.kernel.codec import HEADER_SIZE
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import Options
@@ -53,6 +52,7 @@ from antiphon.stacks.conversation.free.wire import (
     encode_ask_parts,
     encode_restart,
     form_of,
+    life_of_packet,
     participants_section,
     payload_of,
     read_section,
@@ -186,7 +186,7 @@ class ConversationCore:
         """Send a message in the context of all that was sent or received here; ask `may_send` first.
 
         What is urgent goes out whether there is room or not: acknowledgements, for which others may be waiting, and
-        which have a limit of their own (library/talker.py).
+        which have a limit of their own (library/filter_base.py).
         """
         if len(payload) > self._limits.message_bytes_max:
             raise MessageTooLargeError(len(payload), self._limits.message_bytes_max)
@@ -386,14 +386,13 @@ class ConversationCore:
         count = len(self.participants)
         if via >= count or via == self.me:
             raise MalformedError("rank")
-        via_life = data[HEADER_SIZE - 1]
         if kind == ADD:
-            self._take_added(decode_add(data, flags, count), via, now_ns, via_life)
+            self._take_added(decode_add(data, flags, count), via, now_ns, life_of_packet(data))
         elif kind == START:
             participants, _, added = decode_start(data, flags)
             if participants != self.participants:
                 raise MalformedError("participants")
-            self._take_added(added, via, now_ns, via_life)
+            self._take_added(added, via, now_ns, life_of_packet(data))
         elif kind == ASK:
             wanted, leaves = decode_ask(data, count)
             self.replica.receive_ask(wanted, leaves, via, now_ns)
@@ -402,7 +401,7 @@ class ConversationCore:
         elif kind == RESTART:
             self._take_restart(via, flags, data, now_ns)
         elif kind == PART:
-            self._take_part(via, flags, data, now_ns, via_life)
+            self._take_part(via, flags, data, now_ns)
         elif kind == ASK_PARTS:
             slicing, ranges = decode_ask_parts(data, count)
             self.replica.receive_ask_parts(slicing, ranges, via)
@@ -428,7 +427,8 @@ class ConversationCore:
             self._take_change(node, node.body)
         self._forgetting.note(node)
 
-    def _take_part(self, via: int, flags: int, data: bytes, now_ns: int, via_life: int) -> None:
+    def _take_part(self, via: int, flags: int, data: bytes, now_ns: int) -> None:
+        via_life = life_of_packet(data)
         slicing, index, part = decode_part(data, len(self.participants))
         if self.replica.has(slicing.mid):
             if flags & RESENT and index == 0:

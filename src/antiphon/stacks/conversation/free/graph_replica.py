@@ -22,7 +22,6 @@ more asks again.
 from collections import deque
 from typing import Final, final
 
-from antiphon.kernel.codec import HEADER_SIZE
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 from antiphon.parts.message_graph import GraphError, GraphNode, MessageGraph, Mid
@@ -32,6 +31,7 @@ from antiphon.stacks.conversation.free.sender_filter import SenderFilter
 from antiphon.stacks.conversation.free.slices import BURST, parts_of, step_for
 from antiphon.stacks.conversation.free.wire import (
     ANSWER,
+    BODY_AT,
     HEARD,
     KEPT,
     RESENT,
@@ -192,7 +192,7 @@ class GraphReplica:
 
     def fits(self, section: bytes, before: int = 0) -> bool:
         """Return whether a message fits into one packet behind this many bytes."""
-        return HEADER_SIZE + before + len(section) <= self._options.packet_bytes_max
+        return BODY_AT + before + len(section) <= self._options.packet_bytes_max
 
     def unstable_bytes(self, rank: int) -> int:
         """Bytes of a participant's messages that are not stable."""

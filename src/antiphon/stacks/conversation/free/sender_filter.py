@@ -11,8 +11,6 @@ if that is the life in which the host is known to be, or if somebody's held mess
 
 from typing import final
 
-from antiphon.stacks.conversation.free.wire import LIFE_MASK
-
 
 @final
 class SenderFilter:
@@ -71,8 +69,7 @@ class SenderFilter:
         return True
 
     def trusts(self, rank: int, life: int) -> bool:
-        """Return whether a packet comes from the incarnation that its sender is known to be in, by the bits that it
-        carries."""
+        """Return whether a packet comes from the incarnation that its sender is known to be in."""
         if self.strangers >> rank & 1:
             return False
-        return not self.lives[rank] or life == self.lives[rank] & LIFE_MASK
+        return not self.lives[rank] or life == self.lives[rank]

@@ -92,7 +92,7 @@ class SliceAssembly:
 
 
 @final
-class Question:
+class MissingSlices:
     """Slices to ask for."""
 
     __slots__ = ("ranges", "rank", "slicing")
@@ -165,11 +165,11 @@ class SliceTransfer:
     def deadline_ns(self) -> int:
         return self._due_ns
 
-    def tick(self, now_ns: int) -> list[Question]:
+    def tick(self, now_ns: int) -> list[MissingSlices]:
         """Return what to ask for now."""
         if now_ns < self._due_ns:
             return []
-        questions: list[Question] = []
+        questions: list[MissingSlices] = []
         self._due_ns = NEVER
         for assembly in list(self._assemblies.values()):
             if assembly.at_ns <= now_ns:
@@ -178,7 +178,7 @@ class SliceTransfer:
                     self._forget(assembly)
                     continue
                 rank = assembly.via if assembly.tries < ASK_SENDER else EVERYBODY
-                questions.append(Question(rank, assembly.slicing, assembly.missing()))
+                questions.append(MissingSlices(rank, assembly.slicing, assembly.missing()))
                 interval_ns = self._options.resend_interval_ns << min(assembly.tries, 10)
                 assembly.at_ns = now_ns + min(interval_ns, self._options.resend_interval_ns_max)
                 assembly.tries += 1

@@ -3,14 +3,16 @@
 The outer layer names the conversation (`group`: its cid), a digest of its participants (`tag`), and the participant
 that sends the packet.
 
-AN  add node             sender u16 | number u64 | life u64 | form u8 | predecessors u16 | (rank u16, number u64) each
-                         | body
+AN  add node             own life u64 | sender u16 | number u64 | life u64 | form u8 | predecessors u16
+                         | (rank u16, number u64) each | body
                          Flag RESENT: whoever has it already sends back what follows it. Flag ANSWER: it was asked for,
                          or sent back; nothing more is. The sender of the message need not be that of the packet: any
-                         host may resend any message that it holds. `life` counts the lives of the sender; `form` is
-                         SAID for what the application says, else it is a message that the conversation itself needs.
-SC  start conversation   participants u16 | (incarnation u64, name length u16, address length u16, name, address) each
-                         | an AN's fields: the first message, of participant 0
+                         host may resend any message that it holds. `own life` is the incarnation of whoever sends the
+                         packet, `life` that of the sender of the message; `form` is SAID for what the application says,
+                         else it is a message that the conversation itself needs.
+SC  start conversation   own life u64 | participants u16
+                         | (incarnation u64, name length u16, address length u16, name, address) each
+                         | an AN's fields from `sender` on: the first message, of participant 0
                          Flag KEPT: everybody keeps what was said, so that whoever fails can come back.
 RR  retransmission       wanted: rank u16, number u64 (0: none) | leaves u16 | (rank u16, number u64) each
     request              resend what lies between these leaves and the wanted message, exclusive; all that follows the
@@ -20,8 +22,9 @@ RS  restart              life u64 | own life u64 | leaves u16 | (rank u16, numbe
                          by somebody who is back itself and has no answer yet. Flag ANSWER: the same, and the leaves of
                          the image here. Flag GONE: to one who was removed in this life. `own life` is that of whoever
                          sends the packet.
-part of an AN            sender u16 | number u64 | life u64 | size u32 | step u32 | index u32 | bytes
-                         `step` bytes, from `index` times `step` on, of an AN's fields, which are `size` bytes long
+part of an AN            own life u64 | sender u16 | number u64 | life u64 | size u32 | step u32 | index u32 | bytes
+                         `step` bytes, from `index` times `step` on, of an AN's fields from `sender` on, which are
+                         `size` bytes long
 request for parts        sender u16 | number u64 | life u64 | size u32 | step u32 | ranges u16
                          | (first u32, last u32) each
 
@@ -45,8 +48,6 @@ KEPT: Final = 2
 ANSWER: Final = 4
 HEARD: Final = 8
 GONE: Final = 16
-LIFE_MASK: Final = 0xFF
-"""So much of the life of whoever sends it is in the outer layer of each packet with a message, as its `level`."""
 
 SAID: Final = 0
 """The application's."""
@@ -57,6 +58,9 @@ REMOVAL: Final = 2
 NOTED: Final = 3
 """The application's, but not for it to say again when it runs again: an acknowledgement, say."""
 
+_OWN_LIFE: Final = Struct("<Q")
+BODY_AT: Final = HEADER_SIZE + 8
+"""Where a packet with a message has what follows the life of whoever sends it."""
 _ADD: Final = Struct("<HQQBH")
 _ADD_SIZE: Final = 21
 _MID: Final = Struct("<HQ")
@@ -76,8 +80,8 @@ _RANGE: Final = Struct("<II")
 _RANGE_SIZE: Final = 8
 RANGES_MAX: Final = 32
 
-ADD_OVERHEAD: Final = HEADER_SIZE + _ADD_SIZE
-PART_OVERHEAD: Final = HEADER_SIZE + _PART_SIZE
+ADD_OVERHEAD: Final = BODY_AT + _ADD_SIZE
+PART_OVERHEAD: Final = BODY_AT + _PART_SIZE
 
 
 @final
@@ -162,11 +166,21 @@ def section(
 
 
 def encode_add(conversation: int, tag: int, via: int, section: bytes, flags: int, life: int = 0) -> bytes:
-    """Return the packet in which participant `via` sends a message, its own or that of another."""
-    return seal(NUMBER, ADD, conversation, tag, via, flags, life & LIFE_MASK, [section])
+    """Return the packet in which participant `via`, in this life, sends a message, its own or that of another."""
+    return seal(NUMBER, ADD, conversation, tag, via, flags, 0, [_OWN_LIFE.pack(life), section])
 
 
-def decode_add(data: bytes, flags: int, participants: int, position: int = HEADER_SIZE) -> Added:
+def life_of_packet(data: bytes) -> int:
+    """Return the incarnation of whoever sent a packet with a message. Raises MalformedError."""
+    if len(data) < BODY_AT:
+        raise MalformedError("length")
+    life = int(_OWN_LIFE.unpack_from(data, HEADER_SIZE)[0])
+    if life > NUMBER_MAX:
+        raise MalformedError("number")
+    return life
+
+
+def decode_add(data: bytes, flags: int, participants: int, position: int = BODY_AT) -> Added:
     """Return the message of a packet. Raises MalformedError."""
     if len(data) < position + _ADD_SIZE:
         raise MalformedError("length")
@@ -197,12 +211,12 @@ def encode_start(
     conversation: int, tag: int, via: int, participants: bytes, section: bytes, flags: int, life: int = 0
 ) -> bytes:
     """Return the packet of the first message of a conversation."""
-    return seal(NUMBER, START, conversation, tag, via, flags, life & LIFE_MASK, [participants, section])
+    return seal(NUMBER, START, conversation, tag, via, flags, 0, [_OWN_LIFE.pack(life), participants, section])
 
 
 def decode_start(data: bytes, flags: int) -> tuple[list[ProcessId], list[str], Added]:
     """Return the participants, their addresses, and the first message. Raises MalformedError."""
-    processes, addresses, position = read_participants(data, HEADER_SIZE)
+    processes, addresses, position = read_participants(data, BODY_AT)
     return processes, addresses, decode_add(data, flags, len(processes), position)
 
 
@@ -317,14 +331,14 @@ def encode_part(
     start = index * slicing.step
     head = _PART.pack(*slicing.mid, slicing.life, slicing.size, slicing.step, index)
     part = section[start : start + slicing.step]
-    return seal(NUMBER, PART, conversation, tag, via, flags, life & LIFE_MASK, [head, part])
+    return seal(NUMBER, PART, conversation, tag, via, flags, 0, [_OWN_LIFE.pack(life), head, part])
 
 
 def decode_part(data: bytes, participants: int) -> tuple[Slicing, int, bytes]:
     """Return how the message was cut up, the index of the slice, and its bytes. Raises MalformedError."""
     if len(data) < PART_OVERHEAD:
         raise MalformedError("length")
-    sender, number, life, size, step, index = _PART.unpack_from(data, HEADER_SIZE)
+    sender, number, life, size, step, index = _PART.unpack_from(data, BODY_AT)
     slicing = _slicing(sender, number, life, size, step, participants)
     part = data[PART_OVERHEAD:]
     if index >= slicing.slices() or len(part) != min(slicing.step, slicing.size - index * slicing.step):

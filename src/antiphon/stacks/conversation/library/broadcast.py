@@ -2,7 +2,7 @@
 
 What is in the view is received before anything is sent, so that all that is sent acknowledges it. Messages come out
 when the wave that they are in is complete (waves.py), sorted by sender; acknowledgements are weeded out then. Who has
-nothing to say acknowledges by the quiet rule, and what was lost is made good (talker.py).
+nothing to say acknowledges by the quiet rule, and what was lost is made good (filter_base.py).
 
 What is offered together travels in one message, as far as it fits, and keeps its order (packs.py).
 """
@@ -24,20 +24,20 @@ from antiphon.stacks.conversation.waves import Waves
 class OrderedBroadcast(FilterMachine):
     """One participant of an ordered broadcast."""
 
-    __slots__ = ("_forgets", "_payloads", "_queue", "_talker", "_waves")
+    __slots__ = ("_base", "_forgets", "_payloads", "_queue", "_waves")
 
-    def __init__(self, conversation: ConversationCore, manner: FilterOptions, *, forgets: bool = False) -> None:
+    def __init__(self, conversation: ConversationCore, options: FilterOptions, *, forgets: bool = False) -> None:
         self._forgets = forgets
         """What is stable and has come out need not be in the graph any longer."""
-        self._talker = FilterBase(conversation, manner)
-        self._queue = PackQueue(manner.queue_max)
+        self._base = FilterBase(conversation, options)
+        self._queue = PackQueue(options.queue_max)
         self._waves = Waves(conversation.replica.graph)
         self._payloads: dict[Mid, list[bytes]] = {}
         """Of the application's messages that have no place in the order yet."""
 
     def begin(self) -> None:
         """Start the conversation, if this participant has to and there is nothing else to send."""
-        first = self._talker.begin()
+        first = self._base.begin()
         if first is not None:
             self._waves.add(first)
 
@@ -50,28 +50,28 @@ class OrderedBroadcast(FilterMachine):
 
     def outstanding(self) -> int:
         """Return how many own messages are not sent yet, or not acknowledged by all."""
-        return len(self._queue) + self._talker.unstable()
+        return len(self._queue) + self._base.unstable()
 
     def acks(self) -> int:
-        return self._talker.acks
+        return self._base.acks
 
     def laggards(self) -> list[int]:
-        return self._talker.laggards()
+        return self._base.laggards()
 
     def poll(self, now_ns: int) -> list[tuple[GraphNode, bytes]]:
         """Receive, send, acknowledge and retry what is due; return the messages whose position in the order is now
         known."""
-        while (one := self._talker.receive(now_ns)) is not None:
+        while (one := self._base.receive(now_ns)) is not None:
             node, kind, data = one
             self._waves.add(node)
             if kind == DATA:
                 self._payloads[node.mid()] = unpack(data)
-        while len(self._queue) and self._talker.has_room():
+        while len(self._queue) and self._base.has_room():
             payloads = self._queue.take()
-            node = self._talker.send(framed(DATA, pack(payloads)))
+            node = self._base.send(framed(DATA, pack(payloads)))
             self._waves.add(node)
             self._payloads[node.mid()] = payloads
-        ack = self._talker.settle(now_ns)
+        ack = self._base.settle(now_ns)
         if ack is not None:
             self._waves.add(ack)
         return self._committed()
@@ -82,7 +82,7 @@ class OrderedBroadcast(FilterMachine):
             for payload in self._payloads.pop(node.mid(), ()):
                 result.append((node, payload))
         if self._forgets:
-            self._talker.forget()
+            self._base.forget()
         return result
 
     def run(self, group: str, effects: Effects, now_ns: int) -> None:
@@ -91,4 +91,4 @@ class OrderedBroadcast(FilterMachine):
             effects.events.append(FilteredMessages(group, handed_out))
 
     def deadline_ns(self) -> int:
-        return self._talker.deadline_ns()
+        return self._base.deadline_ns()

@@ -3,7 +3,7 @@
 The graph does all the work: it keeps the order of each sender, it knows what was received, and a message sent in the
 context of others acknowledges them. What is left is the window: a participant sends no more while so many of its
 messages are not stable. With a window of one that is stop and wait, and the graph of a one-way stream is a line. As
-long as both ends have something to say there are no acknowledgements but their messages (talker.py).
+long as both ends have something to say there are no acknowledgements but their messages (filter_base.py).
 
 Any number of participants may share a circuit; with two it is the usual one.
 """
@@ -25,19 +25,19 @@ from antiphon.stacks.conversation.library.handed_out import FilteredMessages
 class Circuit(FilterMachine):
     """One end of a circuit."""
 
-    __slots__ = ("_queue", "_queue_max", "_talker")
+    __slots__ = ("_base", "_queue", "_queue_max")
 
-    def __init__(self, conversation: ConversationCore, manner: FilterOptions) -> None:
-        self._talker = FilterBase(conversation, manner)
+    def __init__(self, conversation: ConversationCore, options: FilterOptions) -> None:
+        self._base = FilterBase(conversation, options)
         self._queue: deque[bytes] = deque()
-        self._queue_max = manner.queue_max
+        self._queue_max = options.queue_max
 
     def begin(self) -> None:
         """Start the conversation, if this participant has to and there is nothing else to send."""
-        self._talker.begin()
+        self._base.begin()
 
     def laggards(self) -> list[int]:
-        return self._talker.laggards()
+        return self._base.laggards()
 
     def may_offer(self) -> bool:
         return len(self._queue) < self._queue_max
@@ -50,21 +50,21 @@ class Circuit(FilterMachine):
 
     def outstanding(self) -> int:
         """Return how many own messages are not sent yet, or not acknowledged."""
-        return len(self._queue) + self._talker.unstable()
+        return len(self._queue) + self._base.unstable()
 
     def is_broken(self) -> bool:
         """Return whether all retries went without an acknowledgement; it may still come."""
-        return bool(self._talker.laggards())
+        return bool(self._base.laggards())
 
     def poll(self, now_ns: int) -> list[tuple[GraphNode, bytes]]:
         """Receive, send, acknowledge and retry what is due; return the messages of the other end."""
         got: list[tuple[GraphNode, bytes]] = []
-        while (one := self._talker.receive(now_ns)) is not None:
+        while (one := self._base.receive(now_ns)) is not None:
             if one[1] == DATA:
                 got.append((one[0], one[2]))
-        while self._queue and self._talker.has_room():
-            self._talker.send(framed(DATA, self._queue.popleft()))
-        self._talker.settle(now_ns)
+        while self._queue and self._base.has_room():
+            self._base.send(framed(DATA, self._queue.popleft()))
+        self._base.settle(now_ns)
         return got
 
     def run(self, group: str, effects: Effects, now_ns: int) -> None:
@@ -73,4 +73,4 @@ class Circuit(FilterMachine):
             effects.events.append(FilteredMessages(group, handed_out))
 
     def deadline_ns(self) -> int:
-        return self._talker.deadline_ns()
+        return self._base.deadline_ns()

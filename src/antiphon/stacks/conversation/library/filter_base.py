@@ -96,7 +96,7 @@ class FilterBase:
         "_ack_at_ns",
         "_forgotten_at",
         "_latest",
-        "_manner",
+        "_options",
         "_own",
         "_retry_timer",
         "_unanswered",
@@ -106,12 +106,12 @@ class FilterBase:
         "conversation",
     )
 
-    def __init__(self, conversation: ConversationCore, manner: FilterOptions) -> None:
+    def __init__(self, conversation: ConversationCore, options: FilterOptions) -> None:
         self.conversation = conversation
-        self._manner = manner
-        self._retry_timer = RetryTimer(manner.tries, manner.timeout_ns)
+        self._options = options
+        self._retry_timer = RetryTimer(options.tries, options.timeout_ns)
         others = len(conversation.participants) - 1
-        self._window = max(1, min(manner.window, conversation.unstable_max() // (1 + 2 * others)))
+        self._window = max(1, min(options.window, conversation.unstable_max() // (1 + 2 * others)))
         self._own: deque[GraphNode] = deque()
         """Messages of ours that are not stable; ACKs are not among them."""
         self._latest: GraphNode | None = None
@@ -171,13 +171,13 @@ class FilterBase:
             self._unstable.append(node)
             self._unanswered += 1
             if self._ack_at_ns == NEVER:
-                self._ack_at_ns = now_ns + self._manner.ack_delay_ns
+                self._ack_at_ns = now_ns + self._options.ack_delay_ns
         return node, kind, payload
 
     def settle(self, now_ns: int, urgent: bool = False) -> GraphNode | None:
         """Acknowledge and retry what is due, after all has been received and sent; return the ACK, if one was sent."""
         self._repair(now_ns)
-        due = urgent or self._unanswered >= self._manner.ack_every or now_ns >= self._ack_at_ns
+        due = urgent or self._unanswered >= self._options.ack_every or now_ns >= self._ack_at_ns
         if not self._unanswered or not due or not self.conversation.may_note(urgent=True):
             return None
         self.acks += 1

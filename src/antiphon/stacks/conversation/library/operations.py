@@ -9,8 +9,8 @@ same epoch here as elsewhere. Until then more of them may come, and all go out i
 
 When an operation that does not commute is in the view, and we have neither sent nor followed one as deep, the others
 wait for us: we say something at once, if only an ACK. Everything else is acknowledged at leisure, for the sake of those
-who keep it until it is stable (talker.py). Either way an ACK is a reason for no other, so that this is as quiet as the
-rule there: an ACK that is due by the rule of epochs is due by a new operation, which it follows.
+who keep it until it is stable (filter_base.py). Either way an ACK is a reason for no other, so that this is as quiet as
+the rule there: an ACK that is due by the rule of epochs is due by a new operation, which it follows.
 
 Operations that a participant issues without waiting for one another are taken as concurrent: of those that wait to be
 sent, the commuting ones go first. Those of one kind keep the order in which they were issued.
@@ -33,24 +33,24 @@ from antiphon.stacks.conversation.library.packs import PackQueue, pack, unpack
 class Operations(FilterMachine):
     """One participant's operations, and those of the others."""
 
-    __slots__ = ("_commuting", "_early", "_epochs", "_executable", "_forgets", "_ordered", "_talker", "_waiting")
+    __slots__ = ("_base", "_commuting", "_early", "_epochs", "_executable", "_forgets", "_ordered", "_waiting")
 
-    def __init__(self, conversation: ConversationCore, manner: FilterOptions, *, forgets: bool = True) -> None:
+    def __init__(self, conversation: ConversationCore, options: FilterOptions, *, forgets: bool = True) -> None:
         self._forgets = forgets
         """What is stable need not be in the graph any longer."""
-        self._talker = FilterBase(conversation, manner)
+        self._base = FilterBase(conversation, options)
         self._epochs = Epochs(conversation.replica.graph)
-        self._early = PackQueue(manner.queue_max)
+        self._early = PackQueue(options.queue_max)
         """Our own that were executed already, and go out before anything is received."""
-        self._commuting = PackQueue(manner.queue_max)
-        self._ordered = PackQueue(manner.queue_max)
+        self._commuting = PackQueue(options.queue_max)
+        self._ordered = PackQueue(options.queue_max)
         self._executable: list[Operation] = []
         self._waiting: dict[Mid, list[Operation]] = {}
         """By message, the operations in the view that were not executed yet."""
 
     def begin(self) -> None:
         """Start the conversation, if this participant has to and there is nothing else to send."""
-        first = self._talker.begin()
+        first = self._base.begin()
         if first is not None:
             self._epochs.add_other(first)
 
@@ -63,7 +63,7 @@ class Operations(FilterMachine):
         if not commutes:
             self._ordered.put(payload)
             return False
-        if self._epochs.waiting or len(self._commuting) or not (len(self._early) or self._talker.has_room()):
+        if self._epochs.waiting or len(self._commuting) or not (len(self._early) or self._base.has_room()):
             self._commuting.put(payload)
             return False
         self._early.put(payload)
@@ -73,45 +73,45 @@ class Operations(FilterMachine):
 
     def outstanding(self) -> int:
         """Return how many own messages are not sent yet, or not acknowledged by all."""
-        return len(self._early) + len(self._commuting) + len(self._ordered) + self._talker.unstable()
+        return len(self._early) + len(self._commuting) + len(self._ordered) + self._base.unstable()
 
     def waiting(self) -> int:
         """Return how many messages of the view have operations that were not executed yet."""
         return self._epochs.waiting
 
     def acks(self) -> int:
-        return self._talker.acks
+        return self._base.acks
 
     def laggards(self) -> list[int]:
-        return self._talker.laggards()
+        return self._base.laggards()
 
     def poll(self, now_ns: int) -> list[Operation]:
         """Send, receive, acknowledge and retry what is due; return the operations to execute now, in order."""
         self._say_early()
-        while (one := self._talker.receive(now_ns)) is not None:
+        while (one := self._base.receive(now_ns)) is not None:
             self._see(one[0], one[1], one[2])
         self._say(self._commuting, DATA)
         self._say(self._ordered, ORDERED)
-        ack = self._talker.settle(now_ns, self._epochs.owes(self._talker.conversation.me))
+        ack = self._base.settle(now_ns, self._epochs.owes(self._base.conversation.me))
         if ack is not None:
             self._epochs.add_other(ack)
         executable, self._executable = self._executable, []
         for node in self._epochs.take():
             executable += self._waiting.pop(node.mid())
         if self._forgets:
-            self._talker.forget()
+            self._base.forget()
         return executable
 
     def _say_early(self) -> None:
         while len(self._early):
-            node = self._talker.send(framed(DATA, pack(self._early.take())))
+            node = self._base.send(framed(DATA, pack(self._early.take())))
             at_once = self._epochs.add_commuting(node)
             assert at_once, "nothing was received since it was executed"
 
     def _say(self, queue: PackQueue, kind: int) -> None:
-        while len(queue) and self._talker.has_room():
+        while len(queue) and self._base.has_room():
             frame = framed(kind, pack(queue.take()))
-            self._see(self._talker.send(frame), kind, frame[1:])
+            self._see(self._base.send(frame), kind, frame[1:])
 
     def _see(self, node: GraphNode, kind: int, data: bytes) -> None:
         """Process a message that has entered the view."""
@@ -132,4 +132,4 @@ class Operations(FilterMachine):
             effects.events.append(FilteredOperations(group, handed_out))
 
     def deadline_ns(self) -> int:
-        return self._talker.deadline_ns()
+        return self._base.deadline_ns()
