@@ -68,8 +68,12 @@ def run_program(seed: int, program: str) -> Result:
 
 
 def run_seed(seed: int, program: str) -> Outcome:
+    """Play one seed. What is raised outside the simulated programs fails that seed, not the campaign."""
     started_s = time.perf_counter()
-    result = run_program(seed, program)
+    try:
+        result = run_program(seed, program)
+    except Exception as error:
+        return Outcome(seed, program, (f"{type(error).__name__}: {error}",), 0, 0, time.perf_counter() - started_s)
     judgement = result.judgement
     wall_s = time.perf_counter() - started_s
     return Outcome(seed, program, result.problems, judgement.events, judgement.views, wall_s)
