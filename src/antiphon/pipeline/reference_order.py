@@ -263,16 +263,16 @@ class OrderJudge:
                 tally.checked += 1
                 if message in self._delivered[process]:
                     continue
-                each = demanded[process].get(message)
-                if each is None or log.is_early(group) or message in self._world.unsaid:
+                surely = demanded[process].get(message)
+                if surely is None or log.is_early(group) or message in self._world.unsaid:
                     tally.unknown += 1
                     continue
                 tally.violations += 1
                 lacking[0].add(message)
                 lacking[1].add(process)
                 if tally.example is None:
-                    text = safe_text(process, message, each.process, each.view)
-                    tally.example = self._example(text, group, [each.row, log.rows[-1]])
+                    text = safe_text(process, message, surely.process, surely.view)
+                    tally.example = self._example(text, group, [surely.row, log.rows[-1]])
         tally.roots += fewer_names(*lacking)
 
     def _judge_broadcast(self, group: str) -> None:

@@ -51,7 +51,7 @@ class IntervalPart:
     safe: dict[str, Spans] = field(default_factory=dict)
 
 
-class Stretch(NamedTuple):
+class LogStretch(NamedTuple):
     """Where a log is in a group: between two rows that cut up what was delivered."""
 
     place: int
@@ -62,7 +62,7 @@ class Stretch(NamedTuple):
     """Behind an operator's word."""
 
 
-NOWHERE: Final = Stretch(-1)
+NOWHERE: Final = LogStretch(-1)
 
 
 class Presence(NamedTuple):
@@ -101,12 +101,12 @@ GroupIntervals = Mapping[str, list[ViewInterval]]
 def view_intervals_of(log: LogFacts) -> dict[str, list[ViewInterval]]:
     """By group. What was delivered before the first view row of its group belongs to no interval."""
     view_intervals: dict[str, list[ViewInterval]] = {}
-    parts: dict[tuple[str, Stretch, int | None, str], list[Spans]] = defaultdict(list)
+    parts: dict[tuple[str, LogStretch, int | None, str], list[Spans]] = defaultdict(list)
     completed_end = log.completed_ends()
-    last: dict[str, Stretch] = {}
+    last: dict[str, LogStretch] = {}
     """By group: where the log is."""
     for piece in log.pieces:
-        stretches: dict[str, list[Stretch]] = {}
+        stretches: dict[str, list[LogStretch]] = {}
         begins = {(view["group"], view["index"]) for view in piece["views"]}
         words = {(note["group"], note["index"]) for note in piece["recovers"]}
         for cut in cuts_of(piece["views"], piece["transitions"], piece["recovers"]):
@@ -115,7 +115,7 @@ def view_intervals_of(log: LogFacts) -> dict[str, list[ViewInterval]]:
             if (group, index) in begins:
                 own = view_intervals.setdefault(group, [])
                 own.append(ViewInterval(cut["view"], tuple(cut["members"]), index, index < completed_end[group]))
-                last[group] = Stretch(len(own) - 1)
+                last[group] = LogStretch(len(own) - 1)
             elif group in view_intervals and (group, index) in words:
                 interval = view_intervals[group][-1]
                 interval.told = index if interval.told is None else interval.told
