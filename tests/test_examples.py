@@ -23,7 +23,7 @@ import antiphon
 from antiphon import Node, Options
 from bench.peers.driver import free_ports
 from tests.runtime.cluster import run, until
-from tests.stacks.sequencer.test_stack_runtime import free_address
+from tests.runtime.places import free_address
 
 pytestmark = pytest.mark.processes
 

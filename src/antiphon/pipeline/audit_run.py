@@ -47,6 +47,7 @@ from antiphon.pipeline.audit.view_intervals import ViewCounts
 from antiphon.pipeline.example_builder import ExampleBuilder
 from antiphon.pipeline.explain import (
     early_text,
+    forced_text,
     open_log_text,
     override_text,
     reader_apart_text,
@@ -54,7 +55,7 @@ from antiphon.pipeline.explain import (
     untold_text,
 )
 from antiphon.pipeline.first_pass import read_logs
-from antiphon.pipeline.guarantees import CAUSAL, CHECKED, LABEL_ORDER, OF_OWED, PRIMARY, SETTLED
+from antiphon.pipeline.guarantees import CAUSAL, CHECKED, LABEL_ORDER, LEFT_OPEN, OF_OWED, PRIMARY, SETTLED
 from antiphon.pipeline.increment import TASK, Increment
 from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
@@ -274,6 +275,11 @@ def _add_open_logs(tallies: Mapping[str, Tally], run: RunFacts, promises: Promis
                 tally.open_logs.append(early_text(log.process, log.ending, told_run))
             elif guarantee == PRIMARY and (untold := log.untold):
                 tally.open_logs.append(untold_text(log.process, untold, told_run))
+        if guarantee in LEFT_OPEN:
+            for group, found in sorted(run.order.recoveries.items()):
+                if promises.holds(guarantee, run.order.run, group):
+                    for (view, following), told in sorted(found.told.items()):
+                        tally.open_logs.append(forced_text(sorted(told), group, view, following, told_run))
         if guarantee in OF_OWED:
             for group, sender, view in run.order.undescribed():
                 tally.open_logs.append(undescribed_text(sender, group, view, told_run))

@@ -80,7 +80,8 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   present. A log tells of all views of a group unless it is open, or notes UNTOLD for the group. If only members whose
   logs do not could still make the majority, it is unknown. If no view has the id below, it is unknown if any log of the
   run does not, else violated. Where a process notes RECOVERS, an operator had it go on
-  without a majority: the view counts like every other, and the reason names the process and its next view.
+  without a majority: the view counts like every other, and the reason names the process and its next view. What that
+  leaves open of the other guarantees: `antiphon.pipeline.reference_recoveries`.
 * In groups whose views part and merge some of this holds per component, and there are transitional and merged beside:
   `antiphon.pipeline.reference_components` has the rules.
 * The rest of each open log counts as one unknown under every guarantee.
@@ -109,6 +110,7 @@ from antiphon.pipeline.explain import (
     duplication_text,
     early_text,
     fifo_text,
+    forced_text,
     open_log_text,
     override_text,
     reader_apart_text,
@@ -116,7 +118,17 @@ from antiphon.pipeline.explain import (
     undescribed_text,
     untold_text,
 )
-from antiphon.pipeline.guarantees import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, OF_OWED, PRIMARY, SETTLED
+from antiphon.pipeline.guarantees import (
+    CAUSAL,
+    CHECKED,
+    CREATION,
+    DUPLICATION,
+    FIFO,
+    LEFT_OPEN,
+    OF_OWED,
+    PRIMARY,
+    SETTLED,
+)
 from antiphon.pipeline.observe import observe
 from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.reference_calls import LAST
@@ -125,6 +137,7 @@ from antiphon.pipeline.reference_content import ContentJudge
 from antiphon.pipeline.reference_labels import LabelJudge
 from antiphon.pipeline.reference_order import OrderJudge
 from antiphon.pipeline.reference_past import AT_LEAST_CAUSAL, Pasts, chain, has_weak_deliveries
+from antiphon.pipeline.reference_recoveries import Recoveries
 from antiphon.pipeline.reference_views import ViewJudge
 from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, known_log
 from antiphon.pipeline.result import Audit, Example
@@ -136,8 +149,11 @@ AT_LEAST_FIFO = frozenset(LEVELS[LEVELS.index("fifo") :])
 Source: TypeAlias = Path | str | pa.Table | Iterable[Row] | Iterable[MemoryLog]
 
 
-def audit(source: Source, promise: Sequence[str] | None = None) -> Audit:
-    """Audit a history: a directory or file, a table, rows, or logs in memory. All of it is held in memory."""
+def audit(source: Source, promise: Sequence[str] | None = None, *, heed_recoveries: bool = True) -> Audit:
+    """Audit a history: a directory or file, a table, rows, or logs in memory. All of it is held in memory.
+
+    Without `heed_recoveries` a run is held to everything, as if no operator had said a word.
+    """
     rows, unfinished = _load(source)
     starts = [(row.run, row.group or "", parse_start(row.label)) for row in rows if row.kind == "start"]
     promises = gather(starts, promise)
@@ -153,7 +169,8 @@ def audit(source: Source, promise: Sequence[str] | None = None) -> Audit:
         joins = [row for log in known.values() for row in log.rows if row.kind == "start"]
         said = [(row.group or "", parse_start(row.label)) for row in joins]
         world = ReferenceWorld(known, domains_of(said), parted_groups(said))
-        _Judge(run, world, promises, tallies, several_runs=len(by_run) > 1).judge()
+        recoveries = Recoveries(world, heeded=heed_recoveries)
+        _Judge(run, world, recoveries, promises, tallies, several_runs=len(by_run) > 1).judge()
         observations += observe(run, world)
     return conclude(
         promises,
@@ -185,11 +202,19 @@ class _Judge:
     """Holds one run to its promises and adds up what it finds."""
 
     def __init__(
-        self, run: str, world: ReferenceWorld, promises: Promises, tallies: dict[str, Tally], *, several_runs: bool
+        self,
+        run: str,
+        world: ReferenceWorld,
+        recoveries: Recoveries,
+        promises: Promises,
+        tallies: dict[str, Tally],
+        *,
+        several_runs: bool,
     ) -> None:
         self._run = run
         self._told_run = run if several_runs else None
         self._world = world
+        self._recoveries = recoveries
         self._promises = promises
         self._tallies = tallies
         self._components = GroupSteps(world)
@@ -211,7 +236,7 @@ class _Judge:
                 if log.apart != LAST:
                     words = reader_apart_text(log.process, log.apart, self._told_run)
                     self._tallies[CAUSAL].readers_apart.append(words)
-        OrderJudge(self._world, self._components, delivered, self._tally, self._example).judge()
+        OrderJudge(self._world, self._components, self._recoveries, delivered, self._tally, self._example).judge()
         LabelJudge(self._world, self._tally, self._example).judge()
         ComponentJudge(self._world, self._components, self._tally, self._example).judge()
         self._count_open_logs()
@@ -363,7 +388,8 @@ class _Judge:
                 tally.checked += 1
                 if message in delivered[log.process]:
                     continue
-                if log.is_early(message.group) or (not surely and perhaps):
+                is_open = perhaps if not surely else world.is_left_open(log.process, message)
+                if log.is_early(message.group) or is_open:
                     tally.unknown += 1
                 elif surely:
                     tally.violations += 1
@@ -387,6 +413,10 @@ class _Judge:
                     tally.open_logs.append(early_text(log.process, log.ending, self._told_run))
                 elif guarantee == PRIMARY and log.untold:
                     tally.open_logs.append(untold_text(log.process, log.untold, self._told_run))
+            if guarantee in LEFT_OPEN:
+                for (group, view, following), told in sorted(self._recoveries.forced.items()):
+                    if self._promises.holds(guarantee, self._run, group):
+                        tally.open_logs.append(forced_text(sorted(told), group, view, following, self._told_run))
             if guarantee in OF_OWED:
                 for group, sender, view in sorted(self._world.undescribed):
                     tally.open_logs.append(undescribed_text(sender, group, view, self._told_run))

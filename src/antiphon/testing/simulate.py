@@ -30,7 +30,8 @@ class Result:
     problems: tuple[str, ...]
     """What was not kept, one each; empty if all was."""
     unknown: tuple[str, ...]
-    """What cannot be told, and may be left undecided; what else cannot be told is among the problems."""
+    """What cannot be told, and may be left undecided, because the caller says so, or because an operator's word leaves
+    it open; what else cannot be told is among the problems."""
     faults: tuple[str, ...]
     """What the seed did, one fault each."""
     programs: tuple[str, ...]
@@ -115,7 +116,7 @@ def run_plan(programs: Programs, plan: FaultPlan, seed: int, expected: Expectati
         passed = [
             problem
             for problem in judgement.problems
-            if problem.verdict != BROKEN and problem.guarantee in expected.may_be_unknown
+            if problem.verdict != BROKEN and (problem.by_word or problem.guarantee in expected.may_be_unknown)
         ]
         result = Result(
             seed=seed,
