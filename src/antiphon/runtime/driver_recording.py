@@ -9,6 +9,7 @@ from functools import partial
 
 from antiphon.kernel.effects import Event, Installed
 from antiphon.kernel.identity import ProcessId
+from antiphon.recording import ProcessRecorder
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.errors import NodeFailedError
 from antiphon.runtime.events import Barrier, Batch, TransitionalView, ViewChange
@@ -31,6 +32,11 @@ class RecordingDriver:
         """Where a history is recorded, how many views of each group the application has yet to be told of."""
         self._left: set[str] = set()
         self._excluded = False
+        self.role_numbers: dict[str, int] = {}
+        """By name of what a library of a stack does beside groups: the number of the last message that this incarnation
+        has called for there."""
+        self.open_roles: set[str] = set()
+        """Names under which libraries record at present."""
 
     @property
     def is_stopped(self) -> bool:
@@ -47,6 +53,11 @@ class RecordingDriver:
             call()
         except Exception as error:
             raise self.fail(error) from error
+
+    def record(self, write: Callable[[ProcessRecorder, int], None]) -> None:
+        """Have a library of a stack write rows of its own, where a history is recorded and has not ended."""
+        if self.tap is not None and not self._log_ended:
+            self.guard(partial(write, self.tap.recorder, self.clock.now_ns()))
 
     def record_call(
         self,

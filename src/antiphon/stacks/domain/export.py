@@ -76,12 +76,16 @@ GlobalId = tuple[str, int]
 class GlobalMessage:
     """A message for several domains."""
 
-    __slots__ = ("domains", "id", "level", "payload", "sender")
+    __slots__ = ("domains", "id", "level", "number", "payload", "sender")
 
-    def __init__(self, id: GlobalId, sender: str, level: int, domains: tuple[str, ...], payload: bytes) -> None:
+    def __init__(
+        self, id: GlobalId, sender: str, number: int, level: int, domains: tuple[str, ...], payload: bytes
+    ) -> None:
         self.id = id
         self.sender = sender
         """ "name/incarnation"."""
+        self.number = number
+        """Among what the sender has sent to these domains."""
         self.level = level
         self.domains = domains
         self.payload = payload
@@ -160,10 +164,10 @@ class DomainExports:
 
     # ---- records of this domain, in agreed order -------------------------------------------------------------------
 
-    def submit(self, sender: str, level: int, domains: tuple[str, ...], payload: bytes) -> GlobalMessage:
+    def submit(self, sender: str, number: int, level: int, domains: tuple[str, ...], payload: bytes) -> GlobalMessage:
         """A message of a member of this domain takes its place among the exports."""
         self.initiated += 1
-        message = GlobalMessage((self.domain, self.initiated), sender, level, domains, payload)
+        message = GlobalMessage((self.domain, self.initiated), sender, number, level, domains, payload)
         targets = set(domains)
         if level == CAUSAL_EXPORT:
             self._send(targets, MESSAGE, message.id, message)
