@@ -25,7 +25,6 @@ from typing import Final
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.levels import LEVELS
-from antiphon.recording import ProcessRecorder
 from antiphon.runtime.driver_recording import RecordingDriver
 from antiphon.stacks.domain.offers import OFFERS
 
@@ -88,48 +87,26 @@ class DomainHistory:
         """The application calls for a message; its number among those that this life has sent to these domains."""
         group = self._group(domains)
         self._open_set(group)
-        number = self._driver.role_numbers.get(group, 0) + 1
-        self._driver.role_numbers[group] = number
-
-        def write(recorder: ProcessRecorder, now_ns: int) -> None:
-            recorder.call(group, (payload,), LEVELS[order], (), len(payload), now_ns)
-
-        self._driver.record(write)
-        return number
+        return self._driver.record_role_call(group, LEVELS[order], payload)
 
     def depart(self, domains: Sequence[str], number: int, size: int) -> None:
         """The message is on its way."""
-        group = self._group(domains)
-
-        def write(recorder: ProcessRecorder, now_ns: int) -> None:
-            recorder.depart_in_role(group, WHOLE, number, size, now_ns)
-
-        self._driver.record(write)
+        self._driver.record_role_departure(self._group(domains), WHOLE, number, size)
 
     def deliver(self, domains: Sequence[str], sender: str, number: int, order: str, payload: bytes) -> None:
         """The application is handed a message."""
-        group, view_id = self._group(domains), self.view_id
+        group = self._group(domains)
         self._open_set(group)
         name, _, incarnation = sender.rpartition("/")
         process = ProcessId(name, int(incarnation))
-
-        def write(recorder: ProcessRecorder, now_ns: int) -> None:
-            recorder.deliver(group, view_id, process, number, 1, order, [payload], 0, len(payload), False, now_ns)
-
-        self._driver.record(write)
+        self._driver.record_role_taken(group, self.view_id, process, number, order, payload)
 
     def close(self) -> None:
         """The application takes no more part: nothing is owed to it any more."""
         self._driver.open_roles.discard(self._name)
-        if self.view_id == CLOSED:
-            return
-
-        def write(recorder: ProcessRecorder, now_ns: int) -> None:
-            for group in sorted(self._opened):
-                recorder.left(group, now_ns)
-
-        self._driver.record(write)
-        self.view_id = CLOSED
+        if self.view_id != CLOSED:
+            self._driver.record_role_left(sorted(self._opened))
+            self.view_id = CLOSED
 
     def _group(self, domains: Sequence[str]) -> str:
         return f"{self._name}/{SEPARATOR.join(sorted(domains))}"
@@ -138,9 +115,4 @@ class DomainHistory:
         if group in self._opened:
             return
         self._opened.add(group)
-        view_id = self.view_id
-
-        def write(recorder: ProcessRecorder, now_ns: int) -> None:
-            recorder.open_role(group, OFFERS.name, PROMISED, self._name, view_id, now_ns)
-
-        self._driver.record(write)
+        self._driver.record_role(group, OFFERS.name, PROMISED, self._name, self.view_id)
