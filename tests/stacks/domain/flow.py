@@ -6,8 +6,9 @@ Five processes send messages, a hundred a second each unless `--rate` says how m
 levels causal and agreed in turn. For each scene: the longest time, from the moment before the change until all is over,
 in which a survivor sent no packet with messages, delivered nothing and delivered nothing agreed; the longest of all
 survivors and seeds. Links take 0.5 to 0.6 ms. The time in which a silent member has not been given up yet (a second) is
-part of it: agreed messages go on, as far as votes are not divided, since they need a majority alone. Members that have none, in a part of two of five or beside one that has died of two, are not looked at: they
-cannot order anything before the others are given up.
+part of it: agreed messages go on, as far as votes are not divided, since they need a majority alone. Members that have
+none, in a part of two of five or beside one that has died of two, are not looked at: they cannot order anything before
+the others are given up.
 """
 
 import argparse

@@ -300,10 +300,11 @@ class MeshPeer(DirectoryPeer):
                     self._tell(client, carried(EXCLUDED, u64(group.id)))
                 elif client.link:
                     self._tell_moved(client, group.id, address)
+            if address:
+                self._given_to[group.id] = address
             self._drop_group(group)
             late = self._late_reports.pop(group.id, {})
             if address:
-                self._given_to[group.id] = address
                 for process, number in late.items():
                     self._reported(process, group.id, number)
         self._find_overlaps([id for id in overlapping if id in self._groups])
