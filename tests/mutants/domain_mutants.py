@@ -20,7 +20,7 @@ from antiphon.stacks.domain.commitment import Commitment
 from antiphon.stacks.domain.components import Components
 from antiphon.stacks.domain.services import HeldBatch, Services
 from antiphon.stacks.domain.session import DomainSession
-from antiphon.stacks.domain.surroundings import Surroundings
+from antiphon.stacks.domain.surroundings import GIVEN_UP_NS, Surroundings
 from antiphon.stacks.domain.voting import VoteRounds
 from tests.contracts.test_subsets import (
     test_causal_order_holds_through_a_member_that_is_no_destination,
@@ -299,6 +299,16 @@ def _never_more_patient(self: Commitment, least_ns: int, most_ns: int) -> int:
     return least_ns
 
 
+def _told_nothing(self: Surroundings, process: Any, hears: bool, now_ns: int) -> None:
+    """What the other end of a link takes back is not believed."""
+
+
+def _given_up_for_long(self: Surroundings, process: Any, now_ns: int) -> bool:
+    """Whoever was given up once stays so for as long as whoever never commits."""
+    times, last_ns = self._given_up_ns.get(process, (0, 0))
+    return self.hears(process, now_ns) and (not times or now_ns >= last_ns + GIVEN_UP_NS)
+
+
 def _no_memory(self: Surroundings, process: Any) -> int:
     """How long a member has been silent before is forgotten with the configuration."""
     return 0
@@ -442,6 +452,8 @@ DOMAIN_MUTANTS = (
     Mutant("a member takes nothing in", (DEAF,), ((Components, "_watch", _not_watched),)),
     Mutant("flapping is not damped", (FLAPPING,), ((Surroundings, "_must_wait", _no_damping),)),
     Mutant("closing is given little time", (SLOW,), ((Commitment, "patience_ns", _never_more_patient),)),
+    Mutant("the other end believes no word", (ISLANDS,), ((Surroundings, "is_told", _told_nothing),)),
+    Mutant("given up for long at once", (ISLANDS,), ((Surroundings, "takes_back", _given_up_for_long),)),
     Mutant("gaps are forgotten", (GAPS,), ((Surroundings, "longest_gap_ns", _no_memory),)),
     Mutant(
         "own members left while others are not heard yet",

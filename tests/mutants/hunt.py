@@ -37,6 +37,7 @@ from tests.mutants.group_mutants import GROUP_MUTANTS, GROUP_STAGED
 from tests.mutants.guest_mutants import GUEST_MUTANTS, GUEST_STAGED
 from tests.mutants.label_mutants import CLAIMS, LABEL_MUTANTS, label_symptoms
 from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
+from tests.mutants.linked_mutants import LINKED_MUTANTS, linked_symptoms
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.order_mutants import ORDER_MUTANTS
 from tests.mutants.runtime_mutants import RUNTIME_MUTANTS, RuntimeMutant
@@ -162,6 +163,7 @@ FAMILIES: Final = {
         [one for one in DOMAIN_MUTANTS if ISLANDS not in one.breaks], same(domain_symptoms), seeds_max=1
     ),
     "export": Family(EXPORT_MUTANTS, same(export_symptoms), staged=1),
+    "linked": Family(LINKED_MUTANTS, same(linked_symptoms), staged=1),
     "audited": Family(AUDITED_MUTANTS, same(audited_symptoms)),
     "guest": Family(GUEST_MUTANTS, same(symptoms)),
     "label": Family(LABEL_MUTANTS, same(label_symptoms), staged=len(CLAIMS)),

@@ -113,6 +113,7 @@ class ReturningDriver(Driver):
         self._excluded = False
         self._left.clear()
         self._first_views.clear()
+        self.role_numbers.clear()
         for group in groups:
             if self._members[group].is_closed:
                 self._members[group]._part(Ended(group, excluded=True))

@@ -231,6 +231,7 @@ class Components:
         self._around.know(sender, attempt.address)
         self._hear(sender, now_ns)
         self._around.state(sender, attempt.view.id)
+        self._around.is_told(sender, attempt.hears, now_ns)
         rank = self.view.rank(sender)
         if attempt.probe:
             self._attempt(attempt.address, now_ns, self._options.retry_ns // 4)
@@ -479,7 +480,8 @@ class Components:
     def _attempt(self, address: str, now_ns: int, spacing_ns: int, probe: bool = False) -> None:
         """Tell a process what this one is in, if that was not done just now; `probe`: it is to answer."""
         if self.sender.may_attempt(address, now_ns, spacing_ns):
-            attempt = Attempt(self._process, self._address, self.view, self.leaving, probe)
+            hears = self._around.hears_at(address, now_ns)
+            attempt = Attempt(self._process, self._address, self.view, self.leaving, probe, hears)
             self.sender.attempt(attempt, address, now_ns)
 
     def attempt_soon(self, now_ns: int) -> None:
