@@ -14,9 +14,10 @@ from typing import final
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Send
+from antiphon.kernel.levels import SAFE
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import KNOCK
-from antiphon.parts.membership.group import GroupMember
+from antiphon.parts.membership.group import BARRIER_BYTES_MAX, GroupMember
 from antiphon.parts.membership.session import Session
 from antiphon.stacks.label.comparison import check_order_label
 from antiphon.stacks.label.guests import GuestTable, KnockListener, decode_table
@@ -83,6 +84,13 @@ class LabelMember(GroupMember):
         """Have the view end, without a change of members."""
         if self._membership is not None:
             self._membership.request_flush(now_ns)
+
+    def put_record(self, record: bytes) -> bool:
+        """Have a record of a site (site.py) delivered as a GBCAST, with others that wait to be, if there are any;
+        whether there was room. Such a record holds a barrier of a process, and so may be longer than one."""
+        return self._pending.extend_barrier(record, BARRIER_BYTES_MAX) or bool(
+            self._pending.accept([record], SAFE, barrier=True)
+        )
 
     def send(self, input: Send, effects: Effects, now_ns: int) -> int:
         if input.label:
