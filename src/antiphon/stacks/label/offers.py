@@ -1,7 +1,8 @@
 """What the stack `label` offers: the primitives of isis-1987. No promise reaches beyond a group.
 
 Policy `sites`: members are attached to sites (site.py), of which a majority goes on. So a view of processes need not
-have a majority of the one before: the promise `primary` is not given.
+have a majority of the one before: the promise `primary` is not given. Nor is `view_sending`: the site sends in the
+place of the process, which may have died before it could note in which view.
 
 Option `lazy_us`: how many microseconds a broadcast below `agreed` may wait at its sender for others to travel with it
 (isis-1987, 3.5). 0: it leaves at once.
@@ -20,11 +21,13 @@ NUMBER: Final = 5
 SITE: Final = "site"
 """The role of a process that others are attached to."""
 
+_NOT_AT_SITES: Final = ("primary", "view_sending")
+
 
 def _promises() -> tuple[Promise, ...]:
     result: list[Promise] = []
     for promise in (*group_promises(Promise("causal", GROUP, POLICIES)), Promise("label_order", GROUP, POLICIES)):
-        sited = () if promise.guarantee == "primary" else (SITES,)
+        sited = () if promise.guarantee in _NOT_AT_SITES else (SITES,)
         result.append(Promise(promise.guarantee, promise.scope, (*promise.policies, *sited)))
     return tuple(result)
 
