@@ -13,6 +13,7 @@ from random import Random
 
 from antiphon.engine import Engine
 from antiphon.kernel.calls import Dial, Frames, Hang, Listen, accepted_link
+from antiphon.kernel.codec import unseal
 from antiphon.kernel.effects import NEVER, Effects, Ended, Event, Sent
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Open, Send, SendBarrier
@@ -140,7 +141,7 @@ class SiteTable(LabelTable):
 
     def packets_between_sites(self) -> int:
         """Data packets that lie on the table."""
-        return sum(packet[1] == DATA for packets in self.links.values() for packet in packets)
+        return sum(unseal(packet)[0] == DATA for packets in self.links.values() for packet in packets)
 
     # ---- steps -----------------------------------------------------------------------------------------------------
 
@@ -163,7 +164,7 @@ class SiteTable(LabelTable):
                     if self._dies(member):
                         return effects
                     if (*link, "") not in self._cuts:
-                        self.links.setdefault(link, []).extend(transmit.packets)
+                        self.links.setdefault(link, []).extend(self._uncut(link, transmit.packets))
         for call in effects.calls or ():
             if isinstance(call, Listen):
                 self._listens[member] = call.token
