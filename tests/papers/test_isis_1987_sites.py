@@ -110,8 +110,8 @@ def test_4_1_a_former_incarnation_of_a_process_is_told_that_it_is_dead() -> None
     assert [event.excluded for event in ended] == [True]
     assert names(table, P3) == ["p2", "p3", "p4"]
     site = table.site(table.site_of(P1))
-    assert site.table.is_dead(ProcessId("p1", 1))
-    assert not site.table.is_dead(ProcessId("p1", 2))
+    assert site._transfer.table.is_dead(ProcessId("p1", 1))
+    assert not site._transfer.table.is_dead(ProcessId("p1", 2))
     table.gone.discard(P1)
     table.come_in(P1)
     table.play(20)
@@ -137,7 +137,7 @@ def test_4_1_messages_of_a_failed_incarnation_are_discarded() -> None:
     table = SiteTable(2, 2)
     site, other = table.site(table.site_of(P1)), table.site(table.site_of(P3))
     for where in (site, other):
-        where.table._fail(ProcessId("p1", 1), site.site, set())
+        where._transfer.table._fail(ProcessId("p1", 1), site.site, set())
     before = [len(log) for log in table.log]
     late = SiteMessage(wire_id(GROUP), ProcessId("p1", 1), 9, (), [b"late"])
     site._send(bytes([MESSAGE]) + late.encode(), CAUSAL, "", table.now_ns)
@@ -203,7 +203,7 @@ def test_4_2_a_site_that_recovers_learns_who_is_in_which_group() -> None:
     table.gone.discard(8)
     table.restart(8)
     table.play(300)
-    tables = {table.site(site).table.encode() for site in (6, 7, 8)}
+    tables = {table.site(site)._transfer.table.encode() for site in (6, 7, 8)}
     assert len(tables) == 1
     table.restart(P5)
     table.play(60)
@@ -226,11 +226,11 @@ def test_4_2_if_the_site_that_tells_it_fails_another_does() -> None:
     table.play(100)
     assert joiner in table.living_sites()
     assert len(table.site(joiner).view.members) == 5
-    assert not table.site(joiner).has_table
+    assert not table.site(joiner)._transfer.has_table
     table.crash(oldest)
     table.play(500)
-    assert table.site(joiner).has_table
-    assert len({table.site(site).table.encode() for site in table.living_sites()}) == 1
+    assert table.site(joiner)._transfer.has_table
+    assert len({table.site(site)._transfer.table.encode() for site in table.living_sites()}) == 1
 
 
 def test_4_2_at_most_one_majority_of_sites_goes_on() -> None:
@@ -295,6 +295,38 @@ def test_4_3_2_remaining_destinations_are_sites() -> None:
     table.wait(10 * MILLISECOND_NS)
     table.pass_on(7, 6)
     assert item.remaining == 0b100
+
+
+def test_4_3_2_a_message_goes_to_the_sites_of_its_destinations_only() -> None:
+    table = SiteTable(3, 2)
+    table.play(30)
+    table.tell(P1, CAUSAL, [P2, P5])
+    table.pass_links()
+    (item,) = table.site_session(6).pool.copies.values()
+    assert item.destinations == 0b101
+    assert table.take_data(6, 7) == []
+    table.play(20)
+    assert table.log[P2] == table.log[P5] == ["private p1#1"]
+    assert table.log[P1] == table.log[P3] == table.log[P6] == []
+
+
+def test_4_3_2_destinations_are_those_of_the_view_in_which_a_message_leaves() -> None:
+    """It was handed in before the view changed, and leaves after: the process that came meanwhile gets it, too."""
+    table = SiteTable(3, 2)
+    table.crash(P5, P6)
+    table.play(40)
+    table.restart(P5)
+    table.pass_links()
+    table.pass_links()
+    for _ in range(60):  # more than the window of the site
+        table.tell(P1, CAUSAL)
+    table.pass_links()
+    table.play(150)
+    assert names(table, P1) == ["p1", "p2", "p3", "p4", "p5"]
+    came = [line for line in table.story[P5] if "p1#" in line or line.endswith("p4 p5")]
+    after = [line for line in table.story[P1] if "p1#" in line or line.endswith("p4 p5")]
+    assert came[-40:] == after[after.index(came[0]) :][-40:]
+    assert len(came) > 10
 
 
 # ---- groups, flow and the rest of the interface ----------------------------------------------------------------------

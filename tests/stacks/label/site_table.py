@@ -286,5 +286,5 @@ def _quiet_sites(table: SiteTable) -> Iterator[str]:
         copies = len(table.site_session(site).pool.copies)
         if copies or table.site(site)._handed or table.site(site)._failing:
             yield f"{table.names[site]} keeps {copies} copies at the end"
-    if len({table.site(site).table.encode() for site in table.living_sites()}) > 1:
+    if len({table.site(site)._transfer.table.encode() for site in table.living_sites()}) > 1:
         yield "sites have different tables"

@@ -24,22 +24,8 @@ class AttachedProcess:
     """One process and its link."""
 
     __slots__ = (
-        "_inbox_bytes",
-        "_inbox_bytes_max",
-        "_owed",
-        "_taken",
-        "entered",
-        "handled",
-        "heard_ns",
-        "inbox",
-        "is_gone",
-        "link",
-        "mark",
-        "marked",
-        "out",
-        "process",
-        "said_ns",
-        "settled",
+        "_inbox_bytes", "_inbox_bytes_max", "_owed", "_taken", "entered", "handled", "heard_ns", "inbox", "is_gone",
+        "link", "mark", "marked", "out", "process", "said_ns", "settled",
     )  # fmt: skip
 
     def __init__(self, link: int, process: ProcessId, options: Options, now_ns: int) -> None:

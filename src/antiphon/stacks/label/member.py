@@ -19,6 +19,7 @@ from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import KNOCK
 from antiphon.parts.membership.group import BARRIER_BYTES_MAX, GroupMember
 from antiphon.parts.membership.session import Session
+from antiphon.stacks.label.addressing import Addressing
 from antiphon.stacks.label.comparison import check_order_label
 from antiphon.stacks.label.guests import GuestTable, KnockListener, decode_table
 from antiphon.stacks.label.offers import NUMBER
@@ -30,7 +31,7 @@ from antiphon.stacks.label.view_end import ORDER_ANNEX_SIZE
 class LabelMember(GroupMember):
     """One member of one group."""
 
-    __slots__ = ("_lazy_ns", "_listener", "_random", "_seen_ns", "address", "session")
+    __slots__ = ("_lazy_ns", "_listener", "_random", "_seen_ns", "address", "addressing", "session")
 
     def __init__(
         self,
@@ -48,6 +49,8 @@ class LabelMember(GroupMember):
         self._listener = listener
         self._seen_ns: dict[ProcessId, int] = {}
         self.address = join.address
+        self.addressing: Addressing | None = None
+        """What finds the destinations of own broadcasts when they leave (site.py)."""
         self.session: LabelSession | None = None
         """The view that this process is in."""
         self._found(join, members_max(options))
@@ -58,7 +61,7 @@ class LabelMember(GroupMember):
         guests.forget()
         self.session = LabelSession(
             self.group, self._process, view, self._pending, self._random, self._options, self._declaration.id,
-            self._lazy_ns, guests,
+            self._lazy_ns, guests, self.addressing,
         )  # fmt: skip
         return self.session
 

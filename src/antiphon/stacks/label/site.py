@@ -8,7 +8,8 @@ Rule.
    incarnation of this life. Its views are the site views; links, hello messages, the message pool, remaining
    destinations, transfer packets and their contents are between sites (session.py), whatever processes they are for.
 2. A process hands what it sends to its site, in order. The site sends it in its place, at its level and with its label,
-   to all sites, and each site hands what it delivers to those of its processes that it is for, in that order.
+   to the sites of its destinations as they are when it leaves, and each site hands what it delivers to those of its
+   processes that it is for, in that order.
 3. Who is in which group is in a table that all sites have alike (site_groups.py). It changes by GBCASTs of the group of
    sites and with the site views alone.
 4. The process monitor: when the link of a process is down, or the process is silent for too long, its site says that it
@@ -60,6 +61,7 @@ from antiphon.kernel.inputs import Join, Open, Send
 from antiphon.kernel.levels import CAUSAL
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PRIMARY
+from antiphon.stacks.label.addressing import Addressing
 from antiphon.stacks.label.attached import OWED_BYTES_MAX, AttachedProcess
 from antiphon.stacks.label.guests import KnockListener
 from antiphon.stacks.label.member import LabelMember
@@ -96,7 +98,7 @@ from antiphon.stacks.label.site_frames import (
     read_records,
     read_send,
 )
-from antiphon.stacks.label.site_groups import GroupTable, read_table
+from antiphon.stacks.label.site_transfer import TableTransfer
 
 SITES_GROUP: Final = "label/sites"
 PROCESSES_MAX: Final = 1024
@@ -128,13 +130,13 @@ class Handed:
 
 
 @final
-class Site:
+class Site(Addressing):
     """The daemon of one site."""
 
     __slots__ = (
-        "_address", "_attached", "_by_process", "_failing", "_founders", "_handed", "_inner", "_is_paused", "_lacking",
-        "_lazy_ns", "_member", "_options", "_owes_word", "_random", "_records", "_renews", "_restart_at_ns", "_wanting",
-        "_was_stalled", "dropped", "group_id", "has_table", "site", "table", "table_came", "view",
+        "_address", "_attached", "_by_process", "_events", "_failing", "_founders", "_handed", "_inner", "_is_paused",
+        "_lazy_ns", "_member", "_now_ns", "_options", "_outer", "_random", "_records", "_renews", "_restart_at_ns",
+        "_transfer", "_was_stalled", "dropped", "group_id", "site", "view",
     )  # fmt: skip
 
     def __init__(
@@ -155,7 +157,12 @@ class Site:
         """Those whose link is down, and whose failure is still to be told."""
         self._handed: deque[Handed] = deque()
         self._inner = Effects()
-        """What the group of sites does in this step."""
+        """What the group of sites does in this step…"""
+        self._outer = self._inner
+        """…and what the process does, of which it is a part."""
+        self._now_ns = now_ns
+        self._events = 0
+        """How many events of the group of sites have been followed."""
         self._is_paused = False
         self.dropped = 0
         """Messages of processes that are not in the group that they were for."""
@@ -164,17 +171,8 @@ class Site:
     def _begin_life(self, now_ns: int) -> None:
         """Join the group of sites, under the next incarnation."""
         self.site = ProcessId(self._address, self.site.incarnation + 1)
-        self.table = GroupTable()
-        self.has_table = False
-        self.table_came = False
-        """Whether a TABLE was delivered in this site view."""
+        self._transfer = TableTransfer(self.site)
         self.view = View(0, ())
-        self._lacking: set[ProcessId] = set()
-        """The sites of this view that began it without the table, as those know that have it…"""
-        self._wanting: set[ProcessId] = set()
-        """…and those that have said so."""
-        self._owes_word = False
-        """Whether this site has to tell the table, or that it lacks it."""
         self._records: list[tuple[ProcessId, SiteRecord]] = []
         """With which this site view ends."""
         self._was_stalled = False
@@ -188,6 +186,7 @@ class Site:
             found_after_ns=2 * self._options.silence_ns_min,
         )  # fmt: skip
         self._member = LabelMember(join, self.site, 0, self._random, longer, self._lazy_ns, NoGuests())
+        self._member.addressing = self
         self._member.start((), self._inner, now_ns)
 
     # ---- links of processes ----------------------------------------------------------------------------------------
@@ -200,7 +199,7 @@ class Site:
         reason = ""
         if len(self._attached) >= PROCESSES_MAX:
             reason = "the site has as many processes as it can"
-        elif process in self._by_process or self.table.is_dead(process):
+        elif process in self._by_process or self._transfer.table.is_dead(process):
             reason = "this incarnation was attached before, and is dead"
         if reason:
             effects.call(Frames(link, [bytes([DEAD]) + reason.encode()]))
@@ -277,32 +276,50 @@ class Site:
 
     def finish(self, effects: Effects, now_ns: int) -> None:
         """Hand in what processes ask for, and hand them what is delivered, until nothing more follows."""
-        inner = self._inner
+        self._outer = effects
+        self._now_ns = now_ns
         while True:
             self._serve_all(effects, now_ns)
-            if self._owes_word:
-                self._tell_sites(now_ns)
-            self._member.finish(inner, now_ns)
-            events, inner.events = inner.events, []
-            for event in events:
-                if isinstance(event, Delivered):
-                    self._deliver(event)
-                elif isinstance(event, Sent):
-                    self._tell_departed(event)
-                elif isinstance(event, BarrierReached):
-                    self._take_barrier(event)
-                elif isinstance(event, Installed):
-                    self._install(event, effects, now_ns)
-                elif isinstance(event, MajorityLost):
-                    self._stall()
-                elif isinstance(event, Ended):
-                    self._die(event, effects, now_ns)
+            if self._transfer.owes_word:
+                self._transfer.owes_word = not self._send(self._transfer.word(), CAUSAL, "", now_ns)
+            before = self._events
+            self._member.finish(self._inner, now_ns)
+            self._take_events()
             self._pause_if_owed(now_ns)
-            if not events and not inner.events:
+            if self._events == before and not self._inner.events:
                 break
-        effects.transmits += inner.transmits
+        effects.transmits += self._inner.transmits
         self._inner = Effects()
         self._tell_processes(effects, now_ns)
+
+    def _take_events(self) -> None:
+        """Follow what the group of sites has done so far."""
+        effects, now_ns = self._outer, self._now_ns
+        events, self._inner.events = self._inner.events, []
+        self._events += len(events)
+        for event in events:
+            if isinstance(event, Delivered):
+                self._deliver(event)
+            elif isinstance(event, Sent):
+                self._tell_departed(event)
+            elif isinstance(event, BarrierReached):
+                self._take_barrier(event)
+            elif isinstance(event, Installed):
+                self._install(event, effects)
+            elif isinstance(event, MajorityLost):
+                self._stall()
+            elif isinstance(event, Ended):
+                self._die(event, effects, now_ns)
+
+    def find(self, destinations: tuple[ProcessId, ...]) -> tuple[ProcessId, ...]:
+        """The sites of a group, which the first of these names, or of those of its members that the others are."""
+        self._take_events()  # a view has been installed, perhaps, in which this is the first to leave
+        hosted = self._transfer.table.groups.get(int(destinations[0].name))
+        if hosted is None:
+            return ()
+        members = hosted.members
+        chosen = destinations[1:] or tuple(members)
+        return tuple(dict.fromkeys([members[process] for process in chosen if process in members]))
 
     def _pause_if_owed(self, now_ns: int) -> None:
         """Deliver nothing while a process has not taken too much of what it was told."""
@@ -330,7 +347,7 @@ class Site:
 
     def _serve_all(self, effects: Effects, now_ns: int) -> None:
         """Hand in what waits, one of each process in turn, as far as the group of sites takes it."""
-        if not self.has_table:
+        if not self._transfer.has_table:
             return
         if self._renews:
             self._renews = not self._member.put_record(SiteRecord(RENEWS, 0, self.site).encode())
@@ -370,16 +387,17 @@ class Site:
             return True
         if kind == BARRIER:
             ticket, group, number = reader.number(), reader.u64(), reader.number()
-            if not self.table.is_member(group, process, self.site):
+            if not self._transfer.table.is_member(group, process, self.site):
                 raise MalformedError("group")
             is_taken = self._member.put_record(SiteRecord(GBCAST, group, process, number, reader.rest()).encode())
         else:
             ticket, level, label, body = read_send(reader)
             message = read_message(SiteReader(body))
             group = message.group
-            if message.sender != process or not self.table.is_member(group, process, self.site):
+            if message.sender != process or not self._transfer.table.is_member(group, process, self.site):
                 raise MalformedError("group")
-            is_taken = self._send(bytes([MESSAGE]) + body, level, label, now_ns)
+            to = (ProcessId(str(group)), *message.destinations)
+            is_taken = self._send(bytes([MESSAGE]) + body, level, label, now_ns, to)
         if is_taken:
             attached.handled = ticket
             self._handed.append(Handed(self._member.last_number(), attached, group, ticket))
@@ -395,8 +413,8 @@ class Site:
             attached.entered.discard(group)
         return True
 
-    def _send(self, payload: bytes, level: int, label: str, now_ns: int) -> bool:
-        send = Send(group=SITES_GROUP, payloads=[payload], level=level, label=label)
+    def _send(self, payload: bytes, level: int, label: str, now_ns: int, to: tuple[ProcessId, ...] = ()) -> bool:
+        send = Send(group=SITES_GROUP, payloads=[payload], level=level, label=label, destinations=to)
         return bool(self._member.send(send, self._inner, now_ns))
 
     # ---- what the group of sites does ------------------------------------------------------------------------------
@@ -406,7 +424,7 @@ class Site:
         last = event.number + event.count - 1
         while self._handed and self._handed[0].number <= last:
             handed = self._handed.popleft()
-            hosted = self.table.groups.get(handed.group)
+            hosted = self._transfer.table.groups.get(handed.group)
             if hosted is not None and not handed.attached.is_gone:
                 handed.attached.out.append(encode_frame(DEPARTED, handed.ticket, hosted.view_id))
 
@@ -416,21 +434,21 @@ class Site:
                 if payload[:1] == bytes([MESSAGE]):
                     self._deliver_message(read_message(SiteReader(payload, 1)), event, payload[1:])
                 elif payload[:1] == bytes([TABLE]):
-                    self._take_table(SiteReader(payload, 1))
+                    self._transfer.take_table(SiteReader(payload, 1))
                 elif payload[:1] == bytes([WANT]):
-                    self._take_want(SiteReader(payload, 1), event.sender)
+                    self._transfer.take_want(SiteReader(payload, 1), event.sender)
                 else:
                     self.dropped += 1
             except MalformedError:
                 self.dropped += 1
 
     def _deliver_message(self, message: SiteMessage, event: Delivered, body: bytes) -> None:
-        if not self.has_table:
+        if not self._transfer.has_table:
             return
-        if not self.table.is_member(message.group, message.sender, event.sender):
+        if not self._transfer.table.is_member(message.group, message.sender, event.sender):
             self.dropped += 1  # the sender is dead, to all sites alike
             return
-        hosted = self.table.groups[message.group]
+        hosted = self._transfer.table.groups[message.group]
         frame = b""
         for process in message.destinations or hosted.members:
             attached = self._attached_member(message.group, process)
@@ -441,7 +459,7 @@ class Site:
     def _attached_member(self, group: int, process: ProcessId) -> AttachedProcess | None:
         """A process of this site that is in a group."""
         attached = self._by_process.get(process)
-        if attached is None or attached.is_gone or not self.table.is_member(group, process, self.site):
+        if attached is None or attached.is_gone or not self._transfer.table.is_member(group, process, self.site):
             return None
         return attached
 
@@ -453,8 +471,8 @@ class Site:
             return
         for record in records:
             self._records.append((event.sender, record))
-            hosted = self.table.groups.get(record.group)
-            is_from_member = self.table.is_member(record.group, record.process, event.sender)
+            hosted = self._transfer.table.groups.get(record.group)
+            is_from_member = self._transfer.table.is_member(record.group, record.process, event.sender)
             if record.kind != GBCAST or hosted is None or not is_from_member:
                 continue
             for process in hosted.members:
@@ -465,29 +483,20 @@ class Site:
 
     # ---- site views ------------------------------------------------------------------------------------------------
 
-    def _install(self, event: Installed, effects: Effects, now_ns: int) -> None:
+    def _install(self, event: Installed, effects: Effects) -> None:
         self.view = event.view
         names = ", ".join([repr(site) for site in event.view.members])
         effects.events.append(Announced(_ROLE, "site view", f"{event.view.id}: {names}"))
         records, self._records = self._records, []
-        if event.founded:
-            self.has_table = True
-        joined = set() if event.founded else set(event.joined)
-        before = set() if self.table_came else self._lacking
-        self._lacking = (before | joined) & set(event.view.members)
-        self._wanting = set()
-        self.table_came = False
-        self._owes_word = not self.has_table
-        if not self.has_table:
+        self._transfer.install(event)
+        if not self._transfer.has_table:
             return
         self._tell_views(event, records, effects)
-        with_table = [site for site in event.view.members if site not in self._lacking]
-        self._owes_word = bool(self._lacking) and with_table[:1] == [self.site]
         self._renews = self._renews or self._was_stalled
         self._was_stalled = False
 
     def _tell_views(self, event: Installed, records: list[tuple[ProcessId, SiteRecord]], effects: Effects) -> None:
-        changes, departures = self.table.change(event.view, records, event.left)
+        changes, departures = self._transfer.table.change(event.view, records, event.left)
         for change in changes:
             frame = change.encode()
             for process in change.view.members:
@@ -503,28 +512,6 @@ class Site:
             else:
                 attached.out.append(encode_ended(departure.group, departure.view))
 
-    def _tell_sites(self, now_ns: int) -> None:
-        """Tell sites that have joined who is in which group, or say that this one has to be told (rule 6)."""
-        payload = encode_frame(WANT, self.view.id)
-        if self.has_table:
-            payload = b"".join([encode_frame(TABLE, self.view.id), self.table.encode()])
-        self._owes_word = not self._send(payload, CAUSAL, "", now_ns)
-
-    def _take_table(self, reader: SiteReader) -> None:
-        if reader.number() != self.view.id:
-            return  # it was to leave in an earlier view; another follows
-        self.table_came = True
-        if not self.has_table:
-            self.table = read_table(reader)
-            self.has_table = True
-
-    def _take_want(self, reader: SiteReader, site: ProcessId) -> None:
-        if reader.number() == self.view.id:
-            self._wanting.add(site)
-            if self._wanting.issuperset(self.view.members):
-                self.table_came = True
-                self.has_table = True
-
     def _stall(self) -> None:
         self._was_stalled = True
         for attached in self._attached.values():
@@ -538,7 +525,7 @@ class Site:
         self._by_process = {}
         self._failing = []
         self._handed.clear()
-        self.has_table = False
+        self._transfer = TableTransfer(self.site)
         self._restart_at_ns = now_ns + self._options.retry_ns
 
     def close(self, effects: Effects) -> None:
