@@ -6,6 +6,7 @@ from antiphon.kernel.inputs import Leave, Pause, Resume, Send, Tick
 from antiphon.kernel.levels import AGREED, CAUSAL, SAFE
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.kernel.packet_kinds import DATA
+from antiphon.stacks.label.attached import OWED_BYTES_MAX
 from antiphon.stacks.label.site_frames import MESSAGE, SiteMessage
 from tests.stacks.label.site_table import SiteTable, site_problems
 from tests.table import GROUP
@@ -65,16 +66,23 @@ def test_4_1_the_monitor_tells_of_a_failure_after_the_last_message_of_the_failed
 
 
 def test_4_1_the_monitor_waits_for_what_the_site_could_not_send_yet() -> None:
-    """The window of the site is full when the process fails: what waits at the site leaves first."""
-    table = SiteTable(2, 2)
-    for _ in range(150):
-        table.tell(P1, CAUSAL)
+    """The site has more than it can take in when the process fails: what waits there leaves first."""
+    table = SiteTable(2, 4, pending_bytes_max=1500)
+    sent = 0
+    for _ in range(40):
+        for process in (P1, P2, P3, P4):
+            effects = table.step(process, Send(group=GROUP, payloads=[b"m"], level=CAUSAL))
+            sent += effects.accepted if process == P4 else 0
     table.pass_links()
-    assert table.site(table.site_of(P1))._member.outstanding() > 16
-    table.crash(P1)
+    (attached,) = [each for each in table.site(8)._attached.values() if each.process.name == "p4"]
+    assert len(attached.inbox) > 3
+    table.crash(P4)
+    table.pass_links()
+    assert attached.is_gone
     table.play(100)
-    assert table.log[P3] == [f"p1#{number}" for number in range(1, 151)]
-    assert names(table, P3) == ["p2", "p3", "p4"]
+    assert [line for line in table.log[P5] if line.startswith("p4")] == [f"p4#{n}" for n in range(1, sent + 1)]
+    assert "p4" not in names(table, P5)
+    assert not table.site(8)._failing
 
 
 def test_4_1_a_process_that_is_silent_at_its_site_has_failed() -> None:
@@ -374,10 +382,11 @@ def test_3_5_a_process_that_does_not_read_holds_up_its_senders_and_loses_nothing
         effects = table.step(P1, Send(group=GROUP, payloads=[bytes(20_000)], level=CAUSAL))
         sent += effects.accepted
         table.play(1)
+    table.play(150)
     assert table.log[P4] == []
     assert len(table.log[P3]) < sent
     held = table.engines[P4]._groups[GROUP].held()
-    assert 0 < held < 120
+    assert OWED_BYTES_MAX < 20_100 * held < OWED_BYTES_MAX + 20 * 20_100
     table.step(P4, Resume(GROUP))
     table.play(300)  # the window is small
     assert table.log[P4] == table.log[P3] == [f"p1#{number}" for number in range(1, sent + 1)]

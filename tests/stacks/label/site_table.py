@@ -9,6 +9,7 @@ packet to one site is an effect, and so are the frames that one end of a link se
 """
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from random import Random
 
 from antiphon.engine import Engine
@@ -52,7 +53,14 @@ class SiteLink:
 class SiteTable(LabelTable):
     """Sites with so many processes each, all in one group."""
 
-    def __init__(self, sites: int, processes: int, crash_at: Collection[int] = (), lazy_us: int = 0) -> None:
+    def __init__(
+        self,
+        sites: int,
+        processes: int,
+        crash_at: Collection[int] = (),
+        lazy_us: int = 0,
+        pending_bytes_max: int = 4_000_000,
+    ) -> None:
         self.per_site = processes
         self.count = sites * processes
         self.effect = 0
@@ -76,7 +84,7 @@ class SiteTable(LabelTable):
         self.events: list[list[Event]] = [[] for _ in self.names]
         self.deadline_ns = [NEVER for _ in self.names]
         self.views: list[dict[str, View]] = [{} for _ in self.names]
-        self.options = quick_options(lazy_us)
+        self.options = replace(quick_options(lazy_us), pending_bytes_max=pending_bytes_max)
         self.engines = [Engine(process, Random(0), self.options) for process in self.processes]
         self.lines: list[SiteLink] = []
         self._listens: dict[int, int] = {}
