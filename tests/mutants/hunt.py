@@ -44,6 +44,7 @@ from tests.mutants.runtime_mutants import RUNTIME_MUTANTS, RuntimeMutant
 from tests.mutants.seat_mutants import DISK_MUTANTS, SEAT_MUTANTS, SEAT_STAGED, disk_symptoms, seat_symptoms
 from tests.mutants.sequencer_mutants import SEQUENCER_MUTANTS
 from tests.mutants.service_mutants import SERVICE_MUTANTS, STAGED_SERVICES
+from tests.mutants.site_mutants import SITE_MUTANTS, SITE_STAGED
 from tests.mutants.tool_mutants import TOOL_MUTANTS, tool_symptoms
 from tests.mutants.view_mutants import VIEW_MUTANTS, VIEW_STAGED
 from tests.programs.campaign import run_program
@@ -53,7 +54,7 @@ from tests.simulation.free_conversations import run_seed
 from tests.simulation.sequencers import run_seed as run_service
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
-STAGED = CONVERSATION_STAGED | GROUP_STAGED | GUEST_STAGED | SEAT_STAGED | STAGED_SERVICES | VIEW_STAGED
+STAGED = CONVERSATION_STAGED | GROUP_STAGED | GUEST_STAGED | SEAT_STAGED | SITE_STAGED | STAGED_SERVICES | VIEW_STAGED
 """By name of the mutant, the scene that catches it."""
 BUSY_EVENTS: Final = 120_000
 """The programs as they are take half of this at most."""
@@ -166,6 +167,7 @@ FAMILIES: Final = {
     "linked": Family(LINKED_MUTANTS, same(linked_symptoms), staged=1),
     "audited": Family(AUDITED_MUTANTS, same(audited_symptoms)),
     "guest": Family(GUEST_MUTANTS, same(symptoms)),
+    "site": Family(SITE_MUTANTS, same(symptoms)),
     "label": Family(LABEL_MUTANTS, same(label_symptoms), staged=len(CLAIMS)),
     "tool": Family(TOOL_MUTANTS, program_of),
 }

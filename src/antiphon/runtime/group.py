@@ -16,7 +16,7 @@ from antiphon.kernel.inputs import SendBarrier as BarrierInput
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE, Order
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import ApplicationAnswer
-from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC
+from antiphon.kernel.policies import PARTITIONABLE, STATIC
 from antiphon.parts.membership.group import BARRIER_BYTES_MAX
 from antiphon.runtime.arguments import (
     Destinations,
@@ -181,7 +181,7 @@ class Group:
             raise UsageError(f"stack {self.stack!r} has no barriers; `agreed` messages have one place among all")
         if self.policy == PARTITIONABLE:
             raise UsageError(f"group {self.name!r} may part, so it has no barriers; join with `primary`")
-        if self.policy != PRIMARY:
+        if self.policy == STATIC:
             raise UsageError(
                 f"the view of group {self.name!r} is static, and a barrier ends a view; join with `primary`"
             )

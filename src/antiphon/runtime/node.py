@@ -33,7 +33,7 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import MAIN, Open, Reach
 from antiphon.kernel.levels import Order
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC, Policy
+from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, SITES, STATIC, Policy
 from antiphon.runtime.address import is_loopback, join_address, resolve, split_address
 from antiphon.runtime.arguments import (
     Destinations,
@@ -299,7 +299,8 @@ class Node:
         if policy == PARTITIONABLE:
             return await self._joining.begin_alone(group, members, contacts, policy, stack, domain)
         if members is None:
-            return await self._joining.ask(group, contacts, stack, domain, timeout_s, found_after_s)
+            way = PRIMARY if policy is None else policy
+            return await self._joining.ask(group, contacts, way, stack, domain, timeout_s, found_after_s)
         policy = PRIMARY if policy is None else policy
         if self._is_from_clock and len(members) > 1:
             return await self._joining.meet(group, members, policy, stack, domain, timeout_s, found_after_s)
@@ -313,10 +314,13 @@ class Node:
         Others join such groups by naming this node's address as a contact; so may this node itself. Lasts until the
         node is closed. `peers` are the addresses, in figures, of other nodes that serve together with this one; each
         names all the others. Raises UsageError where members hold groups themselves.
+
+        On a stack that has the policy `sites` (docs/stacks.md), be a site: processes of this host are attached to it,
+        and join groups with that policy, naming this node's address as their contact. `peers` are the other sites.
         """
         check_contacts(peers)
         driver = self._running()
-        role = offer(stack).service_role
+        role = offer(stack).service_role or offer(stack).site_role
         if not role:
             raise UsageError(f"on stack {stack!r} members hold their groups themselves; there is nothing to serve")
         driver.ask(Open(stack=stack, role=role, address=self._address, contacts=tuple(peers)))
@@ -399,10 +403,12 @@ class Node:
         check_contacts(contacts)
         if (members is None) == (not contacts):
             raise UsageError(f"to join group {group!r}, name either its founding members, or contacts to be let in by")
-        if contacts and policy not in (None, PRIMARY, PARTITIONABLE):
+        if contacts and policy not in (None, PRIMARY, PARTITIONABLE, SITES):
             raise UsageError(
                 f"nobody can be let into a group whose policy is {policy!r}; with contacts it is `primary`"
             )
+        if policy == SITES and (members is not None or not isinstance(contacts, Sequence) or len(contacts) != 1):
+            raise UsageError(f"to join group {group!r} by way of a site, name the address of the site as the contact")
 
     def _make_group(self, driver: Driver, group: str, stack: str, policy: str, domain: CausalityDomain) -> Group:
         if (

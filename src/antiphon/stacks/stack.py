@@ -35,7 +35,7 @@ from antiphon.kernel.inputs import MAIN, Close, Join, Open, Send, StackRequest
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import ApplicationAnswer, CallOutcome
-from antiphon.kernel.policies import POLICIES, PRIMARY
+from antiphon.kernel.policies import POLICIES, PRIMARY, SITES
 from antiphon.parts.member import Member, add_counts
 
 GROUP: Final = "group"
@@ -95,6 +95,7 @@ class Capabilities:
         "private",
         "promised",
         "service_role",
+        "site_role",
         "situations",
         "subsets",
     )
@@ -117,6 +118,7 @@ class Capabilities:
         open_groups: bool = False,
         service_role: str = "",
         client_role: str = "",
+        site_role: str = "",
         situations: tuple[str, ...] = (),
         options: dict[str, int] | None = None,
     ) -> None:
@@ -148,6 +150,8 @@ class Capabilities:
         then join by naming such processes as contacts."""
         self.client_role = client_role
         """The role of a process that sends to such groups without being a member."""
+        self.site_role = site_role
+        """The role of the processes that members are attached to under the policy `sites`, if the stack has it."""
         self.situations = situations
         """What can happen on it beside what packet kinds and phases tell, by name (`Stack.situations`)."""
         self.options = options or {}
@@ -156,6 +160,10 @@ class Capabilities:
         """A bit for each level that is offered."""
         for level in levels:
             self.level_bits |= 1 << LEVELS[level]
+
+    def is_served(self, policy: str) -> bool:
+        """Whether members of a group with this policy name a process that serves them as their contact."""
+        return bool(self.service_role) or policy == SITES
 
     def promises(self, policy: str) -> tuple[str, ...]:
         """The guarantees that a group with this policy can be held to."""

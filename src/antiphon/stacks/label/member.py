@@ -14,10 +14,12 @@ from typing import final
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Send
+from antiphon.kernel.levels import SAFE
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import KNOCK
-from antiphon.parts.membership.group import GroupMember
+from antiphon.parts.membership.group import BARRIER_BYTES_MAX, GroupMember
 from antiphon.parts.membership.session import Session
+from antiphon.stacks.label.addressing import Addressing
 from antiphon.stacks.label.comparison import check_order_label
 from antiphon.stacks.label.guests import GuestTable, KnockListener, decode_table
 from antiphon.stacks.label.offers import NUMBER
@@ -29,7 +31,7 @@ from antiphon.stacks.label.view_end import ORDER_ANNEX_SIZE
 class LabelMember(GroupMember):
     """One member of one group."""
 
-    __slots__ = ("_lazy_ns", "_listener", "_random", "_seen_ns", "address", "session")
+    __slots__ = ("_lazy_ns", "_listener", "_random", "_seen_ns", "address", "addressing", "session")
 
     def __init__(
         self,
@@ -47,6 +49,8 @@ class LabelMember(GroupMember):
         self._listener = listener
         self._seen_ns: dict[ProcessId, int] = {}
         self.address = join.address
+        self.addressing: Addressing | None = None
+        """What finds the destinations of own broadcasts when they leave (site.py)."""
         self.session: LabelSession | None = None
         """The view that this process is in."""
         self._found(join, members_max(options))
@@ -57,7 +61,7 @@ class LabelMember(GroupMember):
         guests.forget()
         self.session = LabelSession(
             self.group, self._process, view, self._pending, self._random, self._options, self._declaration.id,
-            self._lazy_ns, guests,
+            self._lazy_ns, guests, self.addressing,
         )  # fmt: skip
         return self.session
 
@@ -83,6 +87,13 @@ class LabelMember(GroupMember):
         """Have the view end, without a change of members."""
         if self._membership is not None:
             self._membership.request_flush(now_ns)
+
+    def put_record(self, record: bytes) -> bool:
+        """Have a record of a site (site.py) delivered as a GBCAST, with others that wait to be, if there are any;
+        whether there was room. Such a record holds a barrier of a process, and so may be longer than one."""
+        return self._pending.extend_barrier(record, BARRIER_BYTES_MAX) or bool(
+            self._pending.accept([record], SAFE, barrier=True)
+        )
 
     def send(self, input: Send, effects: Effects, now_ns: int) -> int:
         if input.label:
