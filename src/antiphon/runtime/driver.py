@@ -3,9 +3,10 @@
 Everything happens in the thread of the event loop, one step at a time. A step is never entered from within another:
 what an effect sets off follows when the step is done.
 
-An exception out of the engine, or out of the history, is a mistake of ours or a broken disk. Then the node fails as a
-whole and at once: everyone who waits on it gets a NodeFailedError, and the socket is closed, so that to the others it
-has crashed. A node that went on after that might break a promise.
+What the application sends and the engine refuses (UsageError, before anything has changed) is counted and raised to
+whoever offered it. Any other exception out of the engine, or out of the history, is a mistake of ours or a broken
+disk. Then the node fails as a whole and at once: everyone who waits on it gets a NodeFailedError, and the socket is
+closed, so that to the others it has crashed. A node that went on after that might break a promise.
 
 A group can be over before its node is: left, abandoned, or gone on without this process. It is forgotten here at the
 end of the step that ended it; what the engine still says about it is dropped.
@@ -119,6 +120,8 @@ class Driver(RecordingDriver):
         self._receiving = False
         """Whether the step that is being carried out took in what others sent."""
         self._waiting = Waiting()
+        self.sends_refused = 0
+        """What was sent and the engine refused."""
 
     def receive(self, datagrams: list[bytes]) -> None:
         self.step(Receive(datagrams))
@@ -162,13 +165,15 @@ class Driver(RecordingDriver):
 
     def step(self, input: Input) -> int:
         """Put one input in and carry out what follows; how many messages of this input the engine has taken. After a
-        failure or the end, or for a group that is over, this does nothing."""
+        failure or the end, or for a group that is over, this does nothing. Raises UsageError for messages that the
+        engine refuses."""
         self._followers.append(input)
         if self.stepping:
             return 0
         self.stepping = True
         clock = self.clock
         accepted = 0
+        refusal: UsageError | None = None
         try:
             while self._followers and not self._stopped:
                 following = self._followers.popleft()
@@ -180,7 +185,15 @@ class Driver(RecordingDriver):
                     continue
                 now_ns = clock.offset_ns + clock.monotonic_ns()
                 self._receiving = isinstance(following, Receive)
-                effects = self.engine.step(following, now_ns)
+                try:
+                    effects = self.engine.step(following, now_ns)
+                except UsageError as error:
+                    if not isinstance(following, (Send, SendBarrier)):
+                        raise
+                    self.sends_refused += 1
+                    log.error("%s: a message to group %r is refused: %s", self.process, following.group, error)
+                    refusal = error if following is input else refusal
+                    continue
                 if following is input:
                     accepted = effects.accepted
                 if self.tap is None and isinstance(following, Send) and Installed not in map(type, effects.events):
@@ -196,6 +209,8 @@ class Driver(RecordingDriver):
             self.stepping = False
         while self._afterwards:  # what is called may step, and come here itself
             self._afterwards.popleft()()
+        if refusal is not None:
+            raise refusal
         return accepted
 
     def ask(self, input: Open | Close | StackRequest) -> None:

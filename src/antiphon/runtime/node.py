@@ -480,12 +480,14 @@ class Node:
         return self._address
 
     def statistics(self) -> dict[str, int]:
-        """Counters of the engine, since this incarnation began, and of the socket, since the start."""
+        """Counters of the engine, since this incarnation began, and of the socket, since the start; messages that wait
+        to be read, and sends that the engine refused."""
         driver = self._driver
         if driver is None or driver.transport is None:
             raise UsageError(f"node {self.process.name!r} has not been started; use it as `async with`")
         unread = sum(group.unread for group in self._groups.values())
-        return driver.engine.statistics() | driver.transport.statistics() | {"messages_unread": unread}
+        own = {"messages_unread": unread, "sends_refused": driver.sends_refused}
+        return driver.engine.statistics() | driver.transport.statistics() | own
 
     def _running(self) -> Driver:
         if self._driver is None:

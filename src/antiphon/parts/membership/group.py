@@ -156,11 +156,11 @@ class GroupMember(DeclaredMember):
             self._check_destinations(input.level, input.destinations)
         if self.over:
             raise self._no_member()
-        if self._membership is not None:
-            self._membership.notice_time(effects, now_ns)
         for payload in payloads:
             if len(payload) > self._options.message_bytes_max:
                 raise MessageTooLargeError(len(payload), self._options.message_bytes_max)
+        if self._membership is not None:
+            self._membership.notice_time(effects, now_ns)
         return self._pending.accept(payloads, input.level, input.destinations, label=input.label)
 
     def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> int:
