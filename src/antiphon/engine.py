@@ -449,6 +449,11 @@ class Engine:
         """Whether this process, whose life is over, still takes part in agreements by which it parts from groups."""
         return any(member.retiring for member in self._groups.values())
 
+    def is_stalled(self, group: str) -> bool:
+        """Whether a group stands still here for want of a majority: `Recover` is for such, and refused for others."""
+        member = self._groups.get(group)
+        return member is not None and not member.over and member.is_stalled()
+
     def outstanding(self, group: str) -> int:
         """Own messages and packets that are not yet known to be stable at every member."""
         return self._group(group).outstanding()

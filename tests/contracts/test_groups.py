@@ -10,7 +10,7 @@ import pytest
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Sent
 from antiphon.kernel.errors import UsageError
-from antiphon.kernel.inputs import Leave
+from antiphon.kernel.inputs import Leave, Recover
 from antiphon.kernel.levels import AGREED, CAUSAL, CAUSAL_TOTAL, LEVELS, SAFE
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.stacks.registry import offer
@@ -219,6 +219,23 @@ def test_who_leaves_one_group_lives_on_in_the_others(stack: str) -> None:
     table.play(300)
     assert table.log[1] == ["b:p2#1"]
     assert sorted(table.log[2]) == ["a:p1#1", "b:p2#1"]
+
+
+@pytest.mark.capable("founding")
+def test_a_group_without_a_majority_stands_still_until_it_is_recovered(stack: str) -> None:
+    table = Table(3, policy="primary", stack=stack)
+    engine = table.engines[0]
+    assert not engine.is_stalled("g")
+    assert not engine.is_stalled("of others")
+    with pytest.raises(UsageError, match="there is nothing to recover"):
+        table.step(0, Recover("g"))
+    table.crash(1, 2)
+    table.play(3_000)
+    assert engine.is_stalled("g")
+    table.step(0, Recover("g"))
+    table.play(300)
+    assert not engine.is_stalled("g")
+    assert table.views[0]["g"].members == (table.processes[0],)
 
 
 def test_who_is_not_heard_is_out_of_all_its_groups(stack: str) -> None:

@@ -55,7 +55,7 @@ from antiphon.pipeline.explain import (
     untold_text,
 )
 from antiphon.pipeline.first_pass import read_logs
-from antiphon.pipeline.guarantees import CAUSAL, CHECKED, LABEL_ORDER, LEFT_OPEN, OF_OWED, PRIMARY, SETTLED
+from antiphon.pipeline.guarantees import CHECKED, LABEL_ORDER, LEFT_OPEN, OF_OWED, OVER_GROUPS, PRIMARY, SETTLED
 from antiphon.pipeline.increment import TASK, Increment
 from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.result import Audit, MemberObservation
@@ -209,8 +209,9 @@ def _tallies(
         _add_views(tallies, run, promises, cycles.get(name, {}), builders[name])
         told_run = name if len(runs) > 1 else None
         _add_overrides(tallies[PRIMARY], run, promises, told_run)
-        if promises.in_run(CAUSAL, name):
-            tallies[CAUSAL].readers_apart += _readers_apart(run, told_run)
+        for guarantee in OVER_GROUPS:
+            if promises.in_run(guarantee, name):
+                tallies[guarantee].readers_apart += _readers_apart(run, told_run)
         _add_open_logs(tallies, run, promises, told_run)
     return tallies
 

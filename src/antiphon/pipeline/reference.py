@@ -28,8 +28,8 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   same causality domain. Start rows tell the domains (`antiphon.pipeline.domains`); chains lead through one domain. If
   nothing owed is missing, but the past or the message itself is partly off record, the delivery is unknown. A message
   that is in its own past (a cycle) is violated by every delivery of it.
-* A process that notes READS_APART reads each group by itself: from there on causal holds it to the messages of the same
-  group only.
+* A process that notes READS_APART reads each group by itself: from there on causal, total_global and total_pairwise
+  hold it to the messages of the same group only.
 * A message on record is *lost* if its sender crashed in the view in which it sent it, and nobody who completed that
   view delivered it. What is delivered below causal does not wait for its past, and so may come from a past that nobody
   has any more. So of what is lost, causal demands only what lies in the *strong* past: with a message that it delivers
@@ -126,6 +126,7 @@ from antiphon.pipeline.guarantees import (
     FIFO,
     LEFT_OPEN,
     OF_OWED,
+    OVER_GROUPS,
     PRIMARY,
     SETTLED,
 )
@@ -231,11 +232,12 @@ class _Judge:
         views.judge()
         for group, process, view in views.overrides():
             self._tallies[PRIMARY].overrides.append(override_text(process, group, view, self._told_run))
-        if self._promises.in_run(CAUSAL, self._run):
-            for log in sorted(self._world.logs.values(), key=lambda log: log.process):
-                if log.apart != LAST:
-                    words = reader_apart_text(log.process, log.apart, self._told_run)
-                    self._tallies[CAUSAL].readers_apart.append(words)
+        for guarantee in OVER_GROUPS:
+            if self._promises.in_run(guarantee, self._run):
+                for log in sorted(self._world.logs.values(), key=lambda log: log.process):
+                    if log.apart != LAST:
+                        words = reader_apart_text(log.process, log.apart, self._told_run)
+                        self._tallies[guarantee].readers_apart.append(words)
         OrderJudge(self._world, self._components, self._recoveries, delivered, self._tally, self._example).judge()
         LabelJudge(self._world, self._tally, self._example).judge()
         ComponentJudge(self._world, self._components, self._tally, self._example).judge()

@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from antiphon.history.schema import BARRIER, Row
 from antiphon.kernel.labels import SEPARATOR
-from antiphon.pipeline.cycle import cycle_through, inversions, strongly_connected_sets
+from antiphon.pipeline.cycle import APART, cycle_through, inversions, process_of, strongly_connected_sets
 from antiphon.pipeline.explain import MessageName, group_broadcast_text, pairwise_text, safe_text, total_text
 from antiphon.pipeline.guarantees import GROUP_BROADCAST, SAFE, TOTAL, TOTAL_GLOBAL, TOTAL_PAIRWISE
+from antiphon.pipeline.reference_calls import LAST
 from antiphon.pipeline.reference_components import GroupSteps, Step
 from antiphon.pipeline.reference_recoveries import Recoveries
 from antiphon.pipeline.reference_views import FindTally, MakeExample
@@ -209,7 +210,10 @@ class OrderJudge:
                     if message not in self._world.bit:
                         continue
                     if row.level == "safe" or log.completes(group, row.index):
-                        sequences[log.process].setdefault(message, row)
+                        if row.index < log.apart:
+                            sequences[log.process].setdefault(message, row)
+                        if log.apart != LAST:
+                            sequences[f"{log.process}{APART}{group}"].setdefault(message, row)
                     elif log.is_early(group):
                         doubtful.add((log.process, message))
         if tally is None:
@@ -227,7 +231,8 @@ class OrderJudge:
             told = {process: [one for one in own if one in strong_set] for process, own in sequences.items()}
             cycle = cycle_through(min(strong_set), told)
             rows = [sequences[step.process][message] for step in cycle for message in (step.before, step.after)]
-            tally.example = self._example(total_text(cycle), min(strong_set).group, rows)
+            named = [step._replace(process=process_of(step.process)) for step in cycle]
+            tally.example = self._example(total_text(named), min(strong_set).group, rows)
 
     def _count_pairs(self, tally: Tally, sequences: Mapping[str, Firsts], strong_sets: list[set[MessageName]]) -> None:
         pairs = inversions(sequences, strong_sets)
@@ -236,7 +241,8 @@ class OrderJudge:
         if pairs and tally.example is None:
             first, second, one, other, _ = min(pairs)
             rows = [sequences[one][first], sequences[one][second], sequences[other][second], sequences[other][first]]
-            tally.example = self._example(pairwise_text(one, other, first, second), first.group, rows)
+            text = pairwise_text(process_of(one), process_of(other), first, second)
+            tally.example = self._example(text, first.group, rows)
 
     def _judge_safe(self, group: str, deliveries: list[_Delivery]) -> None:
         if (tally := self._tally(SAFE, group)) is None:

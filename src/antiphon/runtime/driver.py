@@ -255,13 +255,10 @@ class Driver(RecordingDriver):
     def recover(self, group: str) -> None:
         """Go on in `group` with those that can be reached, though they are no majority. Does nothing where there is no
         need by now: the group goes on by itself, or this process, in its next life, only asks to be let in."""
-        if self._stopped:
+        if self._stopped or not self.engine.is_stalled(group):
             return
         now_ns = self.clock.now_ns()
-        try:
-            effects = self.engine.step(Recover(group), now_ns)
-        except UsageError:
-            return
+        effects = self.engine.step(Recover(group), now_ns)
         self._asked += 1
         if self.tap is not None:
             self.guard(partial(self.tap.recorder.recovers, group, now_ns))

@@ -19,7 +19,8 @@ from antiphon.runtime.discovery import LOOK_S, Discovery, ListedContacts
 from antiphon.runtime.discovery_search import Search
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import FoundingError, JoinError
-from antiphon.runtime.group import NO_VIEW, Group
+from antiphon.runtime.group import Group
+from antiphon.runtime.group_events import NO_VIEW
 from antiphon.runtime.naming import check_name, parse_process
 from antiphon.stacks.registry import offer
 

@@ -54,7 +54,8 @@ from antiphon.runtime.driver import Driver
 from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import JoinError
 from antiphon.runtime.faulty import FaultyTransport
-from antiphon.runtime.group import NO_VIEW, Group
+from antiphon.runtime.group import Group
+from antiphon.runtime.group_events import NO_VIEW
 from antiphon.runtime.joining import Joining
 from antiphon.runtime.lives import ReturningDriver
 from antiphon.runtime.memory import keep_memory

@@ -189,8 +189,11 @@ class GroupMember(DeclaredMember):
             super().abandon()
             self._gone()
 
+    def is_stalled(self) -> bool:
+        return self._membership is not None and self._membership.is_stalled()
+
     def recover(self, effects: Effects, now_ns: int) -> None:
-        if self._membership is None or not self._membership.is_stalled():
+        if self._membership is None or not self.is_stalled():
             super().recover(effects, now_ns)
         else:
             self._membership.recover(effects, now_ns)
