@@ -16,7 +16,7 @@ from antiphon.kernel.inputs import SendBarrier as BarrierInput
 from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE, Order
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import ApplicationAnswer
-from antiphon.kernel.policies import PARTITIONABLE, STATIC
+from antiphon.kernel.policies import PARTITIONABLE, SITES, STATIC
 from antiphon.parts.membership.group import BARRIER_BYTES_MAX
 from antiphon.runtime.arguments import (
     Destinations,
@@ -308,6 +308,8 @@ class Group:
                 f"good, say so by confirm={self.name!r}"
             )
         self._check_open()
+        if self.policy == SITES:
+            raise UsageError(f"a majority of sites is wanted, not of group {self.name!r}; start the lost sites again")
         if self._going.is_set():
             raise UsageError(f"group {self.name!r} does not stand still for want of a majority: nothing is to recover")
         async with asyncio.timeout(timeout_s):
