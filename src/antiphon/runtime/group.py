@@ -8,7 +8,7 @@ from typing import Final
 from antiphon.kernel.errors import MessageTooLargeError, UsageError
 from antiphon.kernel.identity import View
 from antiphon.kernel.levels import CAUSAL, LEVELS, SAFE, Order
-from antiphon.kernel.policies import PARTITIONABLE, STATIC
+from antiphon.kernel.policies import PARTITIONABLE, SITES, STATIC
 from antiphon.parts.membership.group import BARRIER_BYTES_MAX
 from antiphon.runtime.arguments import (
     Destinations,
@@ -247,6 +247,8 @@ class Group(GroupEvents):
                 f"good, say so by confirm={self.name!r}"
             )
         self._check_open()
+        if self.policy == SITES:
+            raise UsageError(f"a majority of sites is wanted, not of group {self.name!r}; start the lost sites again")
         if self._going.is_set():
             raise UsageError(f"group {self.name!r} does not stand still for want of a majority: nothing is to recover")
         async with asyncio.timeout(timeout_s):

@@ -283,6 +283,9 @@ class Node:
         With `partitionable`, on the stacks that offer it, this process begins in a view of its own, and views that hear
         of each other merge: `members` or `contacts` tell whom to look for, and nobody is waited for.
 
+        With `sites`, on the stacks that offer it, this process is attached to a site (`serve`), whose address is the
+        one contact. If the site fails this process has failed, too; it can be attached to one site only.
+
         `contacts` are addresses of members, or something that finds them (runtime/discovery.py); the policy is
         `primary` or `partitionable`. With `primary` at least one must answer. If none does for `found_after_s`, the
         first contact founds the group. On a stack whose groups live at a service (`serve`), contacts are addresses of

@@ -4,8 +4,8 @@ What the process asks for waits in its inbox, in order, until the group of sites
 when it has OWED_BYTES_MAX bytes of messages that it has not taken, its site delivers nothing to anybody until it has
 taken half of them, so senders wait for it in the end. One that is silent for `silence_ns_max` has failed.
 
-Limits: a process keeps within `pending_bytes_max` bytes that have not left (attachment.py); one that brings twice as
-much, and a message more, is given up.
+Limits: a process keeps within UNSENT_BYTES_MAX bytes that have not left (attachment.py); one that brings much more, and
+a message beside, is given up.
 """
 
 from collections import deque
@@ -33,7 +33,7 @@ class AttachedProcess:
         self.process = process
         self.inbox: deque[bytes] = deque()
         self._inbox_bytes = 0
-        self._inbox_bytes_max = 2 * options.pending_bytes_max + options.message_bytes_max
+        self._inbox_bytes_max = OWED_BYTES_MAX + options.message_bytes_max
         self.is_gone = False
         """Its link is down: it has failed, when all that it has asked for is done."""
         self.entered: set[int] = set()

@@ -7,8 +7,9 @@ order; while the application does not read, it is kept, and the site is not told
 If the link breaks, or the site is silent for `silence_ns_max`, the site has failed or has given up this process: the
 process is out of all its groups, since to the others it is dead. Before it is in any, it dials again.
 
-Limits: `pending_bytes_max` bytes that have not left; then the sender waits. What is kept for an application that does
-not read is what the site may tell, OWED_BYTES_MAX bytes and a message (attached.py).
+Limits: UNSENT_MAX batches, or UNSENT_BYTES_MAX bytes and a message, that have not left the site; then the sender waits.
+It is few, since what waits at the site outlives its sender, whose failure is told after it. What is kept for an
+application that does not read is what the site may tell, OWED_BYTES_MAX bytes and a message (attached.py).
 """
 
 from collections import deque
@@ -65,6 +66,8 @@ from antiphon.stacks.label.site_frames import (
 
 _HEAD_BYTES: Final = 300
 """What a batch of short messages leaves of a packet for its head."""
+UNSENT_MAX: Final = 32
+UNSENT_BYTES_MAX: Final = 64 * 1024
 
 
 @final
@@ -77,7 +80,7 @@ class Handing:
         self.ticket = ticket
         self.group = group
         self.size = size
-        """Its bytes on the way to the site; 0 when it has left there."""
+        """Its bytes on the way to the site."""
         self.sent = sent
         """What to tell when it leaves; its view is known then."""
 
@@ -87,8 +90,9 @@ class Attachment:
     """The link of one process to its site, for all its groups."""
 
     __slots__ = (
-        "_dial_at_ns", "_dials", "_handing", "_heard_ns", "_is_up", "_options", "_parting", "_said_ns", "_stable",
-        "_taken", "_tickets", "_told_taken", "_unsent_bytes", "address", "ended", "link", "members", "out",
+        "_dial_at_ns", "_dials", "_heard_ns", "_is_up", "_options", "_parting", "_said_ns", "_stable", "_taken",
+        "_tickets", "_told_taken", "_unsent", "_unsent_bytes", "_unstable", "address", "ended", "link", "members",
+        "out",
     )  # fmt: skip
 
     def __init__(self, address: str, options: Options, now_ns: int) -> None:
@@ -106,8 +110,11 @@ class Attachment:
         self._heard_ns = now_ns
         self._said_ns = now_ns
         self._tickets = 0
-        self._handing: deque[Handing] = deque()
+        self._unsent: deque[Handing] = deque()
+        """What has not left the site, in the order of tickets…"""
         self._unsent_bytes = 0
+        self._unstable: deque[Handing] = deque()
+        """…and what has, and is not stable."""
         self._stable = 0
         self._taken = 0
         self._told_taken = 0
@@ -134,11 +141,12 @@ class Attachment:
             if self._is_up and member.phase() != OUT and member.group_id not in self._parting:
                 self._parting.add(member.group_id)
                 self.leave(member.group_id)
-        self._handing = deque([each for each in self._handing if each.group != member.group_id])
-        self._unsent_bytes = sum([each.size for each in self._handing])
+        self._unsent = deque([each for each in self._unsent if each.group != member.group_id])
+        self._unstable = deque([each for each in self._unstable if each.group != member.group_id])
+        self._unsent_bytes = sum([each.size for each in self._unsent])
 
     def has_room(self) -> bool:
-        return self._unsent_bytes < self._options.pending_bytes_max
+        return len(self._unsent) < UNSENT_MAX and self._unsent_bytes < UNSENT_BYTES_MAX
 
     def next_ticket(self) -> int:
         self._tickets += 1
@@ -146,7 +154,7 @@ class Attachment:
 
     def hand_in(self, frame: bytes, ticket: int, group: int, sent: Sent) -> None:
         """Messages, or a barrier, go to the site."""
-        self._handing.append(Handing(ticket, group, len(frame), sent))
+        self._unsent.append(Handing(ticket, group, len(frame), sent))
         self._unsent_bytes += len(frame)
         self.out.append(frame)
 
@@ -161,7 +169,9 @@ class Attachment:
 
     def outstanding(self, group: int) -> int:
         """Batches to a group that are not known to be stable."""
-        return len([each for each in self._handing if each.group == group])
+        return len([1 for each in self._unsent if each.group == group]) + len(
+            [1 for each in self._unstable if each.group == group]
+        )
 
     def took(self, size: int) -> None:
         """A frame of so many bytes has been handed to the application, or is for nobody."""
@@ -193,7 +203,8 @@ class Attachment:
                 member.end(effects, member.phase() != PARTING, None, reason)
                 self.ended.append(member)
         if not self.members or is_dead:
-            self._handing.clear()
+            self._unsent.clear()
+            self._unstable.clear()
             self._unsent_bytes = 0
 
     def receive(self, frames: list[bytes], effects: Effects, now_ns: int) -> None:
@@ -217,8 +228,8 @@ class Attachment:
             self._take_departed(reader.number(), reader.number(), effects)
         elif kind == STABLE:
             self._stable = max(self._stable, reader.number())
-            while self._handing and self._handing[0].ticket <= self._stable:
-                self._handing.popleft()
+            while self._unstable and self._unstable[0].ticket <= self._stable:
+                self._unstable.popleft()
         elif kind == DEAD:
             self._end(reader.rest()[:1000].decode(errors="replace"), True, effects)
         elif kind == STALLED:
@@ -231,15 +242,14 @@ class Attachment:
             raise MalformedError("kind")
 
     def _take_departed(self, ticket: int, view_id: int, effects: Effects) -> None:
-        for handing in self._handing:
-            if handing.ticket == ticket:
-                self._unsent_bytes -= handing.size
-                handing.size = 0
+        while self._unsent and self._unsent[0].ticket <= ticket:
+            handing = self._unsent.popleft()
+            self._unstable.append(handing)
+            self._unsent_bytes -= handing.size
+            member = self.members.get(handing.group)
+            if member is not None and handing.ticket == ticket:
                 handing.sent.view_id = view_id
-                member = self.members.get(handing.group)
-                if member is not None:
-                    member.tell(handing.sent, 0, effects)
-                break
+                member.tell(handing.sent, 0, effects)
         if self.has_room():
             for member in self.members.values():
                 member.retry_blocked(effects)
