@@ -14,7 +14,7 @@ from antiphon.kernel.identity import NUMBER_MAX
 from antiphon.kernel.levels import AGREED
 from antiphon.parts.membership.graph_view_end import GraphViewEnd
 from antiphon.parts.membership.policies import PartitionablePolicy
-from antiphon.stacks.domain import components, node, voting
+from antiphon.stacks.domain import components, node, suggestion_maker, voting
 from antiphon.stacks.domain.broadcast import Broadcast
 from antiphon.stacks.domain.commitment import Commitment
 from antiphon.stacks.domain.components import Components
@@ -425,7 +425,7 @@ def _gone_means_all(self: DomainSession, processes: Any) -> int:
 
 _ranks_of = DomainSession._ranks_of
 
-FITS_ALWAYS = (components, "fits", _fits_always)
+FITS_ALWAYS = ((components, "fits", _fits_always), (suggestion_maker, "fits", _fits_always))
 """Two of the rules stand behind each other: what is taken in too much is found when K is known, and mended."""
 
 DOMAIN_MUTANTS = (
@@ -440,11 +440,11 @@ DOMAIN_MUTANTS = (
     Mutant("other messages overtake ordered ones", (ISLANDS,), ((Services, "_is_blocked", _weak_overtakes),)),
     Mutant("members that are gone do not abstain", (ISLANDS,), ((Services, "close", _no_end),)),
     Mutant("K is what one holds oneself", (ISLANDS,), ((Commitment, "cut", _own_holdings),)),
-    Mutant("K is what the first holds", (ISLANDS,), ((Commitment, "cut", _first_holdings), FITS_ALWAYS)),
+    Mutant("K is what the first holds", (ISLANDS,), ((Commitment, "cut", _first_holdings), *FITS_ALWAYS)),
     Mutant("a commit may be lacking", (ISLANDS,), ((Commitment, "is_decided", _decided_without_one),)),
     Mutant("whoever was there comes along", (ISLANDS,), ((Commitment, "mates", _all_are_mates),)),
     Mutant("closing ends nothing", (ISLANDS,), ((Commitment, "bounds", _never_closed),)),
-    Mutant("a vote counted after SP was acked", (ISLANDS,), ((Commitment, "bounds", _late_votes), FITS_ALWAYS)),
+    Mutant("a vote counted after SP was acked", (ISLANDS,), ((Commitment, "bounds", _late_votes), *FITS_ALWAYS)),
     Mutant("K is not taken in after closing", (LAST,), ((Broadcast, "counts", _nothing_after_closing),)),
     Mutant("the reachability matrix is ignored", (LINKS,), ((Commitment, "is_agreed", _matrix_ignored),)),
     Mutant("the present configuration is installed again", (LINKS,), ((Components, "_is_present", _never_withdraw),)),
@@ -460,7 +460,7 @@ DOMAIN_MUTANTS = (
         (BIT_BY_BIT,),
         ((Commitment, "lacks_foreign_alone", _foreign_ones_not_waited_for),),
     ),
-    Mutant("back to what K lacks", (BACK,), (FITS_ALWAYS,)),
+    Mutant("back to what K lacks", (BACK,), FITS_ALWAYS),
     Mutant("closed twice for one suggestion", (ONCE,), ((Components, "_advance", _closes_again),)),
     Mutant("messages of suspects taken in", (SUSPECTS,), ((DomainSession, "limit", _suspects_heard),)),
     Mutant("a node puts off the heartbeat", (LOAD,), ((DomainSession, "_note_node_sent", _silent_under_load),)),
