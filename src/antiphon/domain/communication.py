@@ -96,7 +96,7 @@ class CommunicationDomain:
     ) -> None:
         """`domains` names all domains, alike everywhere. `links` has addresses of relays of neighbouring domains,
         `routes` says by which neighbour a domain without a link is reached. `tls`: contexts for listening and for
-        dialling, without which frames go in clear."""
+        dialling; without them links are sealed by the keys of the node, or plain where that is (docs/security.md)."""
         if domain not in domains or len(set(domains)) != len(domains):
             raise UsageError(f"`domains` must name {domain!r} and each other domain once, not {list(domains)!r}")
         if group.policy == PARTITIONABLE:
@@ -109,7 +109,9 @@ class CommunicationDomain:
         self.exports = DomainExports(domain, tuple(domains))
         self._relay: Relay | None = None
         if listen is not None or links:
-            self._relay = Relay(self.exports, listen, links or {}, routes or {}, tls, self._receive, self._acknowledged)
+            self._relay = Relay(
+                self.exports, listen, links or {}, routes or {}, tls, group.trust, self._receive, self._acknowledged
+            )
         self.strays = 0
         """Records and frames that were dropped because no member and no relay that goes by the rules sends such."""
         self._has_state = False

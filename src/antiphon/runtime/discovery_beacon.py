@@ -20,7 +20,8 @@ from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import AddressError
 from antiphon.runtime.keyring import KeySupply
 from antiphon.runtime.seal import BEACON, OVERHEAD, Seal
-from antiphon.runtime.sealed_transport import KeyWatch, choose_keys
+from antiphon.runtime.sealed_transport import KeyWatch
+from antiphon.runtime.trust import Trust
 
 MAGIC: Final = b"antiphon beacon 1\0"
 MULTICAST: Final = "239.255.74.0:7400"
@@ -70,7 +71,7 @@ class BeaconDiscovery:
         self._announcement = MAGIC + where.encode()
         found = numeric(where, socket.AF_INET)
         if not self._has_keys and found is not None:
-            self.seal_by(choose_keys("a beacon", found, None, False))
+            self.seal_by(Trust().keys("a beacon", found))
         if self._keys is not None:
             self._seal = Seal(self._keys.keyring, current_environment().life_bytes, loop.time, self._greet)
             self._watch = KeyWatch(self._keys, self._seal)

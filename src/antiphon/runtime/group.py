@@ -33,6 +33,7 @@ from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox, SendMode, measure
 from antiphon.runtime.readers import BatchReader, MessageReader, caller
 from antiphon.runtime.stream import Listener
+from antiphon.runtime.trust import Trust
 from antiphon.stacks.registry import offer
 
 NO_VIEW: Final = View(0, ())
@@ -109,6 +110,11 @@ class Group:
     def process(self) -> ProcessId:
         """Who this process is in the group."""
         return self._driver.process
+
+    @property
+    def trust(self) -> Trust:
+        """See `antiphon.Node.trust`."""
+        return self._driver.trust
 
     async def send(
         self, payload: bytes, *, order: Order = "causal", to: Destinations = None, label: str | None = None

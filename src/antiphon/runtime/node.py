@@ -66,9 +66,10 @@ from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox
 from antiphon.runtime.outside import OutsideGroup, ReachedGroup
 from antiphon.runtime.readers import BatchReader, MessageReader
-from antiphon.runtime.sealed_transport import SealedTransport, choose_keys
+from antiphon.runtime.sealed_transport import SealedTransport
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
+from antiphon.runtime.trust import Trust
 from antiphon.stacks.registry import DEFAULT, StackName, offer
 
 JOIN_S: Final = 10.0
@@ -156,8 +157,8 @@ class Node:
         self._rejoin = rejoin
         self._faults = faults
         self._storage = storage
-        self._keyring = keyring
-        self._insecure = insecure
+        self.trust = Trust(keyring, insecure)
+        """For servers and connections of the same process (`antiphon.start_server`, `antiphon.open_connection`)."""
         self._keys: KeySupply | None = None
         self._seed = seed
         self._random = Random(seed)
@@ -198,7 +199,7 @@ class Node:
         self._family, address = await resolve(self._address, socket.AF_UNSPEC)
         if self._takes_local_options and is_loopback(address):
             self._options = Options.local()
-        self._keys = choose_keys(f"node {self.process.name!r}", address, self._keyring, self._insecure)
+        self._keys = self.trust.keys(f"node {self.process.name!r}", address)
         keep_memory()
         sock = bind(self._family, address)
         self._address = join_address(sock.getsockname())
@@ -222,11 +223,12 @@ class Node:
             self._queue_bytes_max,
             recorded=self._history is not None,
         )
+        self._driver.trust = self.trust
         self._driver.on_stop = self._streams.end
         self._driver.transport = self._make_transport(sock, self._driver)
         storage = None if self._storage is None else Path(self._storage)
         self._driver.devices = NodeDevices(
-            self._driver.process, self._address, storage, self._driver.step, self._driver.fail
+            self._driver.process, self._address, storage, self._driver.step, self._driver.fail, self._keys
         )
 
     def _make_tap(self) -> HistoryTap | None:

@@ -11,36 +11,16 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-from antiphon.runtime.address import SocketAddress, is_loopback, join_address
+from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.environment import current_environment
-from antiphon.runtime.errors import KeyMissingError, KeyringError
-from antiphon.runtime.keyring import KeySource, KeySupply
+from antiphon.runtime.errors import KeyringError
+from antiphon.runtime.keyring import KeySupply
 from antiphon.runtime.seal import Seal
 from antiphon.runtime.transport import Transport, UdpTransport
 
 LOOK_S: Final = 1.0
 
 log: Final = logging.getLogger("antiphon")
-
-
-def choose_keys(what: str, address: SocketAddress, keyring: KeySource | None, insecure: bool) -> KeySupply | None:
-    """The keys for `what`, which is to be bound to `address`; None if it may do without: on loopback, or because the
-    caller said so, which is logged."""
-    if insecure:
-        if keyring is not None:
-            raise KeyringError("a node is sealed by its keyring, or insecure; not both")
-        log.warning(
-            "%s at %s is insecure: its packets are neither encrypted nor authenticated", what, join_address(address)
-        )
-        return None
-    if keyring is not None:
-        return KeySupply(keyring)
-    if is_loopback(address):
-        return None
-    given = current_environment().keyring
-    if given is None:
-        raise KeyMissingError(what, join_address(address))
-    return KeySupply(given)
 
 
 class KeyWatch:
