@@ -305,11 +305,15 @@ class Seal:
             return
         if not self._may_work(now_s):
             return
-        packet = _open(datagram, derive(key, life, counter >> SUBKEY_BITS), counter)
+        index = counter >> SUBKEY_BITS
+        cipher = derive(key, life, index)
+        packet = _open(datagram, cipher, counter)
         if packet is None:
             self.forged += 1
         elif kind == GREETING and _names(packet, self.life):
-            self._remember(MetLife(life, counter, newest, now_s))
+            peer = MetLife(life, counter, newest, now_s)
+            peer.keep(key.tag, index, cipher)
+            self._remember(peer)
             if _asks(packet):
                 self._answer(life, source, key, False)
         else:
