@@ -521,6 +521,16 @@ def test_when_it_is_gone_the_newest_key_is_used_again() -> None:
     assert table.seats["a"].count("key_epoch") == 2
 
 
+def test_a_life_that_is_over_holds_nobody_back() -> None:
+    table = Table("ab", ring(1, 2))
+    table.sit("c", ring(1))
+    talk(table, "abc")
+    assert table.seats["a"].count("key_epoch") == 1
+    table.sit("c", ring(1, 2))
+    talk(table, "abc")
+    assert {seat.count("key_epoch") for seat in table.seats.values()} == {2}
+
+
 def test_a_process_without_a_common_key_stays_outside() -> None:
     table = Table("ab", ring(2, 3))
     table.meet()

@@ -36,11 +36,11 @@ is needed for unknown lives and counters far off: at most WORK_PER_S times a sec
 takes a small part of a processor. During a flood, strangers have to try more often; those that have been met do not.
 
 Which key. All keys of the keyring open; `newest`, which is part of each sound packet, tells which ones the others have.
-Packets are sealed by the newest key that no life heard within LATELY_S lacks. A life that has heard nobody takes its
-keys in turn, and a greeting is sealed by the key of the packet that it answers. So a rotation needs no phases of its
-own: members change over when the last of them has the file, and a process that comes with an older key, as long as it
-is listed, is understood and answered, and the others go back to that key while it is there. There is nothing to be
-resumed after a crash. When a key is taken out of the keyring, everything that was learnt under it is forgotten.
+Packets are sealed by the newest key that none of those heard within LATELY_S lacks. A life that has heard nobody takes
+its keys in turn, and a greeting is sealed by the key of the packet that it answers. So a rotation needs no phases of
+its own: members change over when the last of them has the file. A process that comes with an older key, as long as it
+is listed, is understood and answered, and the others go back to that key while it is there. Nothing is to be resumed
+after a crash. When a key is taken out of the keyring, everything that was learnt under it is forgotten.
 
 Not promised: see docs/security.md. A shared key tells members from outsiders, and not one member from another.
 """
@@ -127,11 +127,12 @@ class ReplayWindow:
 class MetLife:
     """A life that has said whom it speaks to."""
 
-    __slots__ = ("_former", "_latest", "heard_s", "life", "newest", "window")
+    __slots__ = ("_former", "_latest", "heard_s", "life", "newest", "source", "window")
 
-    def __init__(self, life: bytes, greeting: int, newest: int, heard_s: float) -> None:
+    def __init__(self, life: bytes, source: SocketAddress, greeting: int, newest: int, heard_s: float) -> None:
         """`greeting`: the counter of its greeting."""
         self.life = life
+        self.source = source
         self.window = ReplayWindow(greeting)
         self.newest = newest
         self.heard_s = heard_s
@@ -311,7 +312,7 @@ class Seal:
         if packet is None:
             self.forged += 1
         elif kind == GREETING and _names(packet, self.life):
-            peer = MetLife(life, counter, newest, now_s)
+            peer = MetLife(life, source, counter, newest, now_s)
             peer.keep(key.tag, index, cipher)
             self._remember(peer)
             if _asks(packet):
@@ -344,12 +345,13 @@ class Seal:
     def choose_key(self) -> None:
         """Choose what to seal by: the newest key that nobody heard lately lacks."""
         since_s = self._now_s() - LATELY_S
-        heard = [peer.newest for peer in self._met.values() if peer.heard_s >= since_s]
+        # Of several lives at one address the last counts: the others are over.
+        heard = {peer.source: peer.newest for peer in self._met.values() if peer.heard_s >= since_s}
         if not heard:
             self._key = None
             return
         keys = self._keyring.keys
-        least = min(heard)
+        least = min(heard.values())
         self._key = max((key for key in keys if key.epoch <= least), key=lambda key: key.epoch, default=keys[0])
 
     def change_keys(self, keyring: Keyring) -> None:
