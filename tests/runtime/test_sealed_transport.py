@@ -6,6 +6,7 @@ views must be those that they would have had without the attacker.
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -32,6 +33,7 @@ SECOND_NS = 1_000_000_000
 EVE = ("10.66.6.6", 666)
 TALK_S = 4.0
 MESSAGES = 25
+ORDERS: tuple[antiphon.Order, ...] = ("agreed", "causal", "safe")
 DELAY = Delay(200_000, 400_000)
 FAST = antiphon.Options.fast()
 INDEX_COUNTER = 24
@@ -159,7 +161,7 @@ def member(insecure: bool = False, keys: Path | None = None, talk_s: float = TAL
             async def speak() -> None:
                 for number in range(MESSAGES):
                     await asyncio.sleep(talk_s / MESSAGES)
-                    order: antiphon.Order = ("agreed", "causal", "safe")[number % 3]  # type: ignore[assignment]
+                    order = ORDERS[number % len(ORDERS)]
                     await group.send(f"{host.name}{host.starts} {number}".encode(), order=order)
 
             speaking = asyncio.create_task(speak())
@@ -291,11 +293,11 @@ def test_a_rotation_under_load_loses_nothing(tmp_path: Path, killed_s: float | N
     create_keyring(file)
     for name in "abc":
         copy_keys(tmp_path, name)
-    steps = [
+    steps: list[tuple[float, Callable[[], object]]] = [
         (1.0, lambda: add_key(file)),
-        *((at_s, lambda name=name: copy_keys(tmp_path, name)) for at_s, name in ((1.5, "a"), (2.5, "b"), (4.1, "c"))),
+        *((at_s, partial(copy_keys, tmp_path, name)) for at_s, name in ((1.5, "a"), (2.5, "b"), (4.1, "c"))),
         (6.0, lambda: retire_keys(file)),
-        *((at_s, lambda name=name: copy_keys(tmp_path, name)) for at_s, name in ((6.2, "c"), (7.5, "a"), (8.5, "b"))),
+        *((at_s, partial(copy_keys, tmp_path, name)) for at_s, name in ((6.2, "c"), (7.5, "a"), (8.5, "b"))),
     ]
     mains = {name: member(keys=tmp_path, talk_s=9.0) for name in "abc"} | {"ops": operator(tmp_path, steps)}
     kills = [] if killed_s is None else [KillProgram("c", int(killed_s * 1e9), restart_ns=SECOND_NS // 2)]
