@@ -41,6 +41,7 @@ from tests.mutants.linked_mutants import LINKED_MUTANTS, linked_symptoms
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.order_mutants import ORDER_MUTANTS
 from tests.mutants.runtime_mutants import RUNTIME_MUTANTS, RuntimeMutant
+from tests.mutants.seal_mutants import SEAL_MUTANTS, SEAL_STAGED
 from tests.mutants.seat_mutants import DISK_MUTANTS, SEAT_MUTANTS, SEAT_STAGED, disk_symptoms, seat_symptoms
 from tests.mutants.sequencer_mutants import SEQUENCER_MUTANTS
 from tests.mutants.service_mutants import SERVICE_MUTANTS, STAGED_SERVICES
@@ -54,7 +55,16 @@ from tests.simulation.free_conversations import run_seed
 from tests.simulation.sequencers import run_seed as run_service
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
-STAGED = CONVERSATION_STAGED | GROUP_STAGED | GUEST_STAGED | SEAT_STAGED | SITE_STAGED | STAGED_SERVICES | VIEW_STAGED
+STAGED = (
+    CONVERSATION_STAGED
+    | GROUP_STAGED
+    | GUEST_STAGED
+    | SEAL_STAGED
+    | SEAT_STAGED
+    | SITE_STAGED
+    | STAGED_SERVICES
+    | VIEW_STAGED
+)
 """By name of the mutant, the scene that catches it."""
 BUSY_EVENTS: Final = 120_000
 """The programs as they are take half of this at most."""
@@ -157,6 +167,7 @@ FAMILIES: Final = {
     "runtime": Family(RUNTIME_MUTANTS, program_of),
     "sequencer": Family(SEQUENCER_MUTANTS, adversarial_of),
     "service": Family(SERVICE_MUTANTS, same(service_symptoms)),
+    "seal": Family(SEAL_MUTANTS, same(symptoms)),
     "seat": Family(SEAT_MUTANTS, same(seat_symptoms)),
     "seat_disk": Family(DISK_MUTANTS, same(disk_symptoms)),
     "domain": Family([one for one in DOMAIN_MUTANTS if ISLANDS in one.breaks], same(domain_symptoms)),

@@ -104,8 +104,9 @@ class CommunicationDomain:
     ) -> None:
         """`domains` names all domains, alike everywhere. `links` has addresses of relays of neighbouring domains,
         `routes` says by which neighbour a domain without a link is reached. `tls`: contexts for listening and for
-        dialling, without which frames go in clear. `name` tells histories of several sets of linked domains apart,
-        where a node is in more than one; it is the same in all domains."""
+        dialling; without them links are sealed by the keys of the node, or plain where that is (docs/security.md).
+        `name` tells histories of several sets of linked domains apart, where a node is in more than one; it is the
+        same in all domains."""
         if domain not in domains or len(set(domains)) != len(domains):
             raise UsageError(f"`domains` must name {domain!r} and each other domain once, not {list(domains)!r}")
         if group.policy == PARTITIONABLE:
@@ -119,7 +120,9 @@ class CommunicationDomain:
         self._history = DomainHistory(group._driver, name, domain, domains)
         self._relay: Relay | None = None
         if listen is not None or links:
-            self._relay = Relay(self.exports, listen, links or {}, routes or {}, tls, self._receive, self._acknowledged)
+            self._relay = Relay(
+                self.exports, listen, links or {}, routes or {}, tls, group.trust, self._receive, self._acknowledged
+            )
         self.strays = 0
         """Records and frames that were dropped because no member and no relay that goes by the rules sends such."""
         self._has_state = False

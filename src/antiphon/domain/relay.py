@@ -1,4 +1,4 @@
-"""The relay of a domain: links to relays of other domains, over TCP, with TLS where contexts are given, else in clear.
+"""The relay of a domain: links to relays of other domains, over TCP, with TLS where contexts are given, else sealed.
 
 A relay sends what lies in its domain's outbox towards its destination, passes on what is for other domains without
 looking into it (a tunnel), and hands what is for its own domain to the domain. Every relay of a domain has the same
@@ -33,6 +33,8 @@ from antiphon.domain.wire import (
 )
 from antiphon.kernel.errors import MalformedError
 from antiphon.runtime.address import split_address
+from antiphon.runtime.sealed_streams import open_connection, start_server
+from antiphon.runtime.trust import Trust
 from antiphon.stacks.domain.export import DomainExports
 
 RETRY_S: Final = 0.3
@@ -51,6 +53,7 @@ class Relay:
         links: Mapping[str, Sequence[str]],
         routes: Mapping[str, str],
         tls: tuple[ssl.SSLContext, ssl.SSLContext] | None,
+        trust: Trust,
         received: Callable[[FrameBody], None],
         acknowledged: Callable[[str, int], None],
     ) -> None:
@@ -66,6 +69,7 @@ class Relay:
         self._links = links
         self._routes = routes
         self._tls = tls
+        self._trust = trust
         self._received = received
         self._acknowledged = acknowledged
         self._writers: dict[str, list[asyncio.StreamWriter]] = {}
@@ -85,8 +89,10 @@ class Relay:
     async def start(self) -> None:
         if self._listen is not None:
             host, port = split_address(self._listen)
-            context = None if self._tls is None else self._tls[0]
-            self._server = await asyncio.start_server(self._accept, host, port, ssl=context)
+            if self._tls is None:
+                self._server = await start_server(self._accept, host, port, trust=self._trust)
+            else:
+                self._server = await asyncio.start_server(self._accept, host, port, ssl=self._tls[0])
             bound = self._server.sockets[0].getsockname()
             self.address = f"{bound[0]}:{bound[1]}"
         for domain, addresses in self._links.items():
@@ -113,10 +119,12 @@ class Relay:
 
     async def _keep_dialling(self, domain: str, address: str) -> None:
         host, port = split_address(address)
-        context = None if self._tls is None else self._tls[1]
         while True:
             try:
-                reader, writer = await asyncio.open_connection(host, port, ssl=context)
+                if self._tls is None:
+                    reader, writer = await open_connection(host, port, trust=self._trust)
+                else:
+                    reader, writer = await asyncio.open_connection(host, port, ssl=self._tls[1])
                 await self._run(reader, writer, domain)
             except OSError:
                 pass

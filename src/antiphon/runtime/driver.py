@@ -71,6 +71,7 @@ from antiphon.runtime.handlers import GroupHandler, RoleHandler
 from antiphon.runtime.membership_log import log_membership
 from antiphon.runtime.tap import HistoryTap
 from antiphon.runtime.transport import Transport
+from antiphon.runtime.trust import Trust
 from antiphon.runtime.waiting import Settling, Waiting
 
 log: Final = logging.getLogger("antiphon")
@@ -100,6 +101,7 @@ class Driver(RecordingDriver):
         self.outside: dict[str, RoleHandler] = {}
         """The groups that this process sends to without being in them."""
         self._asked = 0
+        self.trust = Trust()
         self.on_stop: Callable[[Exception | None], None] | None = None
         """Told of the end, after all groups."""
         self._loop = asyncio.get_running_loop()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from antiphon.history.log import Log
+    from antiphon.runtime.keyring import Keyring
 
 ATTRIBUTE: Final = "antiphon_environment"
 FLUSH_S: Final = 0.4
@@ -28,6 +29,8 @@ class Environment:
 
     history: str | None = None
     """Where a node records that names no directory itself; None: nowhere."""
+    keyring: "Keyring | None" = None
+    """The keys of a node that names none itself."""
 
     def time_ns(self) -> int:
         """Wall time, in nanoseconds since 1970."""
@@ -43,6 +46,10 @@ class Environment:
 
     def token_bytes(self, size: int) -> bytes:
         """`size` bytes that nobody can foretell."""
+        return secrets.token_bytes(size)
+
+    def life_bytes(self, size: int) -> bytes:
+        """`size` bytes that were never drawn before, for the life of a seal (seal.py)."""
         return secrets.token_bytes(size)
 
     def datagram_socket(self, family: int) -> socket.socket:

@@ -22,6 +22,7 @@ from antiphon.runtime.group_events import NO_VIEW, TO_ALL, GroupEvents
 from antiphon.runtime.outbox import SendMode, measure
 from antiphon.runtime.readers import BatchReader, MessageReader, caller
 from antiphon.runtime.stream import Listener
+from antiphon.runtime.trust import Trust
 
 RECOVER_S: Final = 10.0
 RECOVER_AGAIN_S: Final = 1.0
@@ -41,6 +42,11 @@ class Group(GroupEvents):
     def __repr__(self) -> str:
         state = ", over" if self.is_over else ", closed" if self._closed else ""
         return f"<Group {self.name!r} on stack {self.stack!r}, policy {self.policy!r}, {self.view}{state}>"
+
+    @property
+    def trust(self) -> Trust:
+        """See `antiphon.Node.trust`."""
+        return self._driver.trust
 
     async def send(
         self, payload: bytes, *, order: Order = "causal", to: Destinations = None, label: str | None = None

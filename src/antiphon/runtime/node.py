@@ -50,6 +50,7 @@ from antiphon.runtime.arguments import (
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.devices import NodeDevices
 from antiphon.runtime.discovery import Discovery
+from antiphon.runtime.discovery_beacon import BeaconDiscovery
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import JoinError
@@ -57,6 +58,7 @@ from antiphon.runtime.faulty import FaultyTransport
 from antiphon.runtime.group import Group
 from antiphon.runtime.group_events import NO_VIEW
 from antiphon.runtime.joining import Joining
+from antiphon.runtime.keyring import KeySource, KeySupply
 from antiphon.runtime.lives import ReturningDriver
 from antiphon.runtime.memory import keep_memory
 from antiphon.runtime.multicast import MulticastTransport, check_multicast
@@ -65,8 +67,10 @@ from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox
 from antiphon.runtime.outside import OutsideGroup, ReachedGroup
 from antiphon.runtime.readers import BatchReader, MessageReader
+from antiphon.runtime.sealed_transport import SealedTransport
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
+from antiphon.runtime.trust import Trust
 from antiphon.stacks.registry import DEFAULT, StackName, offer
 
 JOIN_S: Final = 10.0
@@ -97,9 +101,15 @@ class Node:
         faults: Sequence[Fault] = (),
         seed: int | None = None,
         storage: str | Path | None = None,
+        keyring: KeySource | None = None,
+        insecure: bool = False,
     ) -> None:
         """
         address             "host:port" to receive on; port 0 takes any free one
+        keyring             a file of keys that all processes of the cluster have (`antiphon key new FILE`): everything
+                            that leaves is sealed, and nothing else is taken (docs/security.md). Without one, a node
+                            starts on a loopback address only…
+        insecure            …or if this is true: then anybody who reaches the network can read and forge
         incarnation         which life of the process this is, higher than those before; if none is given, the time of
                             this call in milliseconds
         multicast           an IPv4 multicast address, "239.255.74.1:7401" say, that all members were given: where the
@@ -148,6 +158,9 @@ class Node:
         self._rejoin = rejoin
         self._faults = faults
         self._storage = storage
+        self.trust = Trust(keyring, insecure)
+        """For servers and connections of the same process (`antiphon.start_server`, `antiphon.open_connection`)."""
+        self._keys: KeySupply | None = None
         self._seed = seed
         self._random = Random(seed)
         self._family = 0
@@ -187,6 +200,7 @@ class Node:
         self._family, address = await resolve(self._address, socket.AF_UNSPEC)
         if self._takes_local_options and is_loopback(address):
             self._options = Options.local()
+        self._keys = self.trust.keys(f"node {self.process.name!r}", address)
         keep_memory()
         sock = bind(self._family, address)
         self._address = join_address(sock.getsockname())
@@ -210,11 +224,12 @@ class Node:
             self._queue_bytes_max,
             recorded=self._history is not None,
         )
+        self._driver.trust = self.trust
         self._driver.on_stop = self._streams.end
         self._driver.transport = self._make_transport(sock, self._driver)
         storage = None if self._storage is None else Path(self._storage)
         self._driver.devices = NodeDevices(
-            self._driver.process, self._address, storage, self._driver.step, self._driver.fail
+            self._driver.process, self._address, storage, self._driver.step, self._driver.fail, self._keys
         )
 
     def _make_tap(self) -> HistoryTap | None:
@@ -236,7 +251,9 @@ class Node:
         return self.process, engine, tap
 
     def _make_transport(self, sock: socket.socket, driver: Driver) -> Transport:
-        unicast = UdpTransport(sock, datagram_bytes_max=DATAGRAM_BYTES_MAX, on_datagrams=driver.receive)
+        sealed = None if self._keys is None else SealedTransport(self._keys, driver.receive)
+        receive = driver.receive if sealed is None else sealed.receive
+        unicast = UdpTransport(sock, datagram_bytes_max=DATAGRAM_BYTES_MAX, on_datagrams=receive)
         transport: Transport = unicast
         if self._multicast is not None:
             try:
@@ -246,13 +263,18 @@ class Node:
                     multicast=self._multicast,
                     datagram_bytes_max=DATAGRAM_BYTES_MAX,
                     on_datagrams=driver.receive,
+                    seal=None if sealed is None else sealed.seal,
                 )
             except BaseException:
                 unicast.close()
                 raise
         if self._faults:
             transport = FaultyTransport(transport, source=self._address, faults=self._faults, random=self._random)
-        return transport
+        if sealed is None:
+            return transport
+        sealed.unicast = unicast
+        sealed.below = transport
+        return sealed
 
     async def join(
         self,
@@ -300,6 +322,8 @@ class Node:
         check_seconds("timeout_s", timeout_s)
         check_seconds("found_after_s", found_after_s)
         self._check_way_in(group, members, contacts, policy)
+        if isinstance(contacts, BeaconDiscovery):
+            contacts.seal_by(self._keys)
         if policy == PARTITIONABLE:
             return await self._joining.begin_alone(group, members, contacts, policy, stack, domain)
         if members is None:
