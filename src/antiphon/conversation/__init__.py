@@ -6,11 +6,12 @@ order for all, operations that commute.
 """
 
 from antiphon import _build
+from antiphon.conversation.checkpoint import Checkpoint
 from antiphon.conversation.conversation import (
-    Checkpoint,
     Conversation,
     ConversationTimeoutError,
     DivergedError,
+    IncompleteRecoveryError,
     RemovedError,
 )
 from antiphon.conversation.conversations import (
@@ -39,6 +40,7 @@ __all__ = [
     "ConversationTimeoutError",
     "DivergedError",
     "FilterOptions",
+    "IncompleteRecoveryError",
     "Operation",
     "RemovedError",
     "accept_conversation",
