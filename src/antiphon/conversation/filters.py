@@ -14,7 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from antiphon.conversation.conversation import Conversation, ConversationTimeoutError
 from antiphon.kernel.effects import StackEvent
@@ -73,12 +73,17 @@ class ConversationFilter(Generic[MachineT, T]):
         self._begin.state, self.conversation.restored_state = self.conversation.restored_state, b""
         self.conversation._on_filtered = self._take
         self.conversation._filter_state = self._state
-        self.conversation.ask(self._begin)
+        self._handling = True  # what comes at once is handled after what the caller does first, as in its first life
+        try:
+            self.conversation.ask(self._begin)
+        finally:
+            self._handling = False
+        asyncio.get_running_loop().call_soon(self._handle_pending)
         return self
 
     def _state(self) -> bytes:
         """What a checkpoint holds of the filter."""
-        pending = [one for one in self._pending if isinstance(one, tuple)]
+        pending: list[Any] = list(self._pending)  # messages; the filter of operations has no state
         return self.machine.state(pending)
 
     async def __aexit__(

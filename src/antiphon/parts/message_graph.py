@@ -321,10 +321,18 @@ class MessageGraph:
         """Whether a participant has sent a message in the context of this one."""
         return self._latest[rank][node.sender] >= node.number
 
-    def lacks_freed(self, leaves: list[Mid]) -> bool:
-        """Whether somebody that has these leaves lacks messages that were freed here."""
+    def lacks_freed(self, leaves: list[Mid], asker: int, has_sent: bool) -> bool:
+        """Whether a participant that has these leaves may lack messages that were freed here. `has_sent`: whether it has
+        all that its last message here follows. Of a leaf that was freed itself, what it follows is not known."""
         known = self._known(leaves)
+        if has_sent:
+            known = [max(one, other) for one, other in zip(known, self._latest[asker], strict=True)]
+            known[asker] = max(known[asker], self.last[asker])
         return any(known[rank] < self.first[rank] - 1 for rank in range(self.participants))
+
+    def after(self, known: list[int], limit: int) -> list[GraphNode]:
+        """What somebody lacks that has so many messages of each participant: the first ones that are here."""
+        return self._first(known, self.last, limit)
 
     def lacks_bodies(self, leaves: list[Mid], asker: int) -> bool:
         """Whether a participant that has these leaves lacks messages that were stable without it, and whose bodies are

@@ -373,22 +373,29 @@ class GraphReplica:
 
     def receive_ask(self, wanted: Mid | None, leaves: list[Mid], via: int, now_ns: int) -> None:
         """Answer a participant that lacks messages, and learn from its leaves what is missing here."""
-        if self._kept and self.graph.lacks_freed(leaves):
-            if self.logged:
-                self.early_asks[via] = leaves
-                return
-            self.tell(via, FORGOTTEN, Restarted(self._life, self._life, []))
-        elif not self._kept and self.graph.lacks_bodies(leaves, via):
-            self.tell(via, FORGOTTEN, Restarted(self._life, self._life, []))
+        graph = self.graph
+        if self._kept:
+            is_same_life = self.life_at((via, graph.last[via])) == self.sender_filter.lives[via]
+            if graph.lacks_freed(leaves, via, is_same_life and graph.last[via] > 0):
+                if self.logged:
+                    self.early_asks[via] = leaves
+                    return
+                if all(graph.node(leaf) is not None for leaf in leaves):
+                    self.tell(via, FORGOTTEN, Restarted(self._life, self._life, leaves))
+        elif graph.lacks_bodies(leaves, via):
+            self.tell(via, FORGOTTEN, Restarted(self._life, self._life, leaves))
         for node in self.graph.between(leaves, wanted, ANSWER_MAX, via):
             self._resend_to(via, node)
         self.learn_leaves(via, leaves, now_ns)
 
-    def answer_early(self, rank: int, found: list[tuple[Mid, bytes]]) -> None:
-        """Send messages that were freed here, and read from the log, to a participant that lacks them."""
+    def answer_early(self, rank: int, known: list[int], found: list[tuple[Mid, bytes]]) -> None:
+        """Send messages that were freed here, and read from the log, to a participant that has so many of each, and
+        then what was not freed."""
         for (sender, number), section in found:
             self.count("resent")
             self._emit(rank, GraphNode(sender, number, [], [], 0, None), section, ANSWER)
+        for node in self.graph.after(known, ANSWER_MAX - len(found)):
+            self._resend_to(rank, node)
 
     def learn_leaves(self, via: int, leaves: list[Mid], now_ns: int) -> None:
         """Note that a participant has these messages, and ask for those that are missing here."""

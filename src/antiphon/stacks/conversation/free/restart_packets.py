@@ -21,7 +21,8 @@ def take_restart(core: "ConversationCore", via: int, flags: int, said: Restarted
         if replica.sender_filter.trusts(via, said.own_life):
             replica.receive_fork(via, said, bool(flags & ANSWER))
     elif flags & FORGOTTEN:
-        replica.fork.forgotten.add(via)
+        if sorted(said.leaves) == sorted(leaf.mid() for leaf in replica.graph.leaves()):
+            replica.fork.forgotten.add(via)
     elif not flags & (ANSWER | HEARD):
         is_whole = recovery is None or recovery.done or recovery.has_told_all_but(via)
         _learn_moved(core, said)
@@ -70,7 +71,7 @@ def is_truncated(core: "ConversationCore") -> bool:
     """Return whether all that have answered a restarted participant, a majority with it, have forgotten the beginning
     of the history: then it can come back at the base of a checkpoint only (view_base.py)."""
     recovery = core.recovery
-    if recovery is None or recovery.done or recovery.loading:
+    if recovery is None or recovery.done or recovery.loading or core.view.count:
         return False
     answered = recovery.answered - {core.me}
     return 2 * len(recovery.answered) > len(core.participants) and answered <= core.replica.fork.forgotten

@@ -211,7 +211,8 @@ class ParticipantRole:
         if history is not None and now_ns < history.until_ns:
             history.until_ns = now_ns + KEEP_NS
             for rank, leaves in replica.early_asks.items():
-                replica.answer_early(rank, history.answer(leaves, replica.graph.first, ANSWER_MAX))
+                known = history.known(leaves)
+                replica.answer_early(rank, known, history.answer(known, replica.graph.first, ANSWER_MAX))
             replica.early_asks = {}
         elif cid not in self._reading.values():
             self._histories.pop(cid, None)

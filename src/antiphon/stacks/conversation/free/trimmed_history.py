@@ -50,14 +50,18 @@ class TrimmedHistory:
         past[mid[0]] = max(past[mid[0]], mid[1])
         return past
 
-    def answer(self, leaves: list[Mid], first: list[int], limit: int) -> list[tuple[Mid, bytes]]:
-        """Return the first messages before `first` of each participant that are not in the context of these leaves."""
+    def known(self, leaves: list[Mid]) -> list[int]:
+        """Return how many messages of each participant somebody has that has these leaves."""
         known = [0] * self._participants
         for leaf in leaves:
             theirs = self._pasts.get(leaf)
             if theirs is not None:
                 known = [max(mine, other) for mine, other in zip(known, theirs, strict=True)]
             known[leaf[0]] = max(known[leaf[0]], leaf[1])
+        return known
+
+    def answer(self, known: list[int], first: list[int], limit: int) -> list[tuple[Mid, bytes]]:
+        """Return the first messages before `first` of each participant that somebody lacks."""
         found: list[tuple[Mid, bytes]] = []
         for (rank, number), section in self._sections.items():
             if known[rank] < number < first[rank]:
