@@ -298,6 +298,11 @@ class Conversation:
         self.ask(request)
         return [self.participants[rank] for rank in request.ranks]
 
+    def origin(self) -> Checkpoint:
+        """What is needed to come back by running again from the beginning (5.2)."""
+        addresses = dict(zip(self.participants, self.core.addresses, strict=True))
+        return Checkpoint(self.cid, addresses, (), incarnation=self.core.life)
+
     def checkpoint(self) -> Checkpoint:
         """What is needed to come back to this point."""
         addresses = dict(zip(self.participants, self.core.addresses, strict=True))

@@ -322,8 +322,8 @@ class MessageGraph:
         return self._latest[rank][node.sender] >= node.number
 
     def lacks_freed(self, leaves: list[Mid], asker: int, has_sent: bool) -> bool:
-        """Whether a participant that has these leaves may lack messages that were freed here. `has_sent`: whether it has
-        all that its last message here follows. Of a leaf that was freed itself, what it follows is not known."""
+        """Whether a participant that has these leaves may lack messages that were freed here. Of a leaf that was freed
+        itself, what it follows is not known. `has_sent`: whether the participant has what its last message follows."""
         known = self._known(leaves)
         if has_sent:
             known = [max(one, other) for one, other in zip(known, self._latest[asker], strict=True)]
