@@ -27,8 +27,8 @@ same state. All copies become equal if the following holds:
   - Only operations change the object.
 
 Whoever has failed holds up the ordered operations of all others until they have removed it by agreement. With
-`remove_silent` that is asked for as soon as somebody has not answered through all retries of the filter. A copy that the
-others have removed executes nothing more: its calls raise RemovedError. It can come back by running again from the
+`remove_silent` that is asked for as soon as somebody has not answered through all retries of the filter. A copy that
+the others have removed executes nothing more: its calls raise RemovedError. It can come back by running again from the
 beginning (`restart_conversation` with `again`): calls that it had made before return what they then returned.
 
 Arguments travel as MessagePack and are checked against the annotations before anything is sent. An exception in an
