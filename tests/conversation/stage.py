@@ -4,9 +4,9 @@ Between programs of one host there are no faults; `cut` puts a layer under the n
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from antiphon.conversation import (
     Checkpoint,
@@ -118,3 +118,35 @@ async def drain(talk: Conversation, until_payload: bytes) -> list[bytes]:
     while not got or got[-1] != until_payload:
         got.append((await talk.receive(10))[1])
     return got
+
+
+class CutTransport:
+    """A transport that sends nothing to some ports, or nothing at all."""
+
+    def __init__(self, inner: Any, ports: Collection[int] | None) -> None:
+        self._inner = inner
+        self._ports = ports
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(self._inner, attribute)
+
+    def send(self, packets: Any, addresses: Any) -> None:
+        left = [] if self._ports is None else [address for address in addresses if address[1] not in self._ports]
+        if left:
+            self._inner.send(packets, left)
+
+
+def cut_off(stage: Stage, name: str, *, inwards: bool = True) -> Callable[[], None]:
+    """Nothing passes from this node to the others, nor, `inwards`, from them to it, until what is returned is
+    called."""
+    port = int(stage.nodes[name].address.rpartition(":")[2])
+    real = {other: node._running().transport for other, node in stage.nodes.items()}
+    for other, node in stage.nodes.items():
+        if other == name or inwards:
+            node._running().transport = cast(Any, CutTransport(real[other], None if other == name else (port,)))
+
+    def mend() -> None:
+        for other, node in stage.nodes.items():
+            node._running().transport = real[other]
+
+    return mend

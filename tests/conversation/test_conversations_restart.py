@@ -1,9 +1,8 @@
 """Conversations that come back, at the public API and in virtual time (psync-1989, 5 and 3.3)."""
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -22,7 +21,7 @@ from antiphon.conversation.conversations import _conversations_of
 from antiphon.kernel.errors import UsageError
 from antiphon.stacks.conversation.free.recovery import ReplayError
 from antiphon.stacks.conversation.free.wire import SAID
-from tests.conversation.stage import Stage, drain, on_stage, until
+from tests.conversation.stage import Stage, cut_off, drain, on_stage, until
 
 # ---- 4, 8, 9, 10 ---------------------------------------------------------------------------------------------------
 
@@ -60,36 +59,6 @@ def test_stable_is_asked_of_the_view() -> None:
         assert b.stable(b.roots()[0]) == (b.next(one) != [])
 
     on_stage(test)
-
-
-def cut_off(stage: Stage, name: str) -> Callable[[], None]:
-    """Nothing passes between this node and the others until what is returned is called."""
-    transport = stage.nodes[name]._running().transport
-    assert transport is not None
-    port = int(stage.nodes[name].address.rpartition(":")[2])
-    real = {other: node._running().transport for other, node in stage.nodes.items()}
-
-    class Cut:
-        def __init__(self, inner: Any, everything: bool) -> None:
-            self._inner = inner
-            self._everything = everything
-
-        def __getattr__(self, attribute: str) -> Any:
-            return getattr(self._inner, attribute)
-
-        def send(self, packets: Any, addresses: Any) -> None:
-            left = [] if self._everything else [address for address in addresses if address[1] != port]
-            if left:
-                self._inner.send(packets, left)
-
-    for other, node in stage.nodes.items():
-        node._running().transport = cast(Any, Cut(real[other], other == name))
-
-    def mend() -> None:
-        for other, node in stage.nodes.items():
-            node._running().transport = real[other]
-
-    return mend
 
 
 @pytest.mark.parametrize("speaks", ["c", "a"])

@@ -8,7 +8,7 @@ import pytest
 from antiphon.conversation import Checkpoint, Conversation, ConversationFilter, ordered_broadcast, virtual_circuit
 from antiphon.parts.message_graph import GraphNode as Handle
 from antiphon.stacks.conversation.free.recovery import ReplayError
-from tests.conversation.stage import Stage, on_stage, until
+from tests.conversation.stage import Stage, cut_off, on_stage, until
 
 
 class Ledger:
@@ -183,5 +183,36 @@ def test_an_end_of_a_circuit_comes_back(again: bool) -> None:
                 await until(lambda: len(got["a"]) == 25)
                 assert seen == [b"a%d" % number for number in range(20)]
                 assert got["a"] == [b"b%d" % number for number in range(25)]
+
+    on_stage(test)
+
+
+def test_what_was_handed_out_is_not_lost_with_its_sender() -> None:
+    """b is cut off: what it says is in nobody else's hands, though the wave in which it stands is complete. It is not
+    handed out before others have it, or b would have acted on what is lost when it fails."""
+
+    async def test(stage: Stage) -> None:
+        cast = Cast(stage)
+        await cast.begin()
+        for ledger in cast.ledgers.values():
+            ledger.answers = False
+        await cast.speak("a", 0, 3)
+        await cast.settle("a", "b", "c")
+        checkpoint = stage.talks["b"].origin()
+        graph = stage.talks["b"].core.replica.graph
+        cut_off(stage, "b", inwards=False)  # it still hears the others
+        cast.filters["b"].offer(b"said in vain")
+        await asyncio.sleep(0.001)
+        await cast.speak("a", 3, 4)
+        await cast.speak("c", 0, 1)
+        await asyncio.sleep(2)
+        assert graph.last[1] > 0
+        before = list(cast.ledgers["b"].seen)
+        await stage.kill("b")
+        b = await stage.come_back("b", checkpoint, again=True)
+        await cast.enter(b, Ledger("b", answers=False))
+        cast.filters["b"].offer(b"said in vain")
+        await cast.settle("a", "b", "c")
+        assert cast.ledgers["b"].seen[: len(before)] == before
 
     on_stage(test)

@@ -39,6 +39,7 @@ from tests.mutants.label_mutants import CLAIMS, LABEL_MUTANTS, label_symptoms
 from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.order_mutants import ORDER_MUTANTS
+from tests.mutants.restart_mutants import RESTART_MUTANTS, RESTART_STAGED
 from tests.mutants.runtime_mutants import RUNTIME_MUTANTS, RuntimeMutant
 from tests.mutants.seat_mutants import DISK_MUTANTS, SEAT_MUTANTS, SEAT_STAGED, disk_symptoms, seat_symptoms
 from tests.mutants.sequencer_mutants import SEQUENCER_MUTANTS
@@ -52,7 +53,9 @@ from tests.simulation.free_conversations import run_seed
 from tests.simulation.sequencers import run_seed as run_service
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
-STAGED = CONVERSATION_STAGED | GROUP_STAGED | GUEST_STAGED | SEAT_STAGED | STAGED_SERVICES | VIEW_STAGED
+STAGED = (
+    CONVERSATION_STAGED | RESTART_STAGED | GROUP_STAGED | GUEST_STAGED | SEAT_STAGED | STAGED_SERVICES | VIEW_STAGED
+)
 """By name of the mutant, the scene that catches it."""
 BUSY_EVENTS: Final = 120_000
 """The programs as they are take half of this at most."""
@@ -152,6 +155,7 @@ FAMILIES: Final = {
     "library": Family(LIBRARY_MUTANTS, same(play_symptoms)),
     "conversation_group": Family(CONVERSATION_GROUP_MUTANTS, adversarial_of),
     "conversation": Family(CONVERSATION_MUTANTS, same(talk_symptoms)),
+    "restart": Family(RESTART_MUTANTS, same(talk_symptoms)),
     "runtime": Family(RUNTIME_MUTANTS, program_of),
     "sequencer": Family(SEQUENCER_MUTANTS, adversarial_of),
     "service": Family(SERVICE_MUTANTS, same(service_symptoms)),
