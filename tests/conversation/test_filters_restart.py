@@ -8,6 +8,7 @@ import pytest
 from antiphon.conversation import Checkpoint, Conversation, ConversationFilter, ordered_broadcast, virtual_circuit
 from antiphon.parts.message_graph import GraphNode as Handle
 from antiphon.stacks.conversation.free.recovery import ReplayError
+from antiphon.stacks.conversation.library.broadcast import OrderedBroadcast
 from tests.conversation.stage import Stage, cut_off, on_stage, until
 
 
@@ -17,7 +18,7 @@ class Ledger:
     def __init__(self, name: str, answers: bool = True) -> None:
         self.name = name
         self.seen: list[bytes] = []
-        self.broadcast: ConversationFilter[object, tuple[Handle, bytes]] | None = None
+        self.broadcast: ConversationFilter[OrderedBroadcast, tuple[Handle, bytes]] | None = None
         self.answers = answers
         self.on_seen: Callable[[], None] | None = None
 
@@ -35,7 +36,7 @@ class Cast:
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.ledgers: dict[str, Ledger] = {}
-        self.filters: dict[str, ConversationFilter[object, tuple[Handle, bytes]]] = {}
+        self.filters: dict[str, ConversationFilter[OrderedBroadcast, tuple[Handle, bytes]]] = {}
 
     async def begin(self) -> None:
         talks = await self.stage.begin(first=b"\xffbegin")
@@ -44,7 +45,7 @@ class Cast:
 
     async def enter(self, talk: Conversation, ledger: Ledger) -> None:
         self.ledgers[talk.name] = ledger
-        self.filters[talk.name] = ledger.broadcast = ordered_broadcast(talk, ledger.take)  # type: ignore[assignment]
+        self.filters[talk.name] = ledger.broadcast = ordered_broadcast(talk, ledger.take)
         await self.filters[talk.name].__aenter__()
 
     async def speak(self, name: str, first: int, last: int) -> None:

@@ -137,40 +137,42 @@ RESTART_MUTANTS: tuple[Mutant, ...] = (
     Mutant("who moved is looked for where it was", SEEN, ((restart_packets, "_learn_moved", _nothing),)),
 )
 
+SCENES: dict[str, tuple[Any, ...]] = {
+    "an incomplete recovery passes for one": (restarts.test_an_incomplete_recovery_is_an_error_and_harms_nobody,),
+    "back and loud without a majority": (restarts.test_who_accepted_less_sends_nothing_without_a_majority,),
+    "back and loud without own messages": (
+        restarts.test_who_accepted_less_sends_nothing_while_own_messages_are_lacking,
+    ),
+    "whoever sees a fork was left behind": (restarts.test_of_two_sides_the_smaller_is_told_that_it_diverged,),
+    "nobody is told that it was left behind": (restarts.test_of_two_sides_the_smaller_is_told_that_it_diverged,),
+    "a filter does not see what was said before": (filters.test_running_again_gives_the_order_of_before,),
+    "what is offered again is sent again": (filters.test_running_again_gives_the_order_of_before,),
+    "a checkpoint without the filter": (filters.test_no_message_is_lost_or_doubled_from_a_checkpoint, 14),
+    "a wave is taken before all of it is stable": (filters.test_what_was_handed_out_is_not_lost_with_its_sender,),
+    "what nobody receives is waited for": (restarts.test_a_publisher_that_runs_again_goes_on_where_it_was,),
+    "votes are outstanding": (restarts.test_the_drain_of_figures_6_and_8_ends_after_a_removal,),
+    "what was said before cannot be adopted": (restarts.test_a_program_that_cannot_repeat_its_bytes_adopts_them,),
+    "conversations of two runs have one id": (
+        restarts.test_a_process_started_anew_in_the_same_life_begins_another_conversation,
+    ),
+    "the disk is not asked for lives": (restarts.test_an_incarnation_is_not_used_twice, "the disk"),
+    "a life is not checked": (restarts.test_an_incarnation_is_not_used_twice, "the others"),
+    "what was forgotten is not read for others": (
+        restarts.test_what_the_limits_forget_is_read_from_disk,
+        "that of others",
+    ),
+    "a checkpoint without a base": (restarts.test_a_checkpoint_is_enough_where_the_history_is_gone,),
+    "stable by what was not received": (restarts.test_stable_is_asked_of_the_view,),
+    "who is masked in is not asked": (
+        restarts.test_who_was_masked_out_while_away_catches_up_when_masked_in,
+        "c",
+    ),
+    "who cannot catch up is not told": (restarts.test_who_lacks_what_became_stable_without_it_is_told,),
+    "first messages are dropped": (restarts.test_what_was_begun_before_the_first_call_is_accepted,),
+    "who moved is looked for where it was": (restarts.test_participants_may_come_back_elsewhere,),
+}
+"""The test, and its case, that finds each."""
+
 RESTART_STAGED: dict[str, Callable[[], str | None]] = {
-    name: partial(problem_of, *test)
-    for name, test in {
-        "an incomplete recovery passes for one": (restarts.test_an_incomplete_recovery_is_an_error_and_harms_nobody,),
-        "back and loud without a majority": (restarts.test_who_accepted_less_sends_nothing_without_a_majority,),
-        "back and loud without own messages": (
-            restarts.test_who_accepted_less_sends_nothing_while_own_messages_are_lacking,
-        ),
-        "whoever sees a fork was left behind": (restarts.test_of_two_sides_the_smaller_is_told_that_it_diverged,),
-        "nobody is told that it was left behind": (restarts.test_of_two_sides_the_smaller_is_told_that_it_diverged,),
-        "a filter does not see what was said before": (filters.test_running_again_gives_the_order_of_before,),
-        "what is offered again is sent again": (filters.test_running_again_gives_the_order_of_before,),
-        "a checkpoint without the filter": (filters.test_no_message_is_lost_or_doubled_from_a_checkpoint, 14),
-        "a wave is taken before all of it is stable": (filters.test_what_was_handed_out_is_not_lost_with_its_sender,),
-        "what nobody receives is waited for": (restarts.test_a_publisher_that_runs_again_goes_on_where_it_was,),
-        "votes are outstanding": (restarts.test_the_drain_of_figures_6_and_8_ends_after_a_removal,),
-        "what was said before cannot be adopted": (restarts.test_a_program_that_cannot_repeat_its_bytes_adopts_them,),
-        "conversations of two runs have one id": (
-            restarts.test_a_process_started_anew_in_the_same_life_begins_another_conversation,
-        ),
-        "the disk is not asked for lives": (restarts.test_an_incarnation_is_not_used_twice, "the disk"),
-        "a life is not checked": (restarts.test_an_incarnation_is_not_used_twice, "the others"),
-        "what was forgotten is not read for others": (
-            restarts.test_what_the_limits_forget_is_read_from_disk,
-            "that of others",
-        ),
-        "a checkpoint without a base": (restarts.test_a_checkpoint_is_enough_where_the_history_is_gone,),
-        "stable by what was not received": (restarts.test_stable_is_asked_of_the_view,),
-        "who is masked in is not asked": (
-            restarts.test_who_was_masked_out_while_away_catches_up_when_masked_in,
-            "c",
-        ),
-        "who cannot catch up is not told": (restarts.test_who_lacks_what_became_stable_without_it_is_told,),
-        "first messages are dropped": (restarts.test_what_was_begun_before_the_first_call_is_accepted,),
-        "who moved is looked for where it was": (restarts.test_participants_may_come_back_elsewhere,),
-    }.items()
+    name: partial(problem_of, test, *arguments) for name, (test, *arguments) in SCENES.items()
 }

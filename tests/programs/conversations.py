@@ -13,6 +13,7 @@ have been handed the same, and each has received all that was said beside it.
 
 import asyncio
 import os
+from collections.abc import Callable
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
@@ -80,7 +81,7 @@ class Machine:
         self.plan = plan
         self.seen = list(seen)
         self.broadcast: ConversationFilter[OrderedBroadcast, tuple[Handle, bytes]] | None = None
-        self.save = lambda: None
+        self.save: Callable[[], None] | None = None
 
     def handle(self, one: tuple[Handle, bytes]) -> None:
         self.seen.append(one[1])
@@ -88,7 +89,7 @@ class Machine:
         digest = blake2b(b"".join(self.seen) + self.host.name.encode(), digest_size=4).digest()
         if len(self.seen) < ANSWERS and digest[0] < 128 and self.broadcast is not None:
             self.broadcast.offer(b"%s answers %s" % (self.host.name.encode(), digest.hex().encode()))
-        if len(self.seen) % self.plan.save_every == 0:
+        if self.save is not None and len(self.seen) % self.plan.save_every == 0:
             self.save()
 
     def begin(self) -> None:
@@ -141,16 +142,16 @@ class Participant:
     async def run(self) -> tuple[list[bytes], list[bytes]]:
         host, plan = self.host, self.plan
         port = 7399 + host.starts if plan.moves else 7400
-        settings = {"storage": host.disk} if plan.storage else {}
+        storage = host.disk if plan.storage else None
         options = antiphon.Options.fast()
         async with antiphon.Node(
-            host.name, address=host.at(port), incarnation=host.starts, options=options, **settings
+            host.name, address=host.at(port), incarnation=host.starts, options=options, storage=storage
         ) as node:
             take_part(node, ConversationLimits(nodes_max=plan.nodes_max))
             again = self.random.random() < plan.again
             await self.enter(node, again)
             machine = Machine(host, plan, [] if again or not self.saved.seen else self.saved.seen)
-            machine.save = partial(self.save, machine)  # type: ignore[assignment]
+            machine.save = partial(self.save, machine)
             if ORDERED in self.saved.checkpoints and not again:
                 machine.seen = list(self.saved.seen)
             is_new = not machine.seen and not self.talks[ORDERED].restored_state
