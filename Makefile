@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
-.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs fuzz networks overlap parting guarding streams cluster planted seeds relays
+.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs returning fuzz networks overlap parting guarding streams cluster planted seeds relays
 .PHONY: seats service-scaling takeover service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth many-groups stall recording scaling commuting audit-scale needle
 
 VENV := .venv
@@ -44,6 +44,7 @@ help:
 	@echo '  make twin          50 seeds through Spark and the reference auditor, which must agree'
 	@echo '  make planted       10,000 histories with planted violations, through both auditors'
 	@echo '  make mutants       protocols broken on purpose, each let loose until it is caught'
+	@echo '  make returning     20,000 seeds of conversations whose participants come back, with the public filters, in virtual time, audited'
 	@echo '  make programs      20,000 seeds of whole programs on the public API, in virtual time with all faults, audited'
 	@echo '  make fuzz          a million spoiled datagrams into a working group'
 	@echo '  make networks      seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
@@ -161,6 +162,9 @@ cluster: setup
 
 mutants: setup
 	ANTIPHON_PURE=1 $(BIN)/python -m tests.mutants.hunt
+
+returning: setup
+	$(BIN)/python -m tests.programs.campaign --seeds 0:20000 --program conversations --jobs $(shell nproc)
 
 programs: setup
 	$(BIN)/python -m tests.programs.campaign --seeds 0:20000 --jobs $(shell nproc)

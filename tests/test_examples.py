@@ -205,6 +205,19 @@ def test_all_copies_of_the_bank_have_the_same_balances() -> None:
         assert [bank.close() for bank in banks] == [0, 0, 0]
 
 
+def test_the_bank_goes_on_when_one_of_three_is_killed() -> None:
+    with talkers("replicated_bank.py") as banks:
+        for bank in banks:
+            bank.type("deposit x 10")
+        for bank in banks:
+            bank.expect('balances {"x": 30}', ask="")
+        banks[1].kill()
+        banks[2].type("withdraw x 25")
+        banks[2].expect("withdrawn")
+        banks[0].expect('balances {"x": 5}', ask="")
+        assert [banks[rank].close() for rank in (0, 2)] == [0, 0]
+
+
 def test_the_examples_are_short() -> None:
     for example in EXAMPLES.glob("*.py"):
         assert len(example.read_text().splitlines()) <= LINES_MAX

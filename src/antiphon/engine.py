@@ -53,7 +53,7 @@ from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import CallOutcome
 from antiphon.parts.member import Member, StabilityMark
 from antiphon.parts.membership.phases import JOINING
-from antiphon.stacks.registry import DEFAULT, check_level, check_options, has_number, kind
+from antiphon.stacks.registry import DEFAULT, check_level, check_options, has_number, kind, unasked_stack
 from antiphon.stacks.stack import Stack
 
 _LINGERING_MAX: Final = 64
@@ -269,7 +269,10 @@ class Engine:
                 if member is None and group_id in self._names:
                     self._answer_astray(data[STACK_AT], kind, group_id, flags, data, effects, now_ns)
                 if stack is None:
-                    raise MalformedError("group" if has_number(data[STACK_AT]) else "stack")
+                    unasked = unasked_stack(data[STACK_AT], kind)
+                    if not unasked:
+                        raise MalformedError("group" if has_number(data[STACK_AT]) else "stack")
+                    stack = self._stack(unasked)
                 if member is None:
                     stack.receive(kind, group_id, tag, sender, flags, level, data, effects, now_ns)
                 else:

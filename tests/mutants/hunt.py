@@ -40,6 +40,7 @@ from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS
 from tests.mutants.linked_mutants import LINKED_MUTANTS, linked_symptoms
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.order_mutants import ORDER_MUTANTS
+from tests.mutants.restart_mutants import RESTART_MUTANTS, RESTART_STAGED
 from tests.mutants.runtime_mutants import RUNTIME_MUTANTS, RuntimeMutant
 from tests.mutants.seal_mutants import SEAL_MUTANTS, SEAL_STAGED
 from tests.mutants.seat_mutants import DISK_MUTANTS, SEAT_MUTANTS, SEAT_STAGED, disk_symptoms, seat_symptoms
@@ -59,6 +60,7 @@ STAGED = (
     CONVERSATION_STAGED
     | GROUP_STAGED
     | GUEST_STAGED
+    | RESTART_STAGED
     | SEAL_STAGED
     | SEAT_STAGED
     | SITE_STAGED
@@ -164,6 +166,7 @@ FAMILIES: Final = {
     "library": Family(LIBRARY_MUTANTS, same(play_symptoms)),
     "conversation_group": Family(CONVERSATION_GROUP_MUTANTS, adversarial_of),
     "conversation": Family(CONVERSATION_MUTANTS, same(talk_symptoms)),
+    "restart": Family(RESTART_MUTANTS, same(talk_symptoms)),
     "runtime": Family(RUNTIME_MUTANTS, program_of),
     "sequencer": Family(SEQUENCER_MUTANTS, adversarial_of),
     "service": Family(SERVICE_MUTANTS, same(service_symptoms)),

@@ -203,6 +203,11 @@ class Node(ThreadedNode):
         return Group(self, self.call(joining))
 
     @property
+    def asynchronous(self) -> asynchronous_node.Node:
+        """The node itself, for what runs in its thread by `call`."""
+        return self._node
+
+    @property
     def process(self) -> ProcessId:
         """Who this node is."""
         return self._node.process

@@ -98,6 +98,7 @@ class Capabilities:
         "site_role",
         "situations",
         "subsets",
+        "unasked_kinds",
     )
 
     def __init__(
@@ -121,6 +122,7 @@ class Capabilities:
         site_role: str = "",
         situations: tuple[str, ...] = (),
         options: dict[str, int] | None = None,
+        unasked_kinds: tuple[int, ...] = (),
     ) -> None:
         self.name = name
         self.number = number
@@ -156,6 +158,8 @@ class Capabilities:
         """What can happen on it beside what packet kinds and phases tell, by name (`Stack.situations`)."""
         self.options = options or {}
         """The options that only this stack reads, and what they are by default (`Options.of_stacks`)."""
+        self.unasked_kinds = unasked_kinds
+        """Packets that may come before the process has to do with the stack, and are not to be dropped then."""
         self.level_bits = 0
         """A bit for each level that is offered."""
         for level in levels:

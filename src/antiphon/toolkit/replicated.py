@@ -26,6 +26,11 @@ same state. All copies become equal if the following holds:
   - An operation depends on its arguments and on the object alone: not on time, on randomness or on the copy.
   - Only operations change the object.
 
+Whoever has failed holds up the ordered operations of all others until they have removed it by agreement. With
+`remove_silent` that is asked for as soon as somebody has not answered through all retries of the filter. A copy that
+the others have removed executes nothing more: its calls raise RemovedError. It can come back by running again from the
+beginning (`restart_conversation` with `again`): calls that it had made before return what they then returned.
+
 Arguments travel as MessagePack and are checked against the annotations before anything is sent. An exception in an
 operation is part of its effect: it is raised to the caller, and logged at the other copies.
 """
@@ -125,28 +130,49 @@ class ReplicatedObject:
         found = {name: each for name, each in vars(cls).items() if isinstance(each, OperationMethod)}
         cls.operations = cls.operations | found
 
-    def __init__(self, conversation: Conversation, options: FilterOptions | None = None) -> None:
+    def __init__(
+        self, conversation: Conversation, options: FilterOptions | None = None, *, remove_silent: bool = False
+    ) -> None:
         self.conversation = conversation
+        self._remove_silent = remove_silent
+        self._watching: asyncio.Task[None] | None = None
         self.strays = 0
         """How many messages were dropped because they were no operations of this class."""
         self._filter = replicated_operations(conversation, self._execute, options)
         self._me = conversation.core.me
         self._calls: tuple[deque[asyncio.Future[Any]], deque[asyncio.Future[Any]]] = (deque(), deque())
         """Own calls that were not executed yet, ordered ones and commuting ones, each in the order of the calls."""
+        self._former: tuple[deque[asyncio.Future[Any]], deque[asyncio.Future[Any]]] = (deque(), deque())
+        """What own calls of a former life came to, which were executed again and not called again."""
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} in {self.conversation!r}>"
 
     async def __aenter__(self) -> Self:
         await self._filter.__aenter__()
+        self._watching = asyncio.create_task(self._watch())
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
         await self._filter.close()
         for call in (*self._calls[False], *self._calls[True]):
             call.cancel()
+
+    async def _watch(self) -> None:
+        """Ask for the removal of who is silent, and end the calls that wait when this copy takes no more part."""
+        try:
+            while True:
+                await self._filter.changed()
+                for name in self._filter.laggards() if self._remove_silent else ():
+                    self.conversation.remove(name)
+        except Exception as error:
+            for call in (*self._calls[False], *self._calls[True]):
+                if not call.done():
+                    call.set_exception(error)
 
     async def settled(self, timeout_s: float | None = None) -> None:
         """Wait until all copies have all operations that were called here. Raises ConversationTimeoutError."""
@@ -162,12 +188,20 @@ class ReplicatedObject:
             result: R = self._apply(payload)  # before another message is received
             await self._filter.give_way()
             return result
+        if self._former[method.commutes]:
+            return await self._former[method.commutes].popleft()  # type: ignore[no-any-return]  # as it was called then
         call: asyncio.Future[R] = asyncio.get_running_loop().create_future()
         self._calls[method.commutes].append(call)
         return await call
 
     def _execute(self, operation: Operation) -> None:
-        call = self._calls[operation.commutes].popleft() if operation.sender == self._me else None
+        call: asyncio.Future[Any] | None = None
+        if operation.sender == self._me:
+            if self._calls[operation.commutes]:
+                call = self._calls[operation.commutes].popleft()
+            else:  # of a former life
+                call = asyncio.get_running_loop().create_future()
+                self._former[operation.commutes].append(call)
         try:
             result = self._apply(operation.payload)
         except Exception as error:
