@@ -56,17 +56,17 @@ from tests.simulation.free_conversations import run_seed
 from tests.simulation.sequencers import run_seed as run_service
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
-STAGED = (
-    CONVERSATION_STAGED
-    | GROUP_STAGED
-    | GUEST_STAGED
-    | RESTART_STAGED
-    | SEAL_STAGED
-    | SEAT_STAGED
-    | SITE_STAGED
-    | STAGED_SERVICES
-    | VIEW_STAGED
-)
+STAGED: Final[dict[str, Callable[[], str | None]]] = {
+    **CONVERSATION_STAGED,
+    **GROUP_STAGED,
+    **GUEST_STAGED,
+    **RESTART_STAGED,
+    **SEAL_STAGED,
+    **SEAT_STAGED,
+    **SITE_STAGED,
+    **STAGED_SERVICES,
+    **VIEW_STAGED,
+}
 """By name of the mutant, the scene that catches it."""
 BUSY_EVENTS: Final = 120_000
 """The programs as they are take half of this at most."""

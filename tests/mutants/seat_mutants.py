@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.options import Options
@@ -211,7 +211,7 @@ DISK_MUTANTS = (
 )
 
 
-SEAT_STAGED = {
+SEAT_STAGED: Final[dict[str, Callable[[], str | None]]] = {
     "seat: several votes a term": two_votes_problem,
     "seat: one answer is enough to recover": hasty_recovery_problem,
     RETURNED: partial(_problem_of, test_a_group_that_comes_back_before_it_was_acknowledged_stays),
