@@ -241,6 +241,25 @@ def test_4_2_if_the_site_that_tells_it_fails_another_does() -> None:
     assert len({table.site(site)._transfer.table.encode() for site in table.living_sites()}) == 1
 
 
+def test_4_2_after_a_total_failure_sites_found_their_group_anew_with_later_views() -> None:
+    """Nothing survives; incarnations tell that what begins is later than what was."""
+    table = SiteTable(3, 1)
+    table.crash(P1)
+    table.play(40)
+    last = table.site(4).view.id
+    table.crash(3, 4, 5)
+    table.gone.clear()
+    for site in (3, 4, 5):
+        table.processes[site] = ProcessId(table.names[site], 1000)
+        table.restart(site)
+    for process in (P1, P2, P3):
+        table.restart(process)
+    table.play(400)
+    assert names(table, P3) == names(table, P1)
+    assert len(names(table, P1)) == 3
+    assert table.views[P1][GROUP].id > 1000 > last
+
+
 def test_4_2_at_most_one_majority_of_sites_goes_on() -> None:
     """Whoever is with the minority waits, however many processes there are."""
     table = SiteTable(3, 2)

@@ -1,9 +1,9 @@
 """Three sites of two processes, in a group and its parts (isis-1987, 4.1 and 4.2): processes are killed, and sites, and
 come back as the next incarnation.
 
-Two sites are a majority, so one may be killed for good. Where a majority of sites is gone at once, and with it what
-the group is, they found it anew: view ids begin again, which the audit cannot tell from a broken promise. So sites are
-killed one at a time, the next after the one before has had the time to be given up.
+Two sites are a majority, so one may be killed for good. Sites are killed one at a time, the next after the one before
+has had the time to be given up; but with partitions a majority may be gone all the same, and then they found their
+group anew.
 """
 
 import asyncio

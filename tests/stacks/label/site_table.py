@@ -36,6 +36,7 @@ from tests.stacks.label.scene import (
     quick_options,
 )
 from tests.table import GROUP
+from tests.table_links import TableLinks
 
 
 class SiteLink:
@@ -75,6 +76,7 @@ class SiteTable(LabelTable):
         self.founders = {GROUP: tuple(range(self.count))}
         self.now_ns = 0
         self.links = {}
+        self.streams = TableLinks(self._step_named)
         self._cuts = set()
         self._lost_kinds = {}
         self.gone = set()

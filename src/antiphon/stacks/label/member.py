@@ -17,6 +17,7 @@ from antiphon.kernel.inputs import Join, Send
 from antiphon.kernel.levels import SAFE
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import KNOCK
+from antiphon.parts.membership.founding import Founding
 from antiphon.parts.membership.group import BARRIER_BYTES_MAX, GroupMember
 from antiphon.parts.membership.session import Session
 from antiphon.stacks.label.addressing import Addressing
@@ -31,7 +32,7 @@ from antiphon.stacks.label.view_end import ORDER_ANNEX_SIZE
 class LabelMember(GroupMember):
     """One member of one group."""
 
-    __slots__ = ("_lazy_ns", "_listener", "_random", "_seen_ns", "address", "addressing", "session")
+    __slots__ = ("_lazy_ns", "_listener", "_random", "_seen_ns", "address", "addressing", "founds_above", "session")
 
     def __init__(
         self,
@@ -51,6 +52,8 @@ class LabelMember(GroupMember):
         self.address = join.address
         self.addressing: Addressing | None = None
         """What finds the destinations of own broadcasts when they leave (site.py)."""
+        self.founds_above = 0
+        """The id of a first view that this process founds with others is greater."""
         self.session: LabelSession | None = None
         """The view that this process is in."""
         self._found(join, members_max(options))
@@ -64,6 +67,12 @@ class LabelMember(GroupMember):
             self._lazy_ns, guests, self.addressing,
         )  # fmt: skip
         return self.session
+
+    def _make_founding(self, now_ns: int) -> Founding | None:
+        founding = super()._make_founding(now_ns)
+        if founding is not None:
+            founding.last_view = max(founding.last_view, self.founds_above)
+        return founding
 
     def receive(
         self, kind: int, tag: int, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int

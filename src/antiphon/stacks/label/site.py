@@ -17,7 +17,9 @@ Rule.
    have, by the site view that it is not in.
 5. A site that was excluded is dead: it lets go of its processes, to which they are dead too, and joins again under the
    next incarnation.
-6. A site that joins learns the table from the oldest site that has it, by the first message of the view (`TABLE`). If
+6. The first view that a site founds has an id above its incarnation, and far above all views that it was in before. So
+   ids rise through total failures, too, where incarnations are from the clock.
+7. A site that joins learns the table from the oldest site that has it, by the first message of the view (`TABLE`). If
    that one fails before, the next view begins with another such message. A site without the table has no processes in
    groups, so it has nothing to deliver. It says that it lacks the table (`WANT`): if all sites of a view do, those that
    had one are gone, with all their processes, and the table is empty.
@@ -35,7 +37,9 @@ holds its site up, and is given up when it is silent.
 Deviations: the paper's process monitor answers whoever waits for a process; here the view tells all members alike. A
 process is attached by a link that the runtime keeps, not by the operating system of its host, so it is also taken to
 have failed when that link breaks; it learns that, and comes back as the next incarnation. After a total failure
-the sites found their group anew, and processes come back: no view sequence is kept on disk.
+the sites found their group anew, and processes come back: no view sequence is kept on disk. Sites that are cut off from
+those that hold the last view, and are a majority of those named, may found it anew, too, when all of them were
+restarted or excluded (parts/membership/founding.py); the others are a minority then, stand still, and learn it.
 """
 
 from collections import deque
@@ -103,6 +107,8 @@ from antiphon.stacks.label.site_transfer import TableTransfer
 SITES_GROUP: Final = "label/sites"
 PROCESSES_MAX: Final = 1024
 """Further ones are turned away."""
+FOUNDED_ABOVE: Final = 1 << 20
+"""How far above the last view that a site was in, in this process, its first view is if it founds the group anew."""
 _ROLE: Final = f"{OFFERS.name}/{SITE}"
 
 
@@ -150,6 +156,8 @@ class Site(Addressing):
         self.group_id = wire_id(SITES_GROUP)
         self.site = ProcessId(input.address, incarnation - 1)
         """Address and incarnation."""
+        self.view = View(0, ())
+        """The site view, or none between two lives."""
         self._attached: dict[int, AttachedProcess] = {}
         """By link."""
         self._by_process: dict[ProcessId, AttachedProcess] = {}
@@ -172,6 +180,7 @@ class Site(Addressing):
         """Join the group of sites, under the next incarnation."""
         self.site = ProcessId(self._address, self.site.incarnation + 1)
         self._transfer = TableTransfer(self.site)
+        far_above = self.view.id + FOUNDED_ABOVE if self.view.id else 0
         self.view = View(0, ())
         self._records: list[tuple[ProcessId, SiteRecord]] = []
         """With which this site view ends."""
@@ -187,6 +196,7 @@ class Site(Addressing):
         )  # fmt: skip
         self._member = LabelMember(join, self.site, 0, self._random, longer, self._lazy_ns, NoGuests())
         self._member.addressing = self
+        self._member.founds_above = max(self.site.incarnation, far_above)
         self._member.start((), self._inner, now_ns)
 
     # ---- links of processes ----------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""How a site that joins learns who is in which group (rule 6 of site.py): who has the table, and who is to tell it."""
+"""How a site that joins learns who is in which group (rule 7 of site.py): who has the table, and who is to tell it."""
 
 from typing import final
 
