@@ -8,7 +8,8 @@ the same whether the others still have what came before, or have forgotten it.
 Beside the nodes: from which number on the messages of each participant are of which life, and the messages about who
 takes part, which are few and from which removals and admissions follow (removal.py).
 
-    CRC-32 u32 of the rest | count u16 | stable wave u64 | (received u64, stable u64, marks u16, (number u64, life u64) each) per participant
+    CRC-32 of the rest u32 | count u16 | stable wave u64
+    | (received u64, stable u64, marks u16, (number u64, life u64) each) per participant
     | nodes u32, (wave u64, past u64 per participant, length u32, section) each
     | changes u32, (sender u16, number u64, length u32, payload) each
 """
