@@ -24,6 +24,7 @@ from antiphon.stacks.conversation.waves import Waves
 from tests.conversation import test_conversations_restart as restarts
 from tests.conversation import test_filters_restart as filters
 from tests.mutants.mutants import Mutant
+from tests.programs.campaign import run_seed
 
 SEEN = ("a problem",)
 
@@ -89,6 +90,15 @@ def _mask_in_and_wait(self: GraphReplica, rank: int) -> None:
     self.sender_filter.listen(rank)
 
 
+def _answer_everything(self: FilterBase, own: GraphNode) -> None:
+    self._owe_nothing()
+
+
+def keep_seed(seed: int) -> None:
+    """A seed of whole programs has no problems."""
+    assert run_seed(seed, "conversations").problems == ()
+
+
 def _without_chance(opener: Any, number: int, chance: int = 0) -> int:
     return conversation_id(opener, number)
 
@@ -113,6 +123,7 @@ RESTART_MUTANTS: tuple[Mutant, ...] = (
     Mutant("nobody is told that it was left behind", SEEN, ((Removal, "outnumbers", _never),)),
     Mutant("a filter does not see what was said before", SEEN, ((OutstandingMessages, "enter", _enter_unseen),)),
     Mutant("what is offered again is sent again", SEEN, ((FilterBase, "repeats", _never),)),
+    Mutant("what was said before answers everything", SEEN, ((FilterBase, "_answer", _answer_everything),)),
     Mutant("a checkpoint without the filter", SEEN, ((OrderedBroadcast, "state", _begin_with_what_is_offered),)),
     Mutant("a wave is taken before all of it is stable", SEEN, ((Waves, "_may_commit", _always),)),
     Mutant("what nobody receives is waited for", SEEN, ((OutstandingMessages, "advance", _nothing),)),
@@ -147,6 +158,7 @@ SCENES: dict[str, tuple[Any, ...]] = {
     "nobody is told that it was left behind": (restarts.test_of_two_sides_the_smaller_is_told_that_it_diverged,),
     "a filter does not see what was said before": (filters.test_running_again_gives_the_order_of_before,),
     "what is offered again is sent again": (filters.test_running_again_gives_the_order_of_before,),
+    "what was said before answers everything": (keep_seed, 367),
     "a checkpoint without the filter": (filters.test_no_message_is_lost_or_doubled_from_a_checkpoint, 14),
     "a wave is taken before all of it is stable": (filters.test_what_was_handed_out_is_not_lost_with_its_sender,),
     "what nobody receives is waited for": (restarts.test_a_publisher_that_runs_again_goes_on_where_it_was,),

@@ -19,6 +19,7 @@ def test_a_seed_of_each_program_is_kept(program: str) -> None:
 
 
 FAILED_BEFORE = (
+    ("conversations", 367, "an acknowledgement that was lost with a life is sent again, whatever was said before it"),
     (
         "clients",
         73,

@@ -259,7 +259,7 @@ class MessageGraph:
         for rank in range(self.participants):
             here = self._nodes[rank]
             self.first[rank] = min(here, default=1)
-            if any(number not in here for number in range(self.first[rank], last[rank] + 1)) or len(here) > last[rank]:
+            if max(here, default=0) != last[rank] or len(here) != last[rank] + 1 - self.first[rank]:
                 raise GraphError(f"the messages of participant {rank} have gaps")
             if not min(self.first[rank] - 1, last[rank]) <= stable_to[rank] <= last[rank]:
                 raise GraphError(f"messages of participant {rank} are neither stable nor here")

@@ -251,6 +251,8 @@ class ParticipantRole:
 
     def end_step(self, effects: Effects, now_ns: int) -> None:
         """Add to the effects what follows from all that this step has changed in conversations."""
+        if self._histories:
+            self._histories = {cid: kept for cid, kept in self._histories.items() if now_ns < kept.until_ns}
         if self._touched:
             touched, self._touched = self._touched, {}
             for conversation in touched.values():

@@ -8,7 +8,8 @@ the same whether the others still have what came before, or have forgotten it.
 Beside the nodes: from which number on the messages of each participant are of which life, and the messages about who
 takes part, which are few and from which removals and admissions follow (removal.py).
 
-    count u16 | stable wave u64 | (received u64, stable u64, marks u16, (number u64, life u64) each) per participant
+    CRC-32 of the rest u32 | count u16 | stable wave u64
+    | (received u64, stable u64, marks u16, (number u64, life u64) each) per participant
     | nodes u32, (wave u64, past u64 per participant, length u32, section) each
     | changes u32, (sender u16, number u64, length u32, payload) each
 """
@@ -16,6 +17,7 @@ takes part, which are few and from which removals and admissions follow (removal
 import struct
 from struct import Struct
 from typing import Final, final
+from zlib import crc32
 
 from antiphon.kernel.errors import MalformedError
 from antiphon.parts.message_graph import GraphError, GraphNode, GraphView, MessageGraph, Mid
@@ -97,13 +99,16 @@ def encode_base(base: ViewBase) -> bytes:
     parts.append(_COUNT.pack(len(base.changes)))
     for sender, number, payload in base.changes:
         parts += [_CHANGE.pack(sender, number, len(payload)), payload]
-    return b"".join(parts)
+    data = b"".join(parts)
+    return _COUNT.pack(crc32(data)) + data
 
 
 def decode_base(data: bytes, participants: int) -> ViewBase:
     """Return a base. Raises MalformedError."""
     try:
-        base = _decode(data, participants)
+        if int(_COUNT.unpack_from(data)[0]) != crc32(data[_COUNT.size :]):
+            raise MalformedError("checksum")
+        base = _decode(data[_COUNT.size :], participants)
     except struct.error:
         raise MalformedError("length") from None
     ranks = [sender for sender, _, _ in base.changes]

@@ -107,6 +107,7 @@ class FilterBase:
         "_former",
         "_latest",
         "_options",
+        "_owed",
         "_own",
         "_packed",
         "_retry_timer",
@@ -137,7 +138,9 @@ class FilterBase:
         self._unstable: deque[GraphNode] = deque()
         """The same of everybody, in the order of the view."""
         self._unanswered = 0
-        """Messages in the view that nothing of ours follows."""
+        """Messages in the view that nothing of ours follows…"""
+        self._owed: list[GraphNode] = []
+        """…which they are."""
         self._ack_at_ns = NEVER
         self._forgotten_at = 0
         self.acks = 0
@@ -164,6 +167,7 @@ class FilterBase:
             if kind in (DATA, ORDERED):
                 self._note(found)
                 if found.sender != conversation.me and (own is None or not found.precedes(own)):
+                    self._owed.append(found)
                     self._unanswered += 1
                     self._ack_at_ns = 0
         for former in conversation.former():
@@ -244,7 +248,18 @@ class FilterBase:
         self._owe_nothing()
         return node
 
+    def _answer(self, own: GraphNode) -> None:
+        """Note an own message of a former life, or one that the conversation itself has sent: it acknowledges what it
+        follows, which need not be all that came before it here."""
+        left = [node for node in self._owed if not node.precedes(own)]
+        if left:
+            self._owed = left
+            self._unanswered = len(left)
+        else:
+            self._owe_nothing()
+
     def _owe_nothing(self) -> None:
+        self._owed = []
         self._unanswered = 0
         self._ack_at_ns = NEVER
 
@@ -260,8 +275,9 @@ class FilterBase:
         if kind in (DATA, ORDERED):
             self._note(node)
         if node.sender == self.conversation.me:
-            self._owe_nothing()
+            self._answer(node)
         elif kind in (DATA, ORDERED):
+            self._owed.append(node)
             self._unanswered += 1
             if self._ack_at_ns == NEVER:
                 self._ack_at_ns = now_ns + self._options.ack_delay_ns
