@@ -1,26 +1,32 @@
 """Three domains of four in a line, in virtual time, relays killed and replaced under load, and what must hold of it.
 
-    python -m tests.domain.relays --seeds 0:100
+    python -m tests.domain.relays --seeds 0:100 [--messages 8] [--seconds 240] [--history DIR]
 
 In every second seed relays are also cut off from their own domain, but not from the others, or stand still, until their
 domain has gone on without them: they come back as their next incarnations. Each run is judged twice: by what the
 programs sent and were handed, and by the audit of their histories, which have the messages of all domains under one
-name (domain/history.py).
+name (domain/history.py). `--history` leaves the histories of all seeds, for `antiphon audit DIR`.
 """
 
 import argparse
 import asyncio
+import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
+
+import pyarrow.parquet as pq
 
 import antiphon
 from antiphon.domain import CommunicationDomain, DomainMessage
 from antiphon.faults import Delay, Partition
+from antiphon.history.segments import segment_file
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.testing import FaultPlan, Host, NetworkFault, simulate
 from antiphon.testing.fault_plan import KillProgram, PauseProgram, SimulationFault
 from antiphon.testing.simulate import Result
+from tests.pipeline.inprocess import table_of
 
 SECOND_NS = 1000 * MILLISECOND_NS
 DOMAINS = ("A", "B", "C")
@@ -174,12 +180,23 @@ def play(seed: int, messages: int, faults: Sequence[SimulationFault]) -> tuple[P
     return program, simulate(dict.fromkeys(names, program), seed=seed, faults=plan)
 
 
-def run(seed: int, messages: int, faults: Sequence[SimulationFault]) -> Program:
+def run(seed: int, messages: int, faults: Sequence[SimulationFault], history: Path | None = None) -> Program:
     """Run it; an AssertionError if anything does not hold."""
     program, result = play(seed, messages, faults)
+    if history is not None:
+        keep(result, history / f"seed-{seed}")
     assert result.kept, result.report("")
     program.judge()
     return program
+
+
+def keep(result: Result, directory: Path) -> None:
+    """Write the logs as the recorder would."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for log in result.rows:
+        if log:
+            rows = [replace(row, run=directory.name) for row in log]
+            pq.write_table(table_of(rows), segment_file(directory, log[0].process, log[0].incarnation, 0))
 
 
 def kills(seed: int) -> list[KillProgram]:
@@ -220,16 +237,25 @@ def main() -> None:
     """Run many seeds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:50", help="from:to, the last one excluded")
-    first, last = map(int, parser.parse_args().seeds.split(":"))
-    failed = got = 0
+    parser.add_argument("--messages", type=int, default=8, help="of each member")
+    parser.add_argument("--seconds", type=float, help="begin no further seed after so long")
+    parser.add_argument("--history", type=Path, help="a directory to leave the histories in")
+    given = parser.parse_args()
+    first, last = map(int, given.seeds.split(":"))
+    begun_s = time.monotonic()
+    done = failed = got = lives = 0
     for seed in range(first, last):
+        if given.seconds is not None and time.monotonic() > begun_s + given.seconds:
+            break
+        done += 1
         try:
-            program = run(seed, 8, faults_of(seed))
+            program = run(seed, given.messages, faults_of(seed), given.history)
             got += sum(kind == "got" for told in program.told for kind, *_ in told.events)
+            lives += sum(not told.complete for told in program.told)
         except AssertionError as error:
             failed += 1
             print(f"seed {seed}: {str(error)[:300]}", flush=True)
-    print(f"{last - first} seeds, {failed} failed, {got} deliveries")
+    print(f"{done} seeds, {failed} failed, {got} deliveries, {lives} times somebody came back or came later")
 
 
 if __name__ == "__main__":
