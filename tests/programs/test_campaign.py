@@ -42,6 +42,12 @@ def test_a_seed_that_failed_once_is_kept(program: str, seed: int, what: str) -> 
     assert run_seed(seed, program).problems == ()
 
 
+@pytest.mark.parametrize("program", ["counter", "clients", "sequencing"])
+def test_programs_keep_their_promises_with_seals(program: str) -> None:
+    """State transfer, gateways and links of a service, over sealed connections."""
+    assert run_seed(2, program, sealed=True).problems == ()
+
+
 @pytest.mark.processes
 def test_programs_leave_one_trace_whatever_the_hash_seed() -> None:
     """In a process of its own, after other seeds, with other hashes."""

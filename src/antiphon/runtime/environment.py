@@ -30,7 +30,9 @@ class Environment:
     history: str | None = None
     """Where a node records that names no directory itself; None: nowhere."""
     keyring: "Keyring | None" = None
-    """The keys of a node that names none itself."""
+    """The keys of a node that names none itself…"""
+    needs_keys = True
+    """…and whether it needs any, off loopback. Only a simulated network can do without."""
 
     def time_ns(self) -> int:
         """Wall time, in nanoseconds since 1970."""

@@ -24,7 +24,7 @@ from typing import Any, Final, cast
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from antiphon.runtime.address import join_address, resolve
+from antiphon.runtime.address import SocketAddress, join_address, numeric, resolve
 from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import AddressError, KeyringError
 from antiphon.runtime.keyring import KEYS_MAX, TAG_BYTES, KeySupply, SharedKey, expand
@@ -342,11 +342,15 @@ async def create_connection(
 StreamHandler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
+async def _find(host: str, port: int) -> SocketAddress:
+    address = join_address((host, port))
+    return numeric(address, 0) or (await resolve(address, 0))[1]
+
+
 async def start_server(serve: StreamHandler, host: str, port: int, *, trust: Trust) -> asyncio.Server:
     """`asyncio.start_server` for those that `trust` lets in."""
     loop = asyncio.get_running_loop()
-    _, address = await resolve(join_address((host, port)), 0)
-    keys = trust.keys("a server", address)
+    keys = trust.keys("a server", await _find(host, port))
 
     def make() -> asyncio.StreamReaderProtocol:
         return asyncio.StreamReaderProtocol(asyncio.StreamReader(loop=loop), serve, loop=loop)
@@ -358,7 +362,7 @@ async def open_connection(host: str, port: int, *, trust: Trust) -> tuple[asynci
     """`asyncio.open_connection` to somebody whom `trust` trusts. Raises OSError."""
     loop = asyncio.get_running_loop()
     try:
-        _, address = await resolve(join_address((host, port)), 0)
+        address = await _find(host, port)
     except AddressError as error:
         raise OSError(str(error)) from error
     keys = trust.keys("what is dialled", address)

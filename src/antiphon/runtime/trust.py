@@ -32,8 +32,9 @@ class Trust:
         if self._supply is None:
             keyring = self._keyring
             if keyring is None and not is_loopback(address):
-                keyring = current_environment().keyring
-                if keyring is None:
+                machine = current_environment()
+                keyring = machine.keyring
+                if keyring is None and machine.needs_keys:
                     raise KeyMissingError(what, join_address(address))
             if keyring is not None:
                 self._supply = KeySupply(keyring)

@@ -33,7 +33,8 @@ class SimulatedEnvironment(Environment):
         self._random = Random(program.timeline.random.getrandbits(64))
         self._lives = Random(f"{program.timeline.seed} {program.host.name} {program.host.starts}")
         """Apart from the others, so that sealed and plain programs are given the same chances."""
-        self.keyring = simulated_keyring(program.timeline.seed)
+        self.keyring = simulated_keyring(program.timeline.seed) if program.network.is_sealed else None
+        self.needs_keys = program.network.is_sealed
 
     def time_ns(self) -> int:
         from antiphon.testing.host import EPOCH_NS

@@ -30,8 +30,10 @@ CONNECT_TRIES: Final = 100
 class Network:
     """Who is bound where, and what becomes of what they send."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, is_sealed: bool = True) -> None:
         self.timeline = timeline
+        self.is_sealed = is_sealed
+        """Whether nodes that bring no keys are given some."""
         self.layers: list[Fault] = []
         self.hosts: dict[str, Host] = {}
         """By address."""

@@ -106,10 +106,10 @@ def simulate(
     return run_plan(programs, plan, seed, Expectations(check, apart, may_stall, may_be_unknown))
 
 
-def run_plan(programs: Programs, plan: FaultPlan, seed: int, expected: Expectations) -> Result:
-    """The same under a given plan."""
+def run_plan(programs: Programs, plan: FaultPlan, seed: int, expected: Expectations, *, sealed: bool = True) -> Result:
+    """The same under a given plan; without seals, if it is to be the run that a seed was before there were any."""
     mains = mains_of(programs)
-    simulation = Simulation(mains, plan, seed)
+    simulation = Simulation(mains, plan, seed, sealed)
     try:
         simulation.run()
         judgement = judge_simulation(simulation, expected)
