@@ -10,7 +10,7 @@ from antiphon.history.reader import HistoryFiles
 from tests.cli.conftest import Run
 
 SAMPLES = Path(__file__).resolve().parent.parent / "history" / "samples"
-FILES = {"cs451": "cs451", "shiviz": "shiviz.log", "jepsen": "jepsen_append.jsonl"}
+FILES = {"cs451": "cs451", "shiviz": "shiviz.log", "jepsen": "jepsen_append.jsonl", "plume": "plume.txt"}
 
 
 @pytest.fixture(scope="session")

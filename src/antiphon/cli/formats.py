@@ -13,6 +13,7 @@ from antiphon.history.formats.jepsen_export import export_jepsen
 from antiphon.history.formats.jepsen_import import import_jepsen
 from antiphon.history.formats.otlp import export_otlp
 from antiphon.history.formats.perfetto import export_perfetto
+from antiphon.history.formats.plume_import import import_plume
 from antiphon.history.formats.shiviz_export import export_shiviz
 from antiphon.history.formats.shiviz_import import import_shiviz
 from antiphon.history.formats.target import new_directory, new_file
@@ -20,7 +21,7 @@ from antiphon.history.manifest import close_history
 from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.errors import UsageError
 
-IMPORTS = {"cs451": import_cs451, "shiviz": import_shiviz, "jepsen": import_jepsen}
+IMPORTS = {"cs451": import_cs451, "shiviz": import_shiviz, "jepsen": import_jepsen, "plume": import_plume}
 EXPORTS = {
     "shiviz": export_shiviz,
     "perfetto": export_perfetto,
@@ -63,6 +64,7 @@ def import_(
       antiphon import --format cs451 outputs/ run1           a folder of N.output files
       antiphon import --format shiviz trace.log run2         a log with vector clocks
       antiphon import --format jepsen history.json run3      a broadcast or list-append workload
+      antiphon import --format plume history.txt run4        transactions, as Plume and AWDIT read them
       antiphon audit run1
     """
     importer = IMPORTS.get(format)
