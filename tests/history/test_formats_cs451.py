@@ -61,7 +61,7 @@ def test_what_a_broken_program_logs_is_found(tmp_path: Path, guarantee: str, sec
 
 def test_causal_order_is_judged_where_the_program_claims_it(tmp_path: Path) -> None:
     files = {"n1": "b 1\nd 1 1\n", "n2": "d 1 1\nb 1\nd 2 1\n", "n3": "d 2 1\nd 1 1\n"}
-    history, _ = import_files(tmp_path, level="causal", **files)
+    history, _ = import_files(tmp_path, "causal", True, **files)
     assert verdicts(history) == {"creation": "kept", "duplication": "kept", "fifo": "kept", "causal": "broken"}
 
 
@@ -84,10 +84,10 @@ def test_a_real_folder_with_other_files(tmp_path: Path) -> None:
 
 def test_a_log_proves_nothing_beyond_its_last_line(tmp_path: Path) -> None:
     files = {"n1": "b 1\nd 1 1\n", "n2": "d 1 1\nd 1 2\n"}
-    history, _ = import_files(tmp_path, complete=False, **files)
+    history, _ = import_files(tmp_path, "fifo", False, **files)
     assert verdicts(history) == {"creation": "unknown", "duplication": "unknown", "fifo": "unknown"}
     (tmp_path / "again").mkdir()
-    whole, result = import_files(tmp_path / "again", **files)
+    whole, result = import_files(tmp_path / "again", "fifo", True, **files)
     assert result.remarks == ()
     assert verdicts(whole) == {"creation": "broken", "duplication": "kept", "fifo": "kept"}
 

@@ -17,7 +17,7 @@ OPTIONS = ImportOptions(run="r")
 
 def import_operations(tmp_path: Path, text: str) -> tuple[Path, Imported]:
     """Import operations as words: `w1=5` writes 5 to key 1; `s0:` begins a transaction of session 0."""
-    lines = []
+    lines: list[str] = []
     session = number = -1
     for word in text.split():
         if word.endswith(":"):
@@ -205,9 +205,9 @@ def test_verdicts_are_those_of_the_definition(tmp_path: Path, seeds: range) -> N
         ]
         if not words:
             continue
-        place = tmp_path / str(seed)
-        place.mkdir()
-        history, _ = import_operations(place, " ".join(words))
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        history, _ = import_operations(folder, " ".join(words))
         causal = is_causal(steps)
         found[causal] += 1
         assert bool(broken(history)) != causal, (seed, words, broken(history))

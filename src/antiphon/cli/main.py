@@ -26,6 +26,7 @@ from antiphon.cli.console import complain, one_line, show
 from antiphon.cli.demo import demo
 from antiphon.cli.feed import feed
 from antiphon.cli.formats import export, import_
+from antiphon.cli.history import history
 from antiphon.cli.key import key
 from antiphon.cli.lineage import lineage
 from antiphon.cli.listen import listen
@@ -60,6 +61,7 @@ app.command()(lineage)
 app.command()(sequencer)
 app.command()(recover)
 app.add_typer(bench)
+app.add_typer(history)
 app.add_typer(key)
 
 
