@@ -34,6 +34,7 @@ from antiphon.cli.recover import recover
 from antiphon.cli.sequencer import sequencer
 from antiphon.cli.sim import sim
 from antiphon.cli.structure import structure
+from antiphon.cli.watch import watch
 from antiphon.kernel.errors import AntiphonError
 from antiphon.pipeline.errors import SparkError
 
@@ -56,6 +57,7 @@ app.command()(export)
 app.command()(structure)
 app.command()(listen)
 app.command()(feed)
+app.command()(watch)
 app.command()(campaign)
 app.command()(lineage)
 app.command()(sequencer)
