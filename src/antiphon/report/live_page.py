@@ -30,6 +30,7 @@ body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 70re
 h1 { font-size: 1.4rem; margin-bottom: 0 } h2 { font-size: 1.1rem; margin-top: 2rem }
 .note { color: #666 } table { border-collapse: collapse; width: 100% }
 th, td { text-align: left; padding: .3rem .7rem .3rem 0; border-bottom: 1px solid #ddd; vertical-align: top }
+td.number, .broken, .unknown, .quiet { white-space: nowrap } table + table { margin-top: 1rem }
 td.number { font-variant-numeric: tabular-nums; white-space: nowrap }
 .broken { color: #b3261e; font-weight: 600 } .unknown { color: #8a5a00; font-weight: 600 } .quiet { color: #2e6b34 }
 @media (prefers-color-scheme: dark) {
