@@ -19,7 +19,7 @@ from antiphon.report.live_page import LivePage
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-IDLE_WRITE_S: Final = 2.0
+IDLE_WRITE_S: Final = 2
 
 
 def watch(

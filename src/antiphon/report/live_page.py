@@ -136,7 +136,7 @@ class LivePage:
         views = [tag("tr", None, *(tag("th", None, text) for text in heads))]
         for name, own in sorted(self.listeners.get(group, {}).items()):
             age_s = (now_ns - own["time_ns"]) / 1e9 if own["time_ns"] else None
-            cells = (
+            told_cells = (
                 tag("td", None, name),
                 tag("td", {"class": "number"}, str(own["view"])),
                 tag("td", None, ", ".join(own["members"])),
@@ -144,7 +144,7 @@ class LivePage:
                 tag("td", {"class": "number"}, str(own["offset"])),
                 tag("td", {"class": "number"}, "–" if age_s is None else f"{age_s:,.1f} s"),
             )
-            views.append(tag("tr", None, *cells))
+            views.append(tag("tr", None, *told_cells))
         return [tag("h2", None, f"Group {group}"), tag("table", None, *views), tag("table", None, *verdicts)]
 
     def _behind(self, behind: Mapping[str, int]) -> list[Any]:
