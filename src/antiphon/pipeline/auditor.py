@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.audit.pieces import plan
 from antiphon.pipeline.audit_run import Progress, run_audit
+from antiphon.pipeline.held import FileHistory
 from antiphon.pipeline.increment import Reuse, opened
 from antiphon.pipeline.on_spark import OnSpark
 from antiphon.pipeline.promises import gather
@@ -24,7 +25,7 @@ def audit(
     """
     gather((), promise)  # a wrong name is refused before anything is read
     history = HistoryFiles.open(Path(path).resolve())  # workers may run elsewhere
-    return run_audit(OnSpark(spark), history, plan(history), promise, progress)
+    return run_audit(OnSpark(spark, plan(history)), FileHistory(history), promise, progress)
 
 
 def audit_increment(
@@ -35,4 +36,5 @@ def audit_increment(
     history = HistoryFiles.open(Path(path).resolve())  # workers may run elsewhere
     tasks = plan(history)
     with opened(history, tasks) as increment:
-        return run_audit(OnSpark(spark), history, tasks, promise, progress, increment), increment.reuse
+        place = OnSpark(spark, tasks)
+        return run_audit(place, FileHistory(history), promise, progress, increment), increment.reuse

@@ -1,21 +1,25 @@
 """The passes of an audit on Spark: tasks as partitions, knowledge shipped to the workers, view rows as frames."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from antiphon.history.reader import Unit
 from antiphon.pipeline import view_frames
+from antiphon.pipeline.audit.pieces import Task
 from antiphon.pipeline.passes import over_numbers
 from antiphon.pipeline.promises import Promises
 from antiphon.pipeline.shipping import shipped
 from antiphon.pipeline.view_rows import GroupCounts, Logs
-from antiphon.pipeline.workplace import Work, Workplace
+from antiphon.pipeline.workplace import Work, Workplace, tasks_without, unit_of
 
 
-def over_tasks(spark: SparkSession, chosen: Sequence[int], work: Work, schema: pa.Schema) -> DataFrame:
+def over_tasks(
+    spark: SparkSession, chosen: Sequence[int], work: Callable[[int], Iterator[pa.RecordBatch]], schema: pa.Schema
+) -> DataFrame:
     """Run `work` over some tasks, by their places."""
 
     def work_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -27,13 +31,22 @@ def over_tasks(spark: SparkSession, chosen: Sequence[int], work: Work, schema: p
 
 
 class OnSpark(Workplace):
-    """The tasks of an audit, spread over the workers of a session."""
+    """The row groups of a history, each read by the worker that gets it; the files lie where all workers see them."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, tasks: Sequence[Task]) -> None:
         self._spark = spark
+        self.tasks = list(tasks)
 
-    def over_tasks(self, chosen: Sequence[int], work: Work, schema: pa.Schema) -> pa.Table:
-        return over_tasks(self._spark, chosen, work, schema).toArrow()
+    def over_tasks(self, chosen: Sequence[int] | None, work: Work, schema: pa.Schema) -> pa.Table:
+        tasks = self.tasks
+        places = range(len(tasks)) if chosen is None else chosen
+        return over_tasks(self._spark, places, lambda place: work(place, tasks[place]), schema).toArrow()
+
+    def unit(self, place: int, number: int) -> Unit:
+        return unit_of(self.tasks[place], number)
+
+    def leave_out(self, units: Collection[Unit]) -> None:
+        self.tasks = tasks_without(self.tasks, units)
 
     def sharing(self, content: Any) -> AbstractContextManager[Callable[[], Any]]:
         return shipped(self._spark, content)
