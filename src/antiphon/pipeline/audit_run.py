@@ -223,9 +223,7 @@ def _count(
     history: RecordedHistory,
 ) -> None:
     """Enter all that was found."""
-    builders = {
-        name: ExampleBuilder(history.first_delivery, name, run.logs, run.order) for name, run in runs.items()
-    }
+    builders = {name: ExampleBuilder(history.first_delivery, name, run.logs, run.order) for name, run in runs.items()}
     books.add_deliveries(judged, builders)
     for run_name, group, guarantee, of_group in compared:
         books.add_group(run_name, guarantee, group, of_group, builders[run_name])

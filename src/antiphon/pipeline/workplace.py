@@ -72,9 +72,7 @@ class InProcess(Workplace):
 
 def tasks_without(tasks: Sequence[Task], units: Collection[Unit]) -> list[Task]:
     """The tasks, each without these row groups."""
-    return [
-        task if isinstance(task, HeldTask) else tuple(unit for unit in task if unit not in units) for task in tasks
-    ]
+    return [task if isinstance(task, HeldTask) else tuple(unit for unit in task if unit not in units) for task in tasks]
 
 
 def unit_of(task: Task, number: int) -> Unit:
