@@ -5,9 +5,11 @@ Runs that one task can hold go by `antiphon.pipeline.by_run`. A longer run goes 
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from pathlib import Path
 
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -19,45 +21,56 @@ from antiphon.pipeline.held import FileHistory
 from antiphon.pipeline.increment import Reuse, opened
 from antiphon.pipeline.jobs import described
 from antiphon.pipeline.on_spark import OnSpark, OverPieces, PiecesHistory
+from antiphon.pipeline.output import write_tables
 from antiphon.pipeline.promises import gather
 from antiphon.pipeline.reading import ReadHistory, read_history
 from antiphon.pipeline.result import Audit
 from antiphon.pipeline.run_results import OBSERVATION, PROBLEM, RESULTS, SIZE, VERDICT, combine, rows_of
-from antiphon.pipeline.source import Place
+from antiphon.pipeline.source import HistoryAddress
 
 DRIVEN = (SIZE, VERDICT, OBSERVATION, PROBLEM)
 """What the driver is told of every run."""
 
 
 def audit(
-    path: Path | str | Place,
+    path: Path | str | HistoryAddress,
     spark: SparkSession,
     promise: Sequence[str] | None = None,
     progress: Progress | None = None,
     *,
+    output: str | None = None,
     whole_run_rows_max: int = ROWS_MAX,
 ) -> Audit:
     """Audit the history at `path`; `promise` names guarantees in place of those that were promised.
 
-    `progress` is told, in words, what begins. Runs of more than `whole_run_rows_max` rows are spread over many tasks.
-    Raises UnusableHistoryError if the input is no history, and UnknownGuaranteeError for a guarantee that cannot be
-    checked.
+    `progress` is told, in words, what begins. `output`: a URI to write tables of results to
+    (`antiphon.pipeline.output`). Runs of more than `whole_run_rows_max` rows are spread over many tasks. Raises
+    UnusableHistoryError if the input is no history, and UnknownGuaranteeError for a guarantee that cannot be checked.
     """
     gather((), promise)  # a wrong name is refused before anything is read
-    place = path if isinstance(path, Place) else Place(str(path))
+    place = path if isinstance(path, HistoryAddress) else HistoryAddress(str(path))
     tell = progress or _say_nothing
     with read_history(spark, place, tell) as history:
         tell(f"checking {history.rows:,} rows of {len(history.runs):,} run{'' if len(history.runs) == 1 else 's'}")
-        results = judge_history(history, promise, listing=False, rows_max=whole_run_rows_max)
-        with described(spark, f"judge {len(history.runs):,} runs"):
-            found = pa.concat_tables([result.toArrow() for result in results]).cast(RESULTS)
-        tell("adding up")
-        return combine(found, promise, _files_of_problems(history, found))
+        results = judge_history(history, promise, listing=output is not None, rows_max=whole_run_rows_max)
+        if output is None:
+            with described(spark, f"judge {len(history.runs):,} runs"):
+                found = results.toArrow().cast(RESULTS)
+            tell("adding up")
+            return combine(found, promise, _files_of_problems(history, found))
+        results = results.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            with described(spark, f"judge {len(history.runs):,} runs"):
+                found = results.where(f.col("kind").isin(*DRIVEN)).toArrow().cast(RESULTS)
+            result = combine(found, promise, _files_of_problems(history, found))
+            tell(f"writing {output}")
+            write_tables(spark, results, output)
+        finally:
+            results.unpersist()
+        return result
 
 
-def judge_history(
-    history: ReadHistory, promise: Sequence[str] | None, *, listing: bool, rows_max: int
-) -> list[DataFrame]:
+def judge_history(history: ReadHistory, promise: Sequence[str] | None, *, listing: bool, rows_max: int) -> DataFrame:
     """Rows of RESULTS of all runs."""
     spark = history.spark
     tell_runs = len(history.runs) > 1
@@ -71,7 +84,7 @@ def judge_history(
         with described(spark, f"judge the long run {run}"), known:
             judged = judge_runs(OverPieces(spark, known), known, promise, tell_runs=tell_runs, listing=listing)
         results.append(spark.createDataFrame(rows_of(run, judged, promise is not None)))
-    return results
+    return reduce(DataFrame.unionAll, results)
 
 
 def _files_of_problems(history: ReadHistory, found: pa.Table) -> dict[str, str]:

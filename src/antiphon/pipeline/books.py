@@ -186,8 +186,9 @@ def _of_group(run: str, guarantee: str, group: str, found: ViewCounts) -> Iterat
         yield from _missed(run, guarantee, group, found.missed)
     rest = found.violations - (0 if found.missed is None else found.missed.size())
     if rest:
-        process, index = found.first_violation.events[-1] if found.first_violation else (None, None)
-        reason = found.first_violation.text if found.first_violation else ""
+        shown = found.first_violation
+        process, index = shown.events[-1] if shown is not None and shown.events else (None, None)
+        reason = "" if shown is None else shown.text
         yield Violation(
             run=run, guarantee=guarantee, group=group, process=process, index=index, count=rest, reason=reason
         )

@@ -32,7 +32,7 @@ from antiphon.pipeline.held import LogName
 from antiphon.pipeline.jobs import described, settings
 from antiphon.pipeline.lost_rows import lost_extents
 from antiphon.pipeline.scan import FILE, packed_pieces
-from antiphon.pipeline.source import CORRUPT, HistoryPlace, Place, file_name, folder_of
+from antiphon.pipeline.source import CORRUPT, HistoryAddress, ListedHistory, file_name, folder_of
 
 BATCH_ROWS: Final = 131_072
 """Rows that Spark hands to Python at once; pieces are no longer."""
@@ -48,7 +48,7 @@ class ReadHistory:
     """The packed pieces of a history, kept by Spark until `close`, and what is known of its files."""
 
     spark: SparkSession
-    place: HistoryPlace
+    place: ListedHistory
     pieces: DataFrame
     """Rows of PACKED_PIECES."""
     runs: dict[str, int]
@@ -69,9 +69,9 @@ class ReadHistory:
 
 
 @contextmanager
-def read_history(spark: SparkSession, place: Place, tell: Callable[[str], None]) -> Iterator[ReadHistory]:
+def read_history(spark: SparkSession, place: HistoryAddress, tell: Callable[[str], None]) -> Iterator[ReadHistory]:
     """Read a history; what Spark keeps of it is dropped in the end. Raises UnusableHistoryError if it is none."""
-    found = HistoryPlace(spark, place)
+    found = ListedHistory(spark, place)
     tell(f"reading {len(found.paths):,} files" if found.paths else f"reading {place.name}")
     with ExitStack() as kept, settings(spark, _SETTINGS):
         with described(spark, f"read {place.name}"):
@@ -79,7 +79,7 @@ def read_history(spark: SparkSession, place: Place, tell: Callable[[str], None])
         yield _known(spark, found, pieces, counts, damaged)
 
 
-def _read(place: HistoryPlace, kept: ExitStack) -> tuple[DataFrame, pa.Table, Mapping[LogName, list[str]]]:
+def _read(place: ListedHistory, kept: ExitStack) -> tuple[DataFrame, pa.Table, Mapping[LogName, list[str]]]:
     """The packed pieces, their counts, and what of which logs cannot be read."""
     pieces = _keep(packed_pieces(place.rows()), kept)
     try:
@@ -110,7 +110,7 @@ def _counts(pieces: DataFrame) -> pa.Table:
 
 def _known(
     spark: SparkSession,
-    place: HistoryPlace,
+    place: ListedHistory,
     pieces: DataFrame,
     counts: pa.Table,
     damaged: Mapping[LogName, list[str]],
@@ -136,9 +136,9 @@ def _known(
         for number, of_file in runs_of_file.items():
             runs_of_folder[folder_of(_short(history.names.get(number, "")))] |= of_file
         for path, text in gone.items():
-            log = log_name(file_name(path)) or file_name(path)
+            process = log_name(file_name(path)) or file_name(path)
             for run in sorted(runs_of_folder.get(folder_of(_short(path)), runs.keys())):
-                causes[run, log].append(text)
+                causes[run, process].append(text)
     if not runs:
         raise UnusableHistoryError(place.place.shown, _nothing(place, gone, bool(damaged)))
     history.cut_short = {log: " and ".join(texts) for log, texts in causes.items()}
@@ -182,7 +182,7 @@ def _held_to_manifests(history: ReadHistory, rows_of_file: Mapping[int, int]) ->
     return gone
 
 
-def _check_manifest(place: HistoryPlace, document: Any) -> None:
+def _check_manifest(place: ListedHistory, document: Any) -> None:
     file = place.place.shown / MANIFEST
     if document[CORRUPT] is not None:
         raise UnusableHistoryError(file, "it is no JSON document; it can be taken away")
@@ -208,7 +208,7 @@ def _end_of(history: ReadHistory, path: str) -> str | None:
         return None if place.can_be_opened(path) else f"{name} has no readable end"
 
 
-def _read_what_can_be(place: HistoryPlace, kept: ExitStack) -> tuple[DataFrame, pa.Table, Mapping[LogName, list[str]]]:
+def _read_what_can_be(place: ListedHistory, kept: ExitStack) -> tuple[DataFrame, pa.Table, Mapping[LogName, list[str]]]:
     """The pieces that can be read, their counts, and what of which logs cannot, in words."""
     # Without any column, only the ends of files are read: they say how many rows there should be.
     ends = place.readable_rows().groupBy(FILE).agg(f.count("*").alias("rows")).toArrow()
@@ -231,7 +231,7 @@ def _read_what_can_be(place: HistoryPlace, kept: ExitStack) -> tuple[DataFrame, 
         return pieces, _counts(pieces), texts
 
 
-def _row_error(place: HistoryPlace, number: int, words: str) -> UnusableHistoryError:
+def _row_error(place: ListedHistory, number: int, words: str) -> UnusableHistoryError:
     """Which row of which file makes no sense; that of a file that is no history at all."""
     path = place.hashes(place.paths).get(number)
     if path is None:
@@ -245,7 +245,7 @@ def _row_error(place: HistoryPlace, number: int, words: str) -> UnusableHistoryE
     return UnusableHistoryError(file, f"row {place.first_wrong_row(path)} makes no sense: {words}")
 
 
-def _nothing(place: HistoryPlace, gone: Mapping[str, str], damaged: bool) -> str:
+def _nothing(place: ListedHistory, gone: Mapping[str, str], damaged: bool) -> str:
     if place.place.runs:
         return f"it holds no run {', '.join(map(repr, place.place.runs))}"
     if damaged:

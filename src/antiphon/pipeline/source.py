@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
@@ -24,6 +24,7 @@ from antiphon.history.reader import MAGIC
 from antiphon.history.schema import SCHEMA
 from antiphon.history.segments import PARTIAL, SUFFIX
 from antiphon.pipeline.passes import is_connected
+from antiphon.pipeline.places import is_plain
 from antiphon.pipeline.scan import FILE, find_problems
 
 GLOB: Final = "\\{}[]*?"
@@ -33,7 +34,7 @@ _PATH_NOT_FOUND: Final = "PATH_NOT_FOUND"
 
 
 @dataclass(frozen=True)
-class Place:
+class HistoryAddress:
     """A URI, or the name of a table, and which runs of it to read: all if none are named."""
 
     name: str
@@ -46,17 +47,13 @@ class Place:
         return Path(self.name)
 
 
-def is_plain(name: str) -> bool:
-    """Whether a place is a path without a scheme."""
-    return len(urlsplit(name).scheme) < 2  # a single letter is a drive
-
-
-def spark_path(spark: SparkSession, name: str) -> str:
-    """A place as Spark takes it. A plain path is one of this machine if the session's own file system is that, and
-    then means itself and no pattern."""
+def spark_path(spark: SparkSession, name: str, *, pattern: bool = True) -> str:
+    """A place as Spark takes it. A plain path is one of this machine if the session's own file system is that; where
+    Spark would take it as a pattern, it is made to mean itself."""
     if not is_plain(name) or not _is_default_local(spark):
         return name
-    return "file:" + "".join(f"\\{letter}" if letter in GLOB else letter for letter in str(Path(name).resolve()))
+    path = str(Path(name).resolve())
+    return "file:" + ("".join(f"\\{letter}" if letter in GLOB else letter for letter in path) if pattern else path)
 
 
 def _is_default_local(spark: SparkSession) -> bool:
@@ -66,10 +63,10 @@ def _is_default_local(spark: SparkSession) -> bool:
     return not default or default.startswith("file:")
 
 
-class HistoryPlace:
+class ListedHistory:
     """The files of a history, or its table, listed and not yet read."""
 
-    def __init__(self, spark: SparkSession, place: Place) -> None:
+    def __init__(self, spark: SparkSession, place: HistoryAddress) -> None:
         """Raises UnusableHistoryError if there is nothing of the kind."""
         self.spark = spark
         self.place = place
@@ -155,7 +152,7 @@ class HistoryPlace:
     def first_wrong_row(self, path: str) -> int:
         """The place in a file of the first row that makes no sense."""
         rows = self._reader().parquet(*_plain([path])).select(*SCHEMA.names, "_metadata.row_index")
-        return min(row["place"] for row in rows.mapInArrow(find_problems, "place LONG").collect())
+        return min(int(row["place"]) for row in rows.mapInArrow(find_problems, "place LONG").collect())
 
     def _table(self) -> DataFrame:
         try:
