@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -14,9 +15,10 @@ from antiphon.history.schema import Row
 from antiphon.pipeline import reference
 from antiphon.pipeline.auditor import audit
 from antiphon.pipeline.quick import quick_audit
-from antiphon.pipeline.result import BROKEN, UNKNOWN
+from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN
 from antiphon.pipeline.source import HistoryAddress
 from tests.pipeline.histories import make_history, rows_of
+from tests.pipeline.script import make_rows
 from tests.pipeline.test_auditor import write_history
 from tests.pipeline.test_reference_equality import make_rows as make_spoiled_rows
 
@@ -88,6 +90,17 @@ def test_folders_by_run_as_spark_writes_them(spark: SparkSession, history: Path,
     rows_by_spark(spark, history).write.partitionBy("run").parquet(f"file:{tmp_path}/by_run")
     found = audit(f"file://{tmp_path}/by_run", spark)
     assert [f.violations for f in found.findings] == [f.violations for f in quick_audit(history).findings]
+
+
+def test_a_run_is_not_blamed_for_what_another_lacks(spark: SparkSession, tmp_path: Path) -> None:
+    right = make_rows(p="s1 d:p1 quiet", q="d:p1 quiet")
+    write_history(tmp_path, [*right, *(replace(row, run="other") for row in right)])
+    (tmp_path / "other" / "q-1-00001.parquet.partial").touch()
+    found = {name: audit(HistoryAddress(str(tmp_path), runs=(name,)), spark) for name in ("r", "other")}
+    assert {name: (result.verdict, result.runs) for name, result in found.items()} == {
+        "r": (KEPT, 1),
+        "other": (UNKNOWN, 1),
+    }
 
 
 def test_a_long_run_is_spread_over_tasks(spark: SparkSession, history: Path) -> None:

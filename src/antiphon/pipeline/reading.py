@@ -129,13 +129,16 @@ def _known(
     causes: dict[LogName, list[str]] = defaultdict(list)
     for log, texts in damaged.items():
         causes[log] += texts
-    gone = _gone(history, rows_of_file)
+    gone = _gone(history, rows_of_file, is_damaged=bool(damaged))
     if gone:
         history.names = history.names or place.hashes(place.paths)
         runs_of_folder: dict[str, set[str]] = defaultdict(set)
         for number, of_file in runs_of_file.items():
             runs_of_folder[folder_of(_short(history.names.get(number, "")))] |= of_file
+        elsewhere = {folder_of(_short(path)) for path in place.paths} - runs_of_folder.keys()
         for path, text in gone.items():
+            if place.place.runs and folder_of(_short(path)) in elsewhere:
+                continue  # it lies among files of other runs than those that are asked for
             process = log_name(file_name(path)) or file_name(path)
             for run in sorted(runs_of_folder.get(folder_of(_short(path)), runs.keys())):
                 causes[run, process].append(text)
@@ -145,14 +148,14 @@ def _known(
     return history
 
 
-def _gone(history: ReadHistory, rows_of_file: Mapping[int, int]) -> dict[str, str]:
+def _gone(history: ReadHistory, rows_of_file: Mapping[int, int], *, is_damaged: bool) -> dict[str, str]:
     """Files of which nothing can be read, each with what is the matter with it."""
     place = history.place
     gone: dict[str, str] = {}
     if place.has_manifests or (len(rows_of_file) < len(place.paths) and not place.place.runs):
         history.names = place.hashes(place.paths)
     if place.has_manifests:
-        gone |= _held_to_manifests(history, rows_of_file)
+        gone |= _held_to_manifests(history, rows_of_file, is_damaged)
     if history.names and not place.place.runs:
         seen = {history.names[number] for number in rows_of_file}
         gone |= {path: text for path in place.paths if path not in seen and (text := _end_of(history, path))}
@@ -160,7 +163,7 @@ def _gone(history: ReadHistory, rows_of_file: Mapping[int, int]) -> dict[str, st
     return dict(sorted(gone.items(), key=lambda item: (item[0] in place.paths or item[0] in place.unfinished, item)))
 
 
-def _held_to_manifests(history: ReadHistory, rows_of_file: Mapping[int, int]) -> dict[str, str]:
+def _held_to_manifests(history: ReadHistory, rows_of_file: Mapping[int, int], is_damaged: bool) -> dict[str, str]:
     """What manifests list and is gone; raises where a file has other rows than listed."""
     place = history.place
     rows = {_short(path): rows_of_file.get(number, 0) for number, path in history.names.items()}
@@ -173,7 +176,7 @@ def _held_to_manifests(history: ReadHistory, rows_of_file: Mapping[int, int]) ->
             path = f"{folder_of(_short(document['manifest']))}/{_encoded(entry['name'])}"
             if path not in rows:
                 gone[path] = f"{entry['name']}, which {MANIFEST} lists, is gone"
-            elif rows[path] not in (0, entry["rows"]) and not place.place.runs:
+            elif rows[path] not in (0, entry["rows"]) and not place.place.runs and not is_damaged:
                 problem = (
                     f"it holds {rows[path]} rows, but {MANIFEST} lists {entry['rows']}; "
                     f"take the changed file, or {MANIFEST}, away"
