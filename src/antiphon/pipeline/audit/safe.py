@@ -56,7 +56,7 @@ def count(
             if lacking.size() and first_violation is None:
                 message = MessageName(group, sender, int(lacking.starts[0]))
                 first_violation = _first_violation(process, message, log.rows - 1, view_intervals, members, parts)
-    return ViewCounts(violations, unknown, checked, first_violation, missed.roots())
+    return ViewCounts(violations, unknown, checked, first_violation, missed.roots(), missed)
 
 
 def _demanded(

@@ -347,7 +347,7 @@ def _notes(known: pa.Table, label: str) -> list[dict[str, Any]]:
 def _groups(known: pa.Table, sends: MessageRows, deliveries: MessageRows) -> list[dict[str, Any]]:
     """Counts and times, by group."""
     result: dict[str, dict[str, Any]] = {}
-    of_group = known.filter(pc.is_valid(known["group"])).group_by("group")
+    of_group = known.filter(pc.is_valid(known["group"])).group_by("group", use_threads=False)
     for row in of_group.aggregate([("time_ns", "min"), ("time_ns", "max")]).to_pylist():
         counts = dict.fromkeys(_GROUP_FIELDS, 0)
         result[row["group"]] = counts | {"first_ns": row["time_ns_min"], "last_ns": row["time_ns_max"]}

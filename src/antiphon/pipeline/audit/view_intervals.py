@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from antiphon.pipeline.audit.logs import LogFacts
+from antiphon.pipeline.audit.missed import MissedMessages
 from antiphon.pipeline.audit.rows import AGREED_RANK, SAFE_RANK
 from antiphon.pipeline.audit.summary import cuts_of
 from antiphon.pipeline.explain import MessageName
@@ -92,6 +93,8 @@ class ViewCounts(NamedTuple):
     checked: int
     first_violation: ViewViolation | None
     roots: int
+    missed: MissedMessages | None = None
+    """Who lacks which messages, where violations are such, or some of them."""
 
 
 GroupIntervals = Mapping[str, list[ViewInterval]]
