@@ -43,6 +43,9 @@ async def serve(host: Host) -> list[str] | None:
                 Gateway(service, address=host.at(PORT)),
             ):
                 await until_ending(host, diffuse(host, service), follow(node, service, ledger))
+        if lost.happened:
+            group.listen(lambda event: None)
+            await host.ending.wait()
     return None if lost.happened else ledger.lines
 
 
