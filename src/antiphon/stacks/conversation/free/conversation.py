@@ -259,7 +259,9 @@ class ConversationCore:
 
     def _advance(self) -> None:
         """Add to the view what nobody receives."""
-        if not self.is_recovering():
+        if self.recovery is None:
+            self.messages.advance(self.replica.graph.last[self.me])
+        elif self.recovery.done:
             self.messages.advance(self._replay.said())
 
     def has_diverged(self) -> bool:

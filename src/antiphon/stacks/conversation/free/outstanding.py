@@ -77,6 +77,8 @@ class OutstandingMessages:
     def advance(self, said: int) -> None:
         """Add to the view what is not received, as far as it is its turn; `said`: how many of its own messages the
         participant has said, in this life or again."""
+        if not self._queue and self._view.received[self._me] == self._graph.last[self._me]:
+            return
         moving = True
         while moving:
             moving = False
