@@ -1,0 +1,85 @@
+"""A copy of a replicated object at a participant of a conversation (psync-1989, 4.3).
+
+Operations marked `commuting` are executed at each copy in the order in which they arrive, mostly at once; those marked
+`ordered` are executed in one order at all copies, each in the same state (stacks/conversation/library/operations.py).
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from antiphon import UsageError
+from antiphon.conversation import Conversation, FilterOptions, Operation, replicated_operations
+from antiphon.toolkit.operations import NotAnOperationError, OperationMethod, apply_call
+
+if TYPE_CHECKING:
+    from antiphon.toolkit.replicated import ReplicatedObject
+
+log: Final = logging.getLogger("antiphon")
+
+
+class ConversationCopy:
+    """One participant's copy. Nobody else may use its conversation."""
+
+    def __init__(
+        self, target: "ReplicatedObject", conversation: Conversation, options: FilterOptions | None = None
+    ) -> None:
+        self.conversation = conversation
+        self.strays = 0
+        self.filter = replicated_operations(conversation, self._execute, options)
+        self._target = target
+        self._me = conversation.core.me
+        self._calls: tuple[deque[asyncio.Future[Any]], deque[asyncio.Future[Any]]] = (deque(), deque())
+        """Own calls that were not executed yet, ordered ones and commuting ones, each in the order of the calls."""
+
+    @property
+    def place(self) -> Conversation:
+        return self.conversation
+
+    async def begin(self) -> None:
+        await self.filter.__aenter__()
+
+    async def finish(self) -> None:
+        await self.filter.close()
+        for call in (*self._calls[False], *self._calls[True]):
+            call.cancel()
+
+    async def settled(self, timeout_s: float | None) -> None:
+        await self.filter.settled(timeout_s)
+
+    async def catch_up(self, consistency: str) -> None:
+        raise UsageError("in a conversation the copies are read as they are; `catch_up` is for objects in groups")
+
+    def laggards(self) -> list[str]:
+        return self.filter.laggards()
+
+    async def call(self, method: OperationMethod[Any, Any, Any], payload: bytes) -> Any:
+        await self.filter.room()
+        if self.filter.offer(payload, method.commutes):
+            result = self._apply(payload)  # before another message is received
+            await self.filter.give_way()
+            return result
+        call: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._calls[method.commutes].append(call)
+        return await call
+
+    def _execute(self, operation: Operation) -> None:
+        call = self._calls[operation.commutes].popleft() if operation.sender == self._me else None
+        try:
+            result = self._apply(operation.payload)
+        except Exception as error:
+            if call is None or call.done():
+                log.debug("an operation of participant %d: %s", operation.sender, error)
+            else:
+                call.set_exception(error)
+            return
+        if call is not None and not call.done():
+            call.set_result(result)
+
+    def _apply(self, payload: bytes) -> Any:
+        try:
+            return apply_call(self._target, payload)
+        except NotAnOperationError:
+            self.strays += 1
+            return None

@@ -1,0 +1,692 @@
+"""A copy of a replicated object at a member of a `primary` group; a tool, so that it can share the group with others.
+
+    call ──▶ pack ──▶ safe message ──▶ executed at every member, in one order ──▶ file ──▶ reports ──▶ the call returns
+
+The rule. What is called in one turn of the event loop travels as one pack, by a `safe` message. Every member executes
+the packs in the order of their delivery, so all copies are equal at equal places. A joiner gets the state at one place
+of that order (tools.py). Without a file, a call returns when it was executed here: by then every member has it, and
+executes it unless it fails. With files, it returns when it is on enough disks (durability.py).
+
+Reading. `agreed` sends a mark with the packs and returns when it comes back, and when all that was executed here before
+is on enough disks: every operation that had returned anywhere before is executed here by then, since its pack was
+delivered before the mark; and nothing that is read can be lost.
+
+A restart. A founder with a file begins without a state: all members tell, by safe messages in each view, what their
+files hold (`RestartRound`). All come to the same decision at the same place. Those present promise the new epoch, on
+disk; then the winner sends its state to all, in parts, and with the last part the object is live, at all members. A new
+view begins the round anew.
+
+What fails a call: an exclusion (ExcludedError: executed or not, nobody here can know), the end of the membership, a
+disk that fails (ObjectDiskError), and `timeout_s`: a group without a majority waits for it, and so do calls.
+
+Limits: CALLS_MAX calls of a member are under way, then further ones wait; a pack has PACK_CALLS_MAX calls or
+PACK_BYTES_MAX bytes.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from antiphon import (
+    AntiphonError,
+    ClosedError,
+    Group,
+    Message,
+    MessageTooLargeError,
+    Order,
+    ProcessId,
+    UsageError,
+    View,
+)
+from antiphon.toolkit.durability import (
+    FileContent,
+    RestartDecision,
+    counted,
+    decide,
+    have_quorums,
+    index_on_disks,
+    missing,
+)
+from antiphon.toolkit.errors import ObjectDiskError
+from antiphon.toolkit.messages import WireProcess, from_wire, to_wire
+from antiphon.toolkit.object_log import (
+    BaseRecord,
+    ObjectLog,
+    ObjectRecord,
+    ObjectSnapshot,
+    PackRecord,
+    PromiseRecord,
+    ViewRecord,
+)
+from antiphon.toolkit.object_state import adopt, decode_state, encode_state
+from antiphon.toolkit.operations import NotAnOperationError, OperationMethod, apply_call
+from antiphon.toolkit.tools import OVERHEAD_BYTES, Tool, Tools
+
+if TYPE_CHECKING:
+    from antiphon.toolkit.replicated import ReplicatedObject
+
+CALLS_MAX: Final = 16_384
+PACK_CALLS_MAX: Final = 1024
+PACK_BYTES_MAX: Final = 64 * 1024
+PART_BYTES: Final = 256 * 1024
+WAITING_S: Final = 10.0
+"""How often a copy that waits for other members' disks says so in the log."""
+MARK: Final = b"\xc0"
+"""A call that executes nothing."""
+
+Consistency = Literal["local", "mine", "agreed"]
+log: Final = logging.getLogger("antiphon")
+
+
+class CallPack(msgspec.Struct, array_like=True, tag=0):
+    """Calls of one member, and the number of the first."""
+
+    first: int
+    calls: list[msgspec.Raw]
+
+
+class DiskReport(msgspec.Struct, array_like=True, tag=1):
+    """The sender's file is synced up to this index."""
+
+    epoch: int
+    index: int
+
+
+class FileReport(msgspec.Struct, array_like=True, tag=2):
+    """What the sender's file holds, told in this view."""
+
+    view_id: int
+    content: FileContent
+
+
+class EpochPromise(msgspec.Struct, array_like=True, tag=3):
+    """The sender has promised the epoch, on disk."""
+
+    view_id: int
+    epoch: int
+
+
+class StatePart(msgspec.Struct, array_like=True, tag=4):
+    """A part of the winner's state."""
+
+    view_id: int
+    index: int
+    count: int
+    data: bytes
+
+
+class DisksGivenUp(msgspec.Struct, array_like=True, tag=5):
+    """By explicit word: the disks that are missing are not waited for."""
+
+
+class WinningState(msgspec.Struct, array_like=True):
+    """What the winner of a restart sends to all."""
+
+    index: int
+    operations: int
+    state: bytes
+
+
+class RestartRound(msgspec.Struct, array_like=True):
+    """What is known in one view of a group that comes back from disk; the same at all members."""
+
+    view_id: int
+    forced: bool
+    known: dict[str, FileContent]
+    decision: RestartDecision | None = None
+    promised: list[str] = []
+    parts: list[bytes] = []
+
+
+class CopyState(msgspec.Struct, array_like=True):
+    """All of it, for a member that joins."""
+
+    has_files: bool
+    epoch: int
+    index: int
+    view_index: int
+    operations: int
+    bases: list[list[str]]
+    reports: dict[str, int]
+    members: list[WireProcess]
+    restart: RestartRound | None
+    state: bytes
+
+
+_ENCODER: Final = msgspec.msgpack.Encoder()
+_DECODER: Final = msgspec.msgpack.Decoder(CallPack | DiskReport | FileReport | EpochPromise | StatePart | DisksGivenUp)
+_STATE: Final = msgspec.msgpack.Decoder(CopyState)
+_WINNING: Final = msgspec.msgpack.Decoder(WinningState)
+
+
+class GroupCopy(Tool):
+    """One member's copy."""
+
+    def __init__(
+        self,
+        target: "ReplicatedObject",
+        place: Group | Tools,
+        name: str,
+        order: Order,
+        file: ObjectLog | None,
+        founders: tuple[str, ...],
+        timeout_s: float,
+    ) -> None:
+        self._owns_tools = not isinstance(place, Tools)
+        super().__init__(place if isinstance(place, Tools) else Tools(place), name)
+        if file is not None and not founders:
+            raise UsageError(
+                "an object on disk needs to know who is there in the beginning: give all copies the same `founders`"
+            )
+        self.place = self.tools.group
+        self.strays = 0
+        self.error: Exception | None = None
+        self._target = target
+        self._order = order
+        self._file = file
+        self._founders = founders
+        self._timeout_s = timeout_s
+        self._epoch = 0
+        self._index = 0
+        self._operations = 0
+        self._bases: list[list[str]] = []
+        self._reports: dict[str, int] = {}
+        """By name, how far the files of the members of this view are synced."""
+        self._members: tuple[ProcessId, ...] = ()
+        self._view_index = 0
+        """Where the last view stands."""
+        self._promised = 0
+        self._is_new = True
+        self._loaded = file is None
+        self._restart: RestartRound | None = None if file is None else RestartRound(0, False, {})
+        """The restart that is under way; None: the object is live."""
+        self._told_view = 0
+        self._number = 0
+        self._open: dict[int, asyncio.Future[Any]] = {}
+        """Own calls that were not executed yet, by number."""
+        self._outbox: list[bytes] = []
+        self._unacknowledged: deque[tuple[int, asyncio.Future[Any], Any, Exception | None]] = deque()
+        """Own calls that were executed and are not on enough disks, with their index and what came of them."""
+        self._changed = asyncio.Event()
+        self._dirty = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # ---- for the object ----------------------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        self._load()
+        if self._owns_tools:
+            await self.tools.__aenter__()
+        await self._ready()
+
+    async def finish(self) -> None:
+        if self._owns_tools:
+            await self.tools.close()
+        self.end(ClosedError(f"this copy of the object in group {self.place.name!r} was closed"))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._file is not None:
+            self._file.close()
+
+    async def call(self, method: OperationMethod[Any, Any, Any], payload: bytes) -> Any:
+        bytes_max = int(getattr(self.place, "message_bytes_max", PACK_BYTES_MAX)) - 2 * OVERHEAD_BYTES
+        if len(payload) > bytes_max:
+            raise MessageTooLargeError(len(payload), bytes_max)
+        return await self._issue(payload)
+
+    async def catch_up(self, consistency: Consistency) -> None:
+        match consistency:
+            case "local":
+                return
+            case "mine":
+                own = [*self._open.values(), *(each[1] for each in self._unacknowledged)]
+                if own:
+                    await asyncio.wait(own)
+            case "agreed":
+                if self._order == "causal":
+                    raise UsageError("an object whose operations are `causal` has no agreed state; read it as it is")
+                await self._issue(MARK)
+            case _:
+                raise UsageError(f"a reading is `local`, `mine` or `agreed`, not {consistency!r}")
+
+    async def settled(self, timeout_s: float | None) -> None:
+        async with asyncio.timeout(timeout_s):
+            await self.catch_up("mine")
+            await self.tools.flush()
+
+    async def go_on_without(self, confirm: str) -> None:
+        if self._file is None:
+            raise UsageError("only an object on disk waits for disks")
+        if confirm != self.place.name:
+            raise UsageError(f"to give up disks for good, confirm it by the name of the group, {self.place.name!r}")
+        await self.tools.live()
+        await self.tools.send(self, _ENCODER.encode(DisksGivenUp()), order="safe")
+
+    def waits_for(self) -> list[str]:
+        """Return the members without whose disks the object does not come back; empty if it has."""
+        if self._restart is None:
+            return []
+        return missing(self._restart.known, [self._founders])
+
+    # ---- calls -------------------------------------------------------------------------------------------------------
+
+    async def _issue(self, payload: bytes) -> Any:
+        patience = asyncio.timeout(self._timeout_s)
+        try:
+            async with patience:
+                if self.error is not None or self._restart is not None or not self.tools.is_live:
+                    await self._ready()
+                while len(self._open) >= CALLS_MAX:
+                    self._changed.clear()
+                    await self._changed.wait()
+                    await self._ready()
+                self._number += 1
+                future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+                self._open[self._number] = future
+                if not self._outbox:
+                    asyncio.get_running_loop().call_soon(self._flush)
+                self._outbox.append(payload)
+                return await future
+        except TimeoutError:
+            if not patience.expired():
+                raise
+            raise TimeoutError(
+                f"the call has not returned in {self._timeout_s:g} s, and may still be executed: {self._state()}"
+            ) from None
+
+    def _state(self) -> str:
+        if self._restart is not None:
+            return f"the object waits for the disks of {', '.join(self.waits_for()) or 'nobody'}"
+        return "the group is live" if self.tools.is_live else "the group has no majority here"
+
+    async def _ready(self) -> None:
+        """Wait until calls can be executed; raises what ended the object here."""
+        while True:
+            if self.error is not None:
+                raise self.error
+            if self.tools.error is not None:
+                raise self.tools.error
+            if self._restart is None and self.tools.is_live:
+                return
+            self._changed.clear()
+            try:
+                async with asyncio.timeout(WAITING_S):
+                    await self._changed.wait()
+            except TimeoutError:
+                log.warning("object %r in group %r: %s", self.name, self.place.name, self._state())
+
+    def _flush(self) -> None:
+        """Send what was called in this turn."""
+        calls, self._outbox = self._outbox, []
+        first = self._number - len(calls) + 1
+        pack: list[msgspec.Raw] = []
+        size = 0
+        for payload in calls:
+            if pack and (size + len(payload) > PACK_BYTES_MAX or len(pack) == PACK_CALLS_MAX):
+                self._post(CallPack(first, pack))
+                first += len(pack)
+                pack, size = [], 0
+            pack.append(msgspec.Raw(payload))
+            size += len(payload)
+        if pack:
+            self._post(CallPack(first, pack))
+
+    def _post(self, message: Any, order: Order | None = None) -> None:
+        self.tools.post(self, _ENCODER.encode(message), order=order or self._order)
+
+    def _tell_changed(self) -> None:
+        self._changed.set()
+
+    # ---- what the group delivers -------------------------------------------------------------------------------------
+
+    def take(self, event: Message, payload: bytes) -> None:
+        message = _DECODER.decode(payload)
+        match message:
+            case CallPack():
+                self._execute(event.sender, message)
+            case DiskReport():
+                self._hear_report(event.sender, message)
+            case FileReport():
+                self._hear_file(event.sender, message)
+            case EpochPromise():
+                self._hear_promise(event.sender, message)
+            case StatePart():
+                self._hear_part(event.sender, message)
+            case DisksGivenUp():
+                self._give_up_disks()
+
+    def _execute(self, sender: ProcessId, pack: CallPack) -> None:
+        if self._restart is not None or self.error is not None:
+            return
+        calls = [call for call in pack.calls if bytes(call) != MARK]
+        if calls:
+            self._index += 1
+            self._operations += 1
+        own = sender == self.tools.process
+        for place, call in enumerate(pack.calls):
+            result, error = self._execute_call(call)
+            future = self._open.pop(pack.first + place, None) if own else None
+            if future is not None:
+                if self._file is None:
+                    _resolve(future, result, error)
+                else:
+                    self._unacknowledged.append((self._index, future, result, error))
+            elif error is not None:
+                log.debug("an operation of %s: %s", sender, error)
+        if own:
+            self._tell_changed()
+        if calls:
+            self._write(PackRecord(self._index, calls))
+        elif own:
+            self._acknowledge()
+
+    def _execute_call(self, call: msgspec.Raw) -> tuple[Any, Exception | None]:
+        if bytes(call) == MARK:
+            return None, None
+        try:
+            return apply_call(self._target, call), None
+        except NotAnOperationError as error:
+            self.strays += 1
+            return None, error
+        except Exception as error:
+            return None, error
+
+    def install(self, view: View, gone: tuple[ProcessId, ...]) -> None:
+        self._load()
+        stayed = set(self._members).intersection(view.members)
+        self._members = view.members
+        names = [member.name for member in view.members]
+        if self._restart is not None:
+            self._restart = RestartRound(view.id, self._restart.forced, {})
+            return
+        if self._file is None:
+            return
+        self._reports = {member.name: self._reports[member.name] for member in stayed if member.name in self._reports}
+        self._index = self._view_index = self._index + 1
+        self._bases.append(names)
+        self._write(ViewRecord(self._index, names))
+
+    def suspend(self, why: str, excluded: bool) -> None:
+        if excluded:
+            self._fail_calls(self.tools.lost_error())
+
+    def resume(self) -> None:
+        if self._restart is not None and self._told_view != self._restart.view_id:
+            self._told_view = self._restart.view_id
+            bases = [list(self._founders)] if self._is_new else self._bases
+            content = FileContent(self._epoch, self._index, self._promised, self._operations, bases, self._is_new)
+            self._post(FileReport(self._restart.view_id, content), "safe")
+        self._tell_changed()
+
+    def end(self, error: Exception) -> None:
+        if self.error is None:
+            self.error = error
+        self._fail_calls(self.error)
+
+    def _fail_calls(self, error: Exception) -> None:
+        self._outbox.clear()
+        failed = [*self._open.values(), *(each[1] for each in self._unacknowledged)]
+        self._open.clear()
+        self._unacknowledged.clear()
+        for future in failed:
+            _resolve(future, None, error)
+        self._tell_changed()
+
+    # ---- the file ----------------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        """Take over what the file holds."""
+        if self._loaded:
+            return
+        assert self._file is not None
+        self._loaded = True
+        for record in self._file.load():
+            self._is_new = False
+            self._replay(record)
+        self._background(self._keep_synced())
+
+    def _replay(self, record: ObjectRecord) -> None:
+        match record:
+            case ObjectSnapshot():
+                self._epoch, self._index, self._promised = record.epoch, record.index, record.promised
+                self._operations, self._bases = record.operations, record.bases
+                adopt(self._target, decode_state(self._target, record.state))
+            case PackRecord():
+                self._index = record.index
+                self._operations += 1
+                for call in record.calls:
+                    self._execute_call(call)
+            case ViewRecord():
+                self._index = record.index
+                self._bases.append(record.members)
+            case BaseRecord():
+                self._bases = self._bases[-1:]
+            case PromiseRecord():
+                self._promised = record.epoch
+
+    def _write(self, record: ObjectRecord) -> None:
+        if self._file is None:
+            return
+        if self._file.is_long:
+            self._write_all()
+        else:
+            self._file.append(record)
+            self._dirty.set()
+
+    def _write_all(self) -> None:
+        if self._file is not None:
+            self._file.replace(
+                ObjectSnapshot(
+                    self._epoch,
+                    self._index,
+                    self._promised,
+                    self._operations,
+                    self._bases,
+                    encode_state(self._target),
+                )
+            )
+            self._dirty.set()
+
+    async def _keep_synced(self) -> None:
+        """Sync the file whenever something waits, and tell the others how far it is."""
+        assert self._file is not None
+        while True:
+            await self._dirty.wait()
+            self._dirty.clear()
+            epoch, index, promised = self._epoch, self._index, self._promised
+            try:
+                await self._file.sync()
+            except OSError as error:
+                self._fail_disk(error)
+                return
+            if self._restart is None:
+                if epoch == self._epoch and index:
+                    self._post(DiskReport(epoch, index), "causal")
+                    self._note_report(self.tools.process, index)
+            elif self._restart.decision is not None and promised == self._restart.decision.epoch:
+                self._post(EpochPromise(self._restart.view_id, promised), "safe")
+
+    def _fail_disk(self, error: OSError) -> None:
+        assert self._file is not None
+        log.error("object %r: %s cannot be written, so this member leaves: %s", self.name, self._file.path, error)
+        self.end(ObjectDiskError(str(self._file.path), error))
+        self._background(self._leave())
+
+    async def _leave(self) -> None:
+        leave = getattr(self.place, "leave", None)
+        if leave is not None:
+            with suppress(AntiphonError):
+                await leave()
+
+    def _background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _hear_report(self, sender: ProcessId, report: DiskReport) -> None:
+        if self._restart is not None or report.epoch != self._epoch or sender not in self._members:
+            return
+        self._note_report(sender, report.index)
+
+    def _note_report(self, member: ProcessId, index: int) -> None:
+        self._reports[member.name] = max(index, self._reports.get(member.name, 0))
+        if len(self._bases) > 1 and self._view_index <= index_on_disks(self._reports, self._bases):
+            self._bases = self._bases[-1:]
+            self._write(BaseRecord())
+        self._acknowledge()
+
+    def _acknowledge(self) -> None:
+        """Return to their callers the calls that are on enough disks."""
+        if not self._unacknowledged:
+            return
+        reached = index_on_disks(self._reports, self._bases)
+        while self._unacknowledged and self._unacknowledged[0][0] <= reached:
+            _, future, result, error = self._unacknowledged.popleft()
+            _resolve(future, result, error)
+
+    # ---- restart -----------------------------------------------------------------------------------------------------
+
+    def _hear_file(self, sender: ProcessId, report: FileReport) -> None:
+        restart = self._restart
+        if restart is None or report.view_id != restart.view_id or sender not in self._members:
+            return
+        restart.known[sender.name] = report.content
+        self._decide(restart)
+
+    def _decide(self, restart: RestartRound) -> None:
+        ranks = [member.name for member in self._members]
+        if restart.decision is not None or not restart.known:
+            return
+        if restart.forced and restart.known.keys() != set(ranks):
+            return
+        restart.decision = decision = decide(restart.known, ranks, restart.forced)
+        if decision is not None and self.tools.process.name in counted(restart.known, restart.known[decision.winner]):
+            self._promise(decision.epoch)
+        self._tell_changed()
+
+    def _promise(self, epoch: int) -> None:
+        """Promise the epoch, on disk; `_keep_synced` tells the others when that is done."""
+        assert self._file is not None
+        self._promised = epoch
+        if self._is_new:
+            self._is_new = False
+            self._bases = [list(self._founders)]
+            self._write_all()
+        else:
+            self._file.append(PromiseRecord(epoch))
+            self._dirty.set()
+
+    def _hear_promise(self, sender: ProcessId, promise: EpochPromise) -> None:
+        restart = self._restart
+        if restart is None or restart.decision is None or sender not in self._members:
+            return
+        if (promise.view_id, promise.epoch) != (restart.view_id, restart.decision.epoch):
+            return
+        before = self._has_promises(restart)
+        if sender.name not in restart.promised:
+            restart.promised.append(sender.name)
+        if not before and self._has_promises(restart) and restart.decision.winner == self.tools.process.name:
+            self._send_state(restart.view_id)
+
+    def _has_promises(self, restart: RestartRound) -> bool:
+        assert restart.decision is not None
+        decision = restart.decision
+        if decision.winner not in restart.promised:
+            return False
+        counting = counted(restart.known, restart.known[decision.winner])
+        return have_quorums(counting.intersection(restart.promised), decision.bases)
+
+    def _send_state(self, view_id: int) -> None:
+        data = _ENCODER.encode(WinningState(self._index, self._operations, encode_state(self._target)))
+        count = -(-len(data) // PART_BYTES)
+        for index in range(count):
+            part = data[index * PART_BYTES : (index + 1) * PART_BYTES]
+            self._post(StatePart(view_id, index, count, part), "safe")
+
+    def _hear_part(self, sender: ProcessId, part: StatePart) -> None:
+        restart = self._restart
+        if restart is None or restart.decision is None or part.view_id != restart.view_id:
+            return
+        if sender.name != restart.decision.winner or part.index != len(restart.parts):
+            return
+        restart.parts.append(part.data)
+        if len(restart.parts) == part.count:
+            won = _WINNING.decode(b"".join(restart.parts))
+            self._index, self._operations = won.index, won.operations
+            adopt(self._target, decode_state(self._target, won.state))
+            self._begin_epoch(restart.decision.epoch, restart.decision.bases)
+
+    def _begin_epoch(self, epoch: int, bases: list[list[str]]) -> None:
+        """The object is live, in a new epoch, whose first base is the view of now beside those before."""
+        self._restart = None
+        self._epoch = epoch
+        self._promised = max(self._promised, epoch)
+        self._index = self._view_index = self._index + 1
+        self._bases = [*bases, [member.name for member in self._members]]
+        self._reports = {}
+        self._is_new = False
+        self._write_all()
+        self._tell_changed()
+
+    def _give_up_disks(self) -> None:
+        if self._restart is not None:
+            self._restart.forced = True
+            self._restart.decision = None
+            self._restart.promised, self._restart.parts = [], []
+            self._decide(self._restart)
+        elif self._file is not None:
+            self._begin_epoch(self._epoch + 1, [])
+
+    # ---- state transfer ----------------------------------------------------------------------------------------------
+
+    def export(self) -> bytes:
+        self._load()
+        members = [to_wire(member) for member in self._members]
+        return _ENCODER.encode(
+            CopyState(
+                self._file is not None,
+                self._epoch,
+                self._index,
+                self._view_index,
+                self._operations,
+                self._bases,
+                self._reports,
+                members,
+                self._restart,
+                encode_state(self._target),
+            )
+        )
+
+    def restore(self, state: bytes) -> None:
+        self._load()
+        restored = _STATE.decode(state)
+        if restored.has_files != (self._file is not None):
+            raise UsageError(
+                f"the other copies of {self.name!r} are {'' if restored.has_files else 'not '}on disk, and this one is "
+                f"{'not' if restored.has_files else 'so'}: give all a `path`, or none"
+            )
+        self._members = tuple(from_wire(member) for member in restored.members)
+        self._restart = restored.restart
+        if self._restart is not None:
+            return
+        self._epoch, self._index, self._operations = restored.epoch, restored.index, restored.operations
+        self._bases, self._reports, self._view_index = restored.bases, restored.reports, restored.view_index
+        self._promised = max(self._promised, self._epoch)
+        self._is_new = False
+        adopt(self._target, decode_state(self._target, restored.state))
+        self._write_all()
+
+
+def _resolve(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
+    if future.done():
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
