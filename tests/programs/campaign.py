@@ -33,7 +33,7 @@ PROGRAMS: Final = (
     "requests", "clients", "client_services", "hierarchy", "rejoin", "static_group", "replicated_counter",
     "replicated_bank", "shared_whiteboard", "back_pressure", "flushing", "leavers", "listeners_fragments",
     "recorded", "sequencing", "partitions", "locks", "labelled", "resilient_counter", "chosen_members", "merging",
-    "outside", "ledger", "durable_ledger",
+    "outside", "ledger", "durable_ledger", "merging_objects",
 )  # fmt: skip
 
 

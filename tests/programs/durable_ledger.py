@@ -7,6 +7,7 @@ another name: the history of a group ends with its last member, and the audit ju
 import asyncio
 from random import Random
 
+import antiphon
 from antiphon.testing import FaultPlan, Host, Result
 from antiphon.testing.fault_plan import CALLS_MAX, SECOND_NS, KillProgram, draw_plan
 from antiphon.testing.simulate import ACTIVE_S
@@ -36,6 +37,13 @@ class Lives:
         self.is_founded = self.is_founded or first
         return first
 
+    async def outlive(self, node: antiphon.Node) -> None:
+        """End a life that began before all were dead and escaped its killer, being dead for another reason then."""
+        while asyncio.get_running_loop().time() < self.dead_s:
+            await asyncio.sleep(min(1.0, self.dead_s - asyncio.get_running_loop().time()))
+            if asyncio.get_running_loop().time() >= self.dead_s:
+                raise antiphon.ExcludedError("ledger", node.process)
+
 
 async def main(host: Host, lives: Lives) -> Returned:
     members = host.members()
@@ -53,7 +61,7 @@ async def main(host: Host, lives: Lives) -> Returned:
                 found_after_s=FOUND_S,
             )
         async with Ledger(group, path=host.disk / "ledger", founders=list(members)) as ledger:
-            await until_ending(host, keep_books(host, ledger, lives.judge), watch(ledger))
+            await until_ending(host, keep_books(host, ledger, lives.judge), watch(ledger), lives.outlive(node))
             return group.view.id, list(ledger.lines)
 
 
