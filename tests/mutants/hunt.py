@@ -38,6 +38,7 @@ from tests.mutants.guest_mutants import GUEST_MUTANTS, GUEST_STAGED
 from tests.mutants.label_mutants import CLAIMS, LABEL_MUTANTS, label_symptoms
 from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
+from tests.mutants.object_mutants import OBJECT_MUTANTS, OBJECT_STAGED
 from tests.mutants.order_mutants import ORDER_MUTANTS
 from tests.mutants.runtime_mutants import RUNTIME_MUTANTS, RuntimeMutant
 from tests.mutants.seat_mutants import DISK_MUTANTS, SEAT_MUTANTS, SEAT_STAGED, disk_symptoms, seat_symptoms
@@ -52,7 +53,7 @@ from tests.simulation.free_conversations import run_seed
 from tests.simulation.sequencers import run_seed as run_service
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
-STAGED = CONVERSATION_STAGED | GROUP_STAGED | GUEST_STAGED | SEAT_STAGED | STAGED_SERVICES | VIEW_STAGED
+STAGED = CONVERSATION_STAGED | GROUP_STAGED | GUEST_STAGED | OBJECT_STAGED | SEAT_STAGED | STAGED_SERVICES | VIEW_STAGED
 """By name of the mutant, the scene that catches it."""
 BUSY_EVENTS: Final = 120_000
 """The programs as they are take half of this at most."""
@@ -125,7 +126,7 @@ def adversarial_of(mutant: Mutant) -> Symptoms:
 
 def program_of(mutant: Mutant) -> Symptoms:
     assert isinstance(mutant, RuntimeMutant)
-    return partial(tool_symptoms if mutant in TOOL_MUTANTS else program_symptoms, programs=mutant.programs)
+    return partial(program_symptoms if mutant in RUNTIME_MUTANTS else tool_symptoms, programs=mutant.programs)
 
 
 @dataclass(frozen=True)
@@ -166,6 +167,7 @@ FAMILIES: Final = {
     "guest": Family(GUEST_MUTANTS, same(symptoms)),
     "label": Family(LABEL_MUTANTS, same(label_symptoms), staged=len(CLAIMS)),
     "tool": Family(TOOL_MUTANTS, program_of),
+    "object": Family(OBJECT_MUTANTS, program_of),
 }
 ALL_MUTANTS: Final = tuple(mutant for family in FAMILIES.values() for mutant in family.mutants)
 

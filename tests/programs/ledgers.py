@@ -12,7 +12,7 @@ from typing import Any
 
 import antiphon
 from antiphon.testing import Host
-from antiphon.toolkit import ObjectPlace, ReplicatedObject, ordered
+from antiphon.toolkit import ObjectPlace, ObjectRestartError, ReplicatedObject, ordered
 from tests.programs.common import HEALED_S, draw
 
 
@@ -108,6 +108,6 @@ async def call_once(ledger: Ledger, judge: LedgerJudge, line: str, chance: float
                 place, line = int(str(error).split()[0]), ""
             else:
                 return
-    except (antiphon.ClosedError, antiphon.ExcludedError, TimeoutError):
+    except (antiphon.ClosedError, ObjectRestartError, TimeoutError):
         return  # it may have been executed or not
     judge.calls.append(LedgerCall(begun_s, loop.time(), place, line))

@@ -17,7 +17,9 @@ Members report how far their files are synced.
 
 The rule of restart. All that are present tell what their files hold. Of the *longest* one (highest epoch, then highest
 index) the bases are taken; when each has a quorum among those present, the longest file wins: its state is the state
-of all, in a new epoch. Until then nothing is executed.
+of all, in a new epoch. Until then nothing is executed. A group that an operator had go on without a quorum of its last
+view (`Group.recover`) restarts in the same way: what it executed is in its members' files, and theirs is not the last
+word.
 
 Why no acknowledged operation is lost. Let L be the longest file of those present, W its last view, and m acknowledged,
 in the same epoch, and not in L.
@@ -59,13 +61,13 @@ class FileContent(msgspec.Struct, array_like=True, frozen=True):
     """There is no such file yet."""
 
 
-def is_quorum(present: Collection[str], view: Sequence[str]) -> bool:
+def is_quorum(present: Collection[object], view: Sequence[object]) -> bool:
     """Return whether these are enough of the members of a view, the oldest of which comes first."""
     count = sum(name in present for name in view)
     return 2 * count > len(view) or (2 * count == len(view) and bool(view) and view[0] in present)
 
 
-def have_quorums(present: Collection[str], bases: Sequence[Sequence[str]]) -> bool:
+def have_quorums(present: Collection[object], bases: Sequence[Sequence[str]]) -> bool:
     """Return whether these are enough of each base."""
     return all(is_quorum(present, base) for base in bases)
 

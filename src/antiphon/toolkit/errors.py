@@ -117,3 +117,13 @@ class ObjectDiskError(AntiphonError):
             "executed is unknown here; mend the disk and start the member again"
         )
         self.path = path
+
+
+class ObjectRestartError(AntiphonError):
+    """An operator had a minority of the group go on, so the object comes back from the members' disks."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the group has lost its majority and goes on without it, so object {name!r} comes back from the disks of "
+            "its members; whether this call was executed is unknown here"
+        )

@@ -14,10 +14,12 @@ delivered before the mark; and nothing that is read can be lost.
 A restart. A founder with a file begins without a state: all members tell, by safe messages in each view, what their
 files hold (`RestartRound`). All come to the same decision at the same place. Those present promise the new epoch, on
 disk; then the winner sends its state to all, in parts, and with the last part the object is live, at all members. A new
-view begins the round anew.
+view begins the round anew. So does a view that does not hold a quorum of the one before: an operator had a minority go
+on (`Group.recover`), and the others, whose files may hold more, may have gone on before they failed.
 
 What fails a call: an exclusion (ExcludedError: executed or not, nobody here can know), the end of the membership, a
-disk that fails (ObjectDiskError), and `timeout_s`: a group without a majority waits for it, and so do calls.
+disk that fails (ObjectDiskError), a restart (ObjectRestartError), and `timeout_s`: a group without a majority waits for
+it, and so do calls.
 
 Limits: CALLS_MAX calls of a member are under way, then further ones wait; a pack has PACK_CALLS_MAX calls or
 PACK_BYTES_MAX bytes.
@@ -50,9 +52,10 @@ from antiphon.toolkit.durability import (
     decide,
     have_quorums,
     index_on_disks,
+    is_quorum,
     missing,
 )
-from antiphon.toolkit.errors import ObjectDiskError
+from antiphon.toolkit.errors import ObjectDiskError, ObjectRestartError, StateError
 from antiphon.toolkit.messages import WireProcess, from_wire, to_wire
 from antiphon.toolkit.object_log import (
     BaseRecord,
@@ -399,14 +402,17 @@ class GroupCopy(Tool):
 
     def install(self, view: View, gone: tuple[ProcessId, ...]) -> None:
         self._load()
-        stayed = set(self._members).intersection(view.members)
-        self._members = view.members
-        names = [member.name for member in view.members]
+        before, self._members = self._members, view.members
+        stayed = set(before).intersection(view.members)
+        if self._file is not None and self._restart is None and before and not is_quorum(stayed, before):
+            self._restart = RestartRound(view.id, False, {})
+            self._fail_calls(ObjectRestartError(self.name))
         if self._restart is not None:
             self._restart = RestartRound(view.id, self._restart.forced, {})
             return
         if self._file is None:
             return
+        names = [member.name for member in view.members]
         self._reports = {member.name: self._reports[member.name] for member in stayed if member.name in self._reports}
         self._index = self._view_index = self._index + 1
         self._bases.append(names)
@@ -415,6 +421,7 @@ class GroupCopy(Tool):
     def suspend(self, why: str, excluded: bool) -> None:
         if excluded:
             self._fail_calls(self.tools.lost_error())
+            self._members = ()
 
     def resume(self) -> None:
         if self._restart is not None and self._told_view != self._restart.view_id:
@@ -666,6 +673,8 @@ class GroupCopy(Tool):
     def restore(self, state: bytes) -> None:
         self._load()
         restored = _STATE.decode(state)
+        if self.error is not None:
+            return
         if restored.has_files != (self._file is not None):
             raise UsageError(
                 f"the other copies of {self.name!r} are {'' if restored.has_files else 'not '}on disk, and this one is "
@@ -674,6 +683,14 @@ class GroupCopy(Tool):
         self._members = tuple(from_wire(member) for member in restored.members)
         self._restart = restored.restart
         if self._restart is not None:
+            return
+        if (self._epoch, self._index) > (restored.epoch, restored.index):
+            self.end(
+                StateError(
+                    f"the file of this copy of {self.name!r} holds more than the other members have: they were started "
+                    "from older disks; stop all, and start them again together with this one"
+                )
+            )
             return
         self._epoch, self._index, self._operations = restored.epoch, restored.index, restored.operations
         self._bases, self._reports, self._view_index = restored.bases, restored.reports, restored.view_index

@@ -106,7 +106,7 @@ class ObjectLog:
             self._lock_file = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
             fcntl.lockf(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
-            os.close(self._lock_file)
+            self.close()
             raise UsageError(f"{self.path} is in use by another process; give each copy a file of its own") from None
         except OSError as error:
             raise UsageError(f"{self.path} cannot be used: {error}") from error
