@@ -17,6 +17,7 @@ from tests.programs.ledgers import Ledger, LedgerJudge, keep_books
 
 STACKS = ("vector", "label", "domain", "conversation")
 FOUND_S = 2.0
+SPACING_S = 0.25
 KILLING_S = 1.5
 """So long after the first kill all are dead that are to be."""
 
@@ -54,7 +55,7 @@ async def main(host: Host, lives: Lives) -> Returned:
                 found_after_s=FOUND_S,
             )
         async with Ledger(group, path=host.disk / "ledger", founders=list(members)) as ledger:
-            await until_ending(host, keep_books(host, ledger, lives.judge), watch(ledger))
+            await until_ending(host, keep_books(host, ledger, lives.judge, SPACING_S), watch(ledger))
             return group.view.id, list(ledger.lines)
 
 
@@ -77,12 +78,14 @@ def plan_of(seed: int, hosts: list[str]) -> tuple[FaultPlan, float]:
     first_s = 1.5 + 2.5 * random.random()
     count = (1, 1 + len(hosts) // 2, len(hosts))[seed % 3]
     dead_s = float("inf") if count == 1 else first_s + KILLING_S
+    at_once = count == len(hosts) and random.random() < 0.5  # the power of the whole room goes
     for name in random.sample(hosts, count):
-        after_s = random.random() ** 2
+        after_s = 0.0 if at_once else random.random() ** 2
         wait_s = random.random() + (0.0 if count == 1 else KILLING_S - after_s)
         calls = int(random.random() * CALLS_MAX)
         at_ns, restart_ns = int((first_s + after_s) * SECOND_NS), int(wait_s * SECOND_NS)
-        faults.append(KillProgram(name, at_ns, calls, power=random.random() < 0.6, restart_ns=restart_ns))
+        power = random.random() < 0.6 and not at_once
+        faults.append(KillProgram(name, at_ns, calls, power=power, restart_ns=restart_ns))
     if count > 1:  # who is in the first sweep about to be started again, having been given up, is in the second one not
         for sweep_s in (0.45, 0.2):
             at_ns, restart_ns = int((dead_s - sweep_s) * SECOND_NS), int((sweep_s + random.random()) * SECOND_NS)
