@@ -29,7 +29,7 @@ from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
 from antiphon.testing import timeline
-from tests.mutants.conversation_group_mutants import CONVERSATION_GROUP_MUTANTS
+from tests.mutants.conversation_group_mutants import CONVERSATION_GROUP_MUTANTS, CONVERSATION_GROUP_STAGED
 from tests.mutants.conversation_mutants import CONVERSATION_MUTANTS, CONVERSATION_STAGED
 from tests.mutants.domain_mutants import DOMAIN_MUTANTS, ISLANDS, domain_symptoms
 from tests.mutants.export_mutants import AUDITED_MUTANTS, EXPORT_MUTANTS, audited_symptoms, export_symptoms
@@ -53,7 +53,10 @@ from tests.simulation.free_conversations import run_seed
 from tests.simulation.sequencers import run_seed as run_service
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
-STAGED = CONVERSATION_STAGED | GROUP_STAGED | GUEST_STAGED | OBJECT_STAGED | SEAT_STAGED | STAGED_SERVICES | VIEW_STAGED
+STAGED = (
+    CONVERSATION_GROUP_STAGED | CONVERSATION_STAGED | GROUP_STAGED | GUEST_STAGED | OBJECT_STAGED | SEAT_STAGED
+    | STAGED_SERVICES | VIEW_STAGED
+)  # fmt: skip
 """By name of the mutant, the scene that catches it."""
 BUSY_EVENTS: Final = 120_000
 """The programs as they are take half of this at most."""
