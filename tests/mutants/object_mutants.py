@@ -3,6 +3,9 @@
 import asyncio
 import os
 from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from antiphon.toolkit import durability, group_copy, object_log
@@ -18,11 +21,8 @@ MERGING: Final = ("merging_objects",)
 
 _post = GroupCopy._post
 _execute = GroupCopy._execute
-_issue = GroupCopy._issue
 _restore = GroupCopy.restore
-_install = GroupCopy.install
 _decide = durability.decide
-_index_on_disks = durability.index_on_disks
 
 
 # ---- in memory ------------------------------------------------------------------------------------------------------
@@ -116,9 +116,9 @@ def _oldest_wins(known: dict[str, FileContent], ranks: Sequence[str]) -> str:
     return min(known, key=ranks.index)
 
 
-def _decide_at_once(known: dict[str, FileContent], ranks: Sequence[str], forced: bool) -> RestartDecision | None:
+def _no_quorum_needed(present: Any, bases: Sequence[Sequence[str]]) -> bool:
     """Whoever is there decides."""
-    return _decide(known, ranks, True)
+    return True
 
 
 def _load_the_snapshot_alone(self: GroupCopy, record: Any) -> None:
@@ -189,26 +189,49 @@ def _epoch_above_files(known: dict[str, FileContent], ranks: Sequence[str], forc
     return RestartDecision(decision.winner, 1 + max(each.epoch for each in known.values()), decision.bases)
 
 
-def _test_scene(name: str) -> Callable[[], str]:
+def _rule(name: str) -> Callable[[], str]:
     """What a test of the rules says."""
 
     def play() -> str:
         from tests.toolkit import test_durability
 
-        try:
-            getattr(test_durability, name)()
-        except AssertionError as error:
-            return f"assertion: {error}"[:200] or "assertion"
-        return ""
+        return _said_by(getattr(test_durability, name))
 
     return play
 
 
+def _copies(name: str) -> Callable[[], str]:
+    """What a test of copies on disk says."""
+
+    def play() -> str:
+        from tests.toolkit import test_group_copy
+
+        with TemporaryDirectory() as directory:
+            return _said_by(partial(getattr(test_group_copy, name), Path(directory)))
+
+    return play
+
+
+def _said_by(test: Callable[[], None]) -> str:
+    try:
+        test()
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:200]
+    return ""
+
+
 OBJECT_STAGED: Final = {
-    "only the last view is asked at a restart": _test_scene("test_every_base_needs_a_quorum"),
-    "any half is a quorum": _test_scene("test_two_quorums_of_a_view_meet"),
-    "lost disks count at a restart": _test_scene("test_new_files_count_until_there_is_something_to_lose"),
-    "an epoch that was promised is used again": _test_scene("test_a_higher_epoch_wins_over_a_higher_index"),
+    "one disk is enough": _copies("test_a_call_waits_for_enough_disks"),
+    "disks are reported before they are synced": _copies("test_a_call_waits_for_enough_disks"),
+    "only the snapshot is loaded": _copies("test_the_state_outlives_all_members"),
+    "operations are not written": _copies("test_the_state_outlives_all_members"),
+    "the shortest file wins": _rule("test_the_longest_file_wins_when_a_quorum_of_its_bases_is_there"),
+    "the file of the oldest member wins": _rule("test_the_longest_file_wins_when_a_quorum_of_its_bases_is_there"),
+    "whoever is there decides": _rule("test_the_longest_file_wins_when_a_quorum_of_its_bases_is_there"),
+    "only the last view is asked at a restart": _rule("test_every_base_needs_a_quorum"),
+    "any half is a quorum": _rule("test_two_quorums_of_a_view_meet"),
+    "lost disks count at a restart": _rule("test_new_files_count_until_there_is_something_to_lose"),
+    "an epoch that was promised is used again": _rule("test_a_higher_epoch_wins_over_a_higher_index"),
 }
 
 
@@ -228,7 +251,7 @@ OBJECT_MUTANTS: Final = (
     _object("files are not synced", DISK, (ObjectLog, "_write", _write_without_sync)),
     _object("the shortest file wins", DISK, (durability, "longest", _shortest_wins)),
     _object("the file of the oldest member wins", DISK, (durability, "longest", _oldest_wins)),
-    _object("whoever is there decides", DISK, (group_copy, "decide", _decide_at_once)),
+    _object("whoever is there decides", DISK, (durability, "have_quorums", _no_quorum_needed)),
     _object("only the snapshot is loaded", DISK, (GroupCopy, "_replay", _load_the_snapshot_alone)),
     _object("operations are not written", DISK, (GroupCopy, "_write", _keep_nothing)),
     _object("sets of one component survive a merge", MERGING, (ReplicatedSet, "merge_rule", staticmethod(_first_wins))),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from antiphon import UsageError
 from antiphon.conversation import Conversation, FilterOptions, Operation, replicated_operations
-from antiphon.toolkit.operations import NotAnOperationError, OperationMethod, apply_call
+from antiphon.toolkit.operations import NotAnOperationError, OperationMethod, apply_call, decode_call
 
 if TYPE_CHECKING:
     from antiphon.toolkit.replicated import ReplicatedObject
@@ -79,7 +79,7 @@ class ConversationCopy:
 
     def _apply(self, payload: bytes) -> Any:
         try:
-            return apply_call(self._target, payload)
+            return apply_call(self._target, decode_call(payload))
         except NotAnOperationError:
             self.strays += 1
             return None

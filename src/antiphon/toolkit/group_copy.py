@@ -67,7 +67,7 @@ from antiphon.toolkit.object_log import (
     ViewRecord,
 )
 from antiphon.toolkit.object_state import adopt, decode_state, encode_state
-from antiphon.toolkit.operations import NotAnOperationError, OperationMethod, apply_call
+from antiphon.toolkit.operations import NotAnOperationError, OperationCall, OperationMethod, apply_call
 from antiphon.toolkit.tools import OVERHEAD_BYTES, Tool, Tools
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ PACK_BYTES_MAX: Final = 64 * 1024
 PART_BYTES: Final = 256 * 1024
 WAITING_S: Final = 10.0
 """How often a copy that waits for other members' disks says so in the log."""
-MARK: Final = b"\xc0"
+MARK: Final = msgspec.msgpack.encode(None)
 """A call that executes nothing."""
 
 Consistency = Literal["local", "mine", "agreed"]
@@ -90,7 +90,8 @@ class CallPack(msgspec.Struct, array_like=True, tag=0):
     """Calls of one member, and the number of the first."""
 
     first: int
-    calls: list[msgspec.Raw]
+    calls: list[OperationCall | None]
+    """None: a mark, which executes nothing."""
 
 
 class DiskReport(msgspec.Struct, array_like=True, tag=1):
@@ -213,6 +214,10 @@ class GroupCopy(Tool):
         self._open: dict[int, asyncio.Future[Any]] = {}
         """Own calls that were not executed yet, by number."""
         self._outbox: list[bytes] = []
+        self._deadlines: deque[tuple[float, asyncio.Future[Any]]] = deque()
+        """Own calls and when they fail, in their order."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._unacknowledged: deque[tuple[int, asyncio.Future[Any], Any, Exception | None]] = deque()
         """Own calls that were executed and are not on enough disks, with their index and what came of them."""
         self._changed = asyncio.Event()
@@ -231,6 +236,8 @@ class GroupCopy(Tool):
         if self._owns_tools:
             await self.tools.close()
         self.end(ClosedError(f"this copy of the object in group {self.place.name!r} was closed"))
+        if self._timer is not None:
+            self._timer.cancel()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -280,28 +287,62 @@ class GroupCopy(Tool):
     # ---- calls -------------------------------------------------------------------------------------------------------
 
     async def _issue(self, payload: bytes) -> Any:
+        if self.error is not None or self._restart is not None or not self.tools.is_live or self._is_full:
+            await self._wait_to_issue()
+        self._number += 1
+        loop = self._loop or asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._open[self._number] = future
+        if not self._outbox:
+            self._loop = loop
+            loop.call_soon(self._flush)
+        self._outbox.append(payload)
+        deadlines = self._deadlines
+        while deadlines and deadlines[0][1].done():
+            deadlines.popleft()
+        deadlines.append((loop.time() + self._timeout_s, future))
+        if self._timer is None:
+            self._timer = loop.call_later(self._timeout_s, self._expire)
+        return await future
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._open) >= CALLS_MAX
+
+    async def _wait_to_issue(self) -> None:
+        """Wait until a call can be sent."""
         patience = asyncio.timeout(self._timeout_s)
         try:
             async with patience:
-                if self.error is not None or self._restart is not None or not self.tools.is_live:
-                    await self._ready()
-                while len(self._open) >= CALLS_MAX:
+                await self._ready()
+                while self._is_full:
                     self._changed.clear()
                     await self._changed.wait()
                     await self._ready()
-                self._number += 1
-                future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-                self._open[self._number] = future
-                if not self._outbox:
-                    asyncio.get_running_loop().call_soon(self._flush)
-                self._outbox.append(payload)
-                return await future
         except TimeoutError:
             if not patience.expired():
                 raise
-            raise TimeoutError(
-                f"the call has not returned in {self._timeout_s:g} s, and may still be executed: {self._state()}"
-            ) from None
+            raise TimeoutError(f"the call was not sent in {self._timeout_s:g} s: {self._state()}") from None
+
+    def _expire(self) -> None:
+        """Fail the calls that have waited for too long; one timer serves all."""
+        self._timer = None
+        assert self._loop is not None
+        while self._deadlines:
+            deadline_s, future = self._deadlines[0]
+            if not future.done():
+                if deadline_s > self._loop.time():
+                    self._timer = self._loop.call_at(deadline_s, self._expire)
+                    return
+                _resolve(
+                    future,
+                    None,
+                    TimeoutError(
+                        f"the call has not returned in {self._timeout_s:g} s, and may still be executed: "
+                        f"{self._state()}"
+                    ),
+                )
+            self._deadlines.popleft()
 
     def _state(self) -> str:
         if self._restart is not None:
@@ -332,13 +373,16 @@ class GroupCopy(Tool):
         size = 0
         for payload in calls:
             if pack and (size + len(payload) > PACK_BYTES_MAX or len(pack) == PACK_CALLS_MAX):
-                self._post(CallPack(first, pack))
+                self._post_pack(first, pack)
                 first += len(pack)
                 pack, size = [], 0
             pack.append(msgspec.Raw(payload))
             size += len(payload)
         if pack:
-            self._post(CallPack(first, pack))
+            self._post_pack(first, pack)
+
+    def _post_pack(self, first: int, calls: list[msgspec.Raw]) -> None:
+        self._post(CallPack(first, calls))  # type: ignore[arg-type]  # encoded already
 
     def _post(self, message: Any, order: Order | None = None) -> None:
         self.tools.post(self, _ENCODER.encode(message), order=order or self._order)
@@ -367,7 +411,7 @@ class GroupCopy(Tool):
     def _execute(self, sender: ProcessId, pack: CallPack) -> None:
         if self._restart is not None or self.error is not None:
             return
-        calls = [call for call in pack.calls if bytes(call) != MARK]
+        calls = [call for call in pack.calls if call is not None]
         if calls:
             self._index += 1
             self._operations += 1
@@ -389,8 +433,8 @@ class GroupCopy(Tool):
         elif own:
             self._acknowledge()
 
-    def _execute_call(self, call: msgspec.Raw) -> tuple[Any, Exception | None]:
-        if bytes(call) == MARK:
+    def _execute_call(self, call: OperationCall | None) -> tuple[Any, Exception | None]:
+        if call is None:
             return None, None
         try:
             return apply_call(self._target, call), None

@@ -15,7 +15,7 @@ import msgspec
 from antiphon import ClosedError, Group, Order, ProcessId, UsageError
 from antiphon.toolkit.merging import Merge, MergingState
 from antiphon.toolkit.object_state import adopt, attributes_of, state_type
-from antiphon.toolkit.operations import NotAnOperationError, OperationMethod, apply_call
+from antiphon.toolkit.operations import NotAnOperationError, OperationCall, OperationMethod, apply_call
 
 if TYPE_CHECKING:
     from antiphon.toolkit.replicated import ReplicatedObject
@@ -24,7 +24,7 @@ CALLS_MAX: Final = 16_384
 
 log: Final = logging.getLogger("antiphon")
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_PACK: Final = msgspec.msgpack.Decoder(tuple[int, list[msgspec.Raw]])
+_PACK: Final = msgspec.msgpack.Decoder(tuple[int, list[OperationCall | None]])
 
 
 class MergingCopy:
@@ -142,7 +142,7 @@ class MergingCopy:
         for place, call in enumerate(calls):
             future = self._open.pop(first + place, None) if sender == self.place.process else None
             try:
-                result = None if bytes(call) == b"\xc0" else apply_call(self._target, call)
+                result = None if call is None else apply_call(self._target, call)
             except NotAnOperationError:
                 self.strays += 1
             except Exception as error:

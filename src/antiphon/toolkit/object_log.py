@@ -25,6 +25,7 @@ from typing import Final
 import msgspec
 
 from antiphon import UsageError
+from antiphon.toolkit.operations import OperationCall
 
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 COMPACT_BYTES_MIN: Final = 1024 * 1024
@@ -50,7 +51,7 @@ class PackRecord(msgspec.Struct, array_like=True, tag=1):
     """Calls that were executed."""
 
     index: int
-    calls: list[msgspec.Raw]
+    calls: list[OperationCall]
 
 
 class ViewRecord(msgspec.Struct, array_like=True, tag=2):

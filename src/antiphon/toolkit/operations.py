@@ -96,12 +96,23 @@ class NotAnOperationError(ValueError):
     """A payload is no call of an operation that the object has."""
 
 
-def apply_call(target: "ReplicatedObject", payload: bytes | msgspec.Raw) -> Any:
-    """Execute an encoded call; returns or raises what the operation does. Raises NotAnOperationError."""
+OperationCall = tuple[str, msgspec.Raw]
+"""The name of an operation, and its arguments."""
+
+
+def decode_call(payload: bytes) -> OperationCall:
+    """Return an encoded call. Raises NotAnOperationError."""
     try:
-        name, values = _CALL.decode(payload)
-        method = target.operations[name]
-        arguments = method.decode(values)
+        return _CALL.decode(payload)
+    except msgspec.DecodeError as error:
+        raise NotAnOperationError(str(error)) from error
+
+
+def apply_call(target: "ReplicatedObject", call: OperationCall) -> Any:
+    """Execute a call; returns or raises what the operation does. Raises NotAnOperationError."""
+    try:
+        method = target.operations[call[0]]
+        arguments = method.decode(call[1])
     except (msgspec.DecodeError, KeyError) as error:
         raise NotAnOperationError(str(error)) from error
     return method.function(target, *arguments)
