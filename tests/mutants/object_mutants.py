@@ -8,10 +8,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from antiphon.toolkit import durability, group_copy, object_log
+from antiphon.toolkit import durability, group_copy, object_log, object_state
 from antiphon.toolkit.durability import FileContent, RestartDecision
-from antiphon.toolkit.group_copy import CallPack, DiskReport, GroupCopy
+from antiphon.toolkit.group_copy import GroupCopy
 from antiphon.toolkit.object_log import ObjectLog
+from antiphon.toolkit.object_messages import CallPack, DiskReport, EpochPromise
+from antiphon.toolkit.own_calls import resolve
 from antiphon.toolkit.ready_made import ReplicatedCounter, ReplicatedSet
 from tests.mutants.runtime_mutants import ANYTHING, RuntimeMutant
 
@@ -38,10 +40,10 @@ async def _read_at_once(self: GroupCopy, consistency: str) -> None:
 
 
 def _join_without_the_state(self: GroupCopy, state: bytes) -> None:
-    before = group_copy.encode_state(self._target)
+    before = object_state.encode_state(self._target)
     _restore(self, state)
     if self._restart is None:
-        group_copy.adopt(self._target, group_copy.decode_state(self._target, before))
+        object_state.adopt(self._target, object_state.decode_state(self._target, before))
 
 
 def _execute_own_twice(self: GroupCopy, sender: Any, pack: CallPack) -> None:
@@ -56,8 +58,9 @@ def _answer_the_next_call(self: GroupCopy, sender: Any, pack: CallPack) -> None:
     """Results go to the wrong callers where several calls share a pack."""
     if len(pack.calls) > 1 and sender == self.tools.process:
         first, last = pack.first, pack.first + len(pack.calls) - 1
-        if first in self._open and last in self._open:
-            self._open[first], self._open[last] = self._open[last], self._open[first]
+        calls = self._calls.open
+        if first in calls and last in calls:
+            calls[first], calls[last] = calls[last], calls[first]
     _execute(self, sender, pack)
 
 
@@ -68,7 +71,7 @@ def _acknowledge_at_once(self: GroupCopy) -> None:
     """A call returns before it is on any disk."""
     while self._unacknowledged:
         _, future, result, error = self._unacknowledged.popleft()
-        group_copy._resolve(future, result, error)
+        resolve(future, result, error)
 
 
 def _execute_and_acknowledge(self: GroupCopy, sender: Any, pack: CallPack) -> None:
@@ -91,7 +94,7 @@ async def _report_before_the_sync(self: GroupCopy) -> None:
             self._post(DiskReport(epoch, index), "causal")
             self._note_report(self.tools.process, index)
         elif self._restart is not None and self._restart.decision is not None:
-            self._post(group_copy.EpochPromise(self._restart.view_id, promised), "safe")
+            self._post(EpochPromise(self._restart.view_id, promised), "safe")
         await asyncio.sleep(0.3)
         await self._file.sync()
 

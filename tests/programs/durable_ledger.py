@@ -8,14 +8,15 @@ under another name: the history of a group ends with its last member, and the au
 import asyncio
 from random import Random
 
+import antiphon
 from antiphon.testing import FaultPlan, Host, Result
-from antiphon.testing.fault_plan import CALLS_MAX, SECOND_NS, KillProgram, draw_plan
+from antiphon.testing.fault_plan import CALLS_MAX, SECOND_NS, KillProgram, SimulationFault, draw_plan
 from antiphon.testing.simulate import ACTIVE_S
 from tests.programs.common import PATIENCE_S, Play, names, node_at, until_ending
 from tests.programs.ledger import Returned, watch
 from tests.programs.ledgers import Ledger, LedgerJudge, keep_books
 
-STACKS = ("vector", "label", "domain", "conversation")
+STACKS: tuple[antiphon.StackName, ...] = ("vector", "label", "domain", "conversation")
 FOUND_S = 2.0
 SPACING_S = 0.25
 KILLING_S = 1.5
@@ -25,7 +26,7 @@ KILLING_S = 1.5
 class Lives:
     """What the programs of one run know of each other's lives."""
 
-    def __init__(self, stack: str, dead_s: float) -> None:
+    def __init__(self, stack: antiphon.StackName, dead_s: float) -> None:
         self.judge = LedgerJudge()
         self.stack = stack
         self.dead_s = dead_s
@@ -73,7 +74,7 @@ def plan_of(seed: int, hosts: list[str]) -> tuple[FaultPlan, float]:
     """All faults, but with kills of our own: a third of the seeds kill one member, a third most, a third all. The plan,
     and when all are dead."""
     drawn = draw_plan("all", hosts, int(ACTIVE_S * SECOND_NS), seed)
-    faults = [fault for fault in drawn.faults if not isinstance(fault, KillProgram)]
+    faults: list[SimulationFault] = [fault for fault in drawn.faults if not isinstance(fault, KillProgram)]
     random = Random(f"ledger {seed}")
     first_s = 1.5 + 2.5 * random.random()
     count = (1, 1 + len(hosts) // 2, len(hosts))[seed % 3]

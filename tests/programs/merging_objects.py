@@ -18,10 +18,7 @@ async def main(host: Host) -> Shown:
     added: list[str] = []
     async with node_at(host) as node:
         way = {"members": host.members()} if host.starts == 1 else {"contacts": others}
-        groups = [
-            await node.join(name, policy="partitionable", stack="domain", **way)  # type: ignore[arg-type]
-            for name in ("set", "counter")
-        ]
+        groups = [await node.join(name, policy="partitionable", stack="domain", **way) for name in ("set", "counter")]
         async with ReplicatedSet(groups[0]) as items, ReplicatedCounter(groups[1]) as counter:
             await add(host, items, counter, added)
             await host.calm.wait()

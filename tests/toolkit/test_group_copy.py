@@ -175,7 +175,7 @@ def test_calls_fail_clearly_when_the_membership_is_lost() -> None:
 
 def test_a_call_that_takes_too_long_says_so() -> None:
     async def body(hub: Hub, tallies: list[Tally]) -> None:
-        copy_of(tallies[1])._timeout_s = 0.01
+        copy_of(tallies[1])._calls._timeout_s = 0.01
         hub.members[antiphon.ProcessId("b")].is_held = True
         with pytest.raises(TimeoutError, match="may still be executed"):
             await tallies[1].vote("x")

@@ -1,7 +1,7 @@
 """A copy of a replicated object at a participant of a conversation (psync-1989, 4.3).
 
 Operations marked `commuting` are executed at each copy in the order in which they arrive, mostly at once; those marked
-`ordered` are executed in one order at all copies, each in the same state (stacks/conversation/library/operations.py).
+`ordered` are executed in one order at all copies, each in the same state (`replicated_operations`).
 """
 
 import asyncio

@@ -21,8 +21,7 @@ What fails a call: an exclusion (ExcludedError: executed or not, nobody here can
 disk that fails (ObjectDiskError), a restart (ObjectRestartError), and `timeout_s`: a group without a majority waits for
 it, and so do calls.
 
-Limits: CALLS_MAX calls of a member are under way, then further ones wait; a pack has PACK_CALLS_MAX calls or
-PACK_BYTES_MAX bytes.
+Limits: those of own_calls.py; and what waits for the disk (object_log.py).
 """
 
 import asyncio
@@ -47,7 +46,6 @@ from antiphon import (
 )
 from antiphon.toolkit.durability import (
     FileContent,
-    RestartDecision,
     counted,
     decide,
     have_quorums,
@@ -56,7 +54,7 @@ from antiphon.toolkit.durability import (
     missing,
 )
 from antiphon.toolkit.errors import ObjectDiskError, ObjectRestartError, StateError
-from antiphon.toolkit.messages import WireProcess, from_wire, to_wire
+from antiphon.toolkit.messages import from_wire, to_wire
 from antiphon.toolkit.object_log import (
     BaseRecord,
     ObjectLog,
@@ -66,16 +64,26 @@ from antiphon.toolkit.object_log import (
     PromiseRecord,
     ViewRecord,
 )
+from antiphon.toolkit.object_messages import (
+    CallPack,
+    CopyMessage,
+    CopyState,
+    DiskReport,
+    DisksGivenUp,
+    EpochPromise,
+    FileReport,
+    RestartRound,
+    StatePart,
+    WinningState,
+)
 from antiphon.toolkit.object_state import adopt, decode_state, encode_state
 from antiphon.toolkit.operations import NotAnOperationError, OperationCall, OperationMethod, apply_call
+from antiphon.toolkit.own_calls import PACK_BYTES_MAX, OwnCalls, resolve
 from antiphon.toolkit.tools import OVERHEAD_BYTES, Tool, Tools
 
 if TYPE_CHECKING:
     from antiphon.toolkit.replicated import ReplicatedObject
 
-CALLS_MAX: Final = 16_384
-PACK_CALLS_MAX: Final = 1024
-PACK_BYTES_MAX: Final = 64 * 1024
 PART_BYTES: Final = 256 * 1024
 WAITING_S: Final = 10.0
 """How often a copy that waits for other members' disks says so in the log."""
@@ -84,86 +92,8 @@ MARK: Final = msgspec.msgpack.encode(None)
 
 Consistency = Literal["local", "mine", "agreed"]
 log: Final = logging.getLogger("antiphon")
-
-
-class CallPack(msgspec.Struct, array_like=True, tag=0):
-    """Calls of one member, and the number of the first."""
-
-    first: int
-    calls: list[OperationCall | None]
-    """None: a mark, which executes nothing."""
-
-
-class DiskReport(msgspec.Struct, array_like=True, tag=1):
-    """The sender's file is synced up to this index."""
-
-    epoch: int
-    index: int
-
-
-class FileReport(msgspec.Struct, array_like=True, tag=2):
-    """What the sender's file holds, told in this view."""
-
-    view_id: int
-    content: FileContent
-
-
-class EpochPromise(msgspec.Struct, array_like=True, tag=3):
-    """The sender has promised the epoch, on disk."""
-
-    view_id: int
-    epoch: int
-
-
-class StatePart(msgspec.Struct, array_like=True, tag=4):
-    """A part of the winner's state."""
-
-    view_id: int
-    index: int
-    count: int
-    data: bytes
-
-
-class DisksGivenUp(msgspec.Struct, array_like=True, tag=5):
-    """By explicit word: the disks that are missing are not waited for."""
-
-
-class WinningState(msgspec.Struct, array_like=True):
-    """What the winner of a restart sends to all."""
-
-    index: int
-    operations: int
-    state: bytes
-
-
-class RestartRound(msgspec.Struct, array_like=True):
-    """What is known in one view of a group that comes back from disk; the same at all members."""
-
-    view_id: int
-    forced: bool
-    known: dict[str, FileContent]
-    decision: RestartDecision | None = None
-    promised: list[str] = []
-    parts: list[bytes] = []
-
-
-class CopyState(msgspec.Struct, array_like=True):
-    """All of it, for a member that joins."""
-
-    has_files: bool
-    epoch: int
-    index: int
-    view_index: int
-    operations: int
-    bases: list[list[str]]
-    reports: dict[str, int]
-    members: list[WireProcess]
-    restart: RestartRound | None
-    state: bytes
-
-
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(CallPack | DiskReport | FileReport | EpochPromise | StatePart | DisksGivenUp)
+_DECODER: Final = msgspec.msgpack.Decoder(CopyMessage)
 _STATE: Final = msgspec.msgpack.Decoder(CopyState)
 _WINNING: Final = msgspec.msgpack.Decoder(WinningState)
 
@@ -210,14 +140,7 @@ class GroupCopy(Tool):
         self._restart: RestartRound | None = None if file is None else RestartRound(0, False, {})
         """The restart that is under way; None: the object is live."""
         self._told_view = 0
-        self._number = 0
-        self._open: dict[int, asyncio.Future[Any]] = {}
-        """Own calls that were not executed yet, by number."""
-        self._outbox: list[bytes] = []
-        self._deadlines: deque[tuple[float, asyncio.Future[Any]]] = deque()
-        """Own calls and when they fail, in their order."""
-        self._timer: asyncio.TimerHandle | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._calls = OwnCalls(timeout_s, self._post_pack, self._state)
         self._unacknowledged: deque[tuple[int, asyncio.Future[Any], Any, Exception | None]] = deque()
         """Own calls that were executed and are not on enough disks, with their index and what came of them."""
         self._changed = asyncio.Event()
@@ -236,8 +159,7 @@ class GroupCopy(Tool):
         if self._owns_tools:
             await self.tools.close()
         self.end(ClosedError(f"this copy of the object in group {self.place.name!r} was closed"))
-        if self._timer is not None:
-            self._timer.cancel()
+        self._calls.close()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -255,7 +177,7 @@ class GroupCopy(Tool):
             case "local":
                 return
             case "mine":
-                own = [*self._open.values(), *(each[1] for each in self._unacknowledged)]
+                own = [*self._calls.open.values(), *(each[1] for each in self._unacknowledged)]
                 if own:
                     await asyncio.wait(own)
             case "agreed":
@@ -287,27 +209,9 @@ class GroupCopy(Tool):
     # ---- calls -------------------------------------------------------------------------------------------------------
 
     async def _issue(self, payload: bytes) -> Any:
-        if self.error is not None or self._restart is not None or not self.tools.is_live or self._is_full:
+        if self.error is not None or self._restart is not None or not self.tools.is_live or self._calls.is_full:
             await self._wait_to_issue()
-        self._number += 1
-        loop = self._loop or asyncio.get_running_loop()
-        future: asyncio.Future[Any] = loop.create_future()
-        self._open[self._number] = future
-        if not self._outbox:
-            self._loop = loop
-            loop.call_soon(self._flush)
-        self._outbox.append(payload)
-        deadlines = self._deadlines
-        while deadlines and deadlines[0][1].done():
-            deadlines.popleft()
-        deadlines.append((loop.time() + self._timeout_s, future))
-        if self._timer is None:
-            self._timer = loop.call_later(self._timeout_s, self._expire)
-        return await future
-
-    @property
-    def _is_full(self) -> bool:
-        return len(self._open) >= CALLS_MAX
+        return await self._calls.issue(payload)
 
     async def _wait_to_issue(self) -> None:
         """Wait until a call can be sent."""
@@ -315,7 +219,7 @@ class GroupCopy(Tool):
         try:
             async with patience:
                 await self._ready()
-                while self._is_full:
+                while self._calls.is_full:
                     self._changed.clear()
                     await self._changed.wait()
                     await self._ready()
@@ -323,26 +227,6 @@ class GroupCopy(Tool):
             if not patience.expired():
                 raise
             raise TimeoutError(f"the call was not sent in {self._timeout_s:g} s: {self._state()}") from None
-
-    def _expire(self) -> None:
-        """Fail the calls that have waited for too long; one timer serves all."""
-        self._timer = None
-        assert self._loop is not None
-        while self._deadlines:
-            deadline_s, future = self._deadlines[0]
-            if not future.done():
-                if deadline_s > self._loop.time():
-                    self._timer = self._loop.call_at(deadline_s, self._expire)
-                    return
-                _resolve(
-                    future,
-                    None,
-                    TimeoutError(
-                        f"the call has not returned in {self._timeout_s:g} s, and may still be executed: "
-                        f"{self._state()}"
-                    ),
-                )
-            self._deadlines.popleft()
 
     def _state(self) -> str:
         if self._restart is not None:
@@ -365,30 +249,11 @@ class GroupCopy(Tool):
             except TimeoutError:
                 log.warning("object %r in group %r: %s", self.name, self.place.name, self._state())
 
-    def _flush(self) -> None:
-        """Send what was called in this turn."""
-        calls, self._outbox = self._outbox, []
-        first = self._number - len(calls) + 1
-        pack: list[msgspec.Raw] = []
-        size = 0
-        for payload in calls:
-            if pack and (size + len(payload) > PACK_BYTES_MAX or len(pack) == PACK_CALLS_MAX):
-                self._post_pack(first, pack)
-                first += len(pack)
-                pack, size = [], 0
-            pack.append(msgspec.Raw(payload))
-            size += len(payload)
-        if pack:
-            self._post_pack(first, pack)
-
     def _post_pack(self, first: int, calls: list[msgspec.Raw]) -> None:
         self._post(CallPack(first, calls))  # type: ignore[arg-type]  # encoded already
 
     def _post(self, message: Any, order: Order | None = None) -> None:
         self.tools.post(self, _ENCODER.encode(message), order=order or self._order)
-
-    def _tell_changed(self) -> None:
-        self._changed.set()
 
     # ---- what the group delivers -------------------------------------------------------------------------------------
 
@@ -418,16 +283,16 @@ class GroupCopy(Tool):
         own = sender == self.tools.process
         for place, call in enumerate(pack.calls):
             result, error = self._execute_call(call)
-            future = self._open.pop(pack.first + place, None) if own else None
+            future = self._calls.take(pack.first + place) if own else None
             if future is not None:
                 if self._file is None:
-                    _resolve(future, result, error)
+                    resolve(future, result, error)
                 else:
                     self._unacknowledged.append((self._index, future, result, error))
             elif error is not None:
                 log.debug("an operation of %s: %s", sender, error)
         if own:
-            self._tell_changed()
+            self._changed.set()
         if calls:
             self._write(PackRecord(self._index, calls))
         elif own:
@@ -473,7 +338,7 @@ class GroupCopy(Tool):
             bases = [list(self._founders)] if self._is_new else self._bases
             content = FileContent(self._epoch, self._index, self._promised, self._operations, bases, self._is_new)
             self._post(FileReport(self._restart.view_id, content), "safe")
-        self._tell_changed()
+        self._changed.set()
 
     def end(self, error: Exception) -> None:
         if self.error is None:
@@ -481,13 +346,11 @@ class GroupCopy(Tool):
         self._fail_calls(self.error)
 
     def _fail_calls(self, error: Exception) -> None:
-        self._outbox.clear()
-        failed = [*self._open.values(), *(each[1] for each in self._unacknowledged)]
-        self._open.clear()
+        failed = [*self._calls.forget(), *(each[1] for each in self._unacknowledged)]
         self._unacknowledged.clear()
         for future in failed:
-            _resolve(future, None, error)
-        self._tell_changed()
+            resolve(future, None, error)
+        self._changed.set()
 
     # ---- the file ----------------------------------------------------------------------------------------------------
 
@@ -532,16 +395,8 @@ class GroupCopy(Tool):
 
     def _write_all(self) -> None:
         if self._file is not None:
-            self._file.replace(
-                ObjectSnapshot(
-                    self._epoch,
-                    self._index,
-                    self._promised,
-                    self._operations,
-                    self._bases,
-                    encode_state(self._target),
-                )
-            )
+            held = (self._epoch, self._index, self._promised, self._operations, self._bases)
+            self._file.replace(ObjectSnapshot(*held, encode_state(self._target)))
             self._dirty.set()
 
     async def _keep_synced(self) -> None:
@@ -599,7 +454,7 @@ class GroupCopy(Tool):
         reached = index_on_disks(self._reports, self._bases)
         while self._unacknowledged and self._unacknowledged[0][0] <= reached:
             _, future, result, error = self._unacknowledged.popleft()
-            _resolve(future, result, error)
+            resolve(future, result, error)
 
     # ---- restart -----------------------------------------------------------------------------------------------------
 
@@ -619,7 +474,7 @@ class GroupCopy(Tool):
         restart.decision = decision = decide(restart.known, ranks, restart.forced)
         if decision is not None and self.tools.process.name in counted(restart.known, restart.known[decision.winner]):
             self._promise(decision.epoch)
-        self._tell_changed()
+        self._changed.set()
 
     def _promise(self, epoch: int) -> None:
         """Promise the epoch, on disk; `_keep_synced` tells the others when that is done."""
@@ -683,7 +538,7 @@ class GroupCopy(Tool):
         self._reports = {}
         self._is_new = False
         self._write_all()
-        self._tell_changed()
+        self._changed.set()
 
     def _give_up_disks(self) -> None:
         if self._restart is not None:
@@ -699,20 +554,8 @@ class GroupCopy(Tool):
     def export(self) -> bytes:
         self._load()
         members = [to_wire(member) for member in self._members]
-        return _ENCODER.encode(
-            CopyState(
-                self._file is not None,
-                self._epoch,
-                self._index,
-                self._view_index,
-                self._operations,
-                self._bases,
-                self._reports,
-                members,
-                self._restart,
-                encode_state(self._target),
-            )
-        )
+        copy = (self._epoch, self._index, self._view_index, self._operations, self._bases, self._reports, members)
+        return _ENCODER.encode(CopyState(self._file is not None, *copy, self._restart, encode_state(self._target)))
 
     def restore(self, state: bytes) -> None:
         self._load()
@@ -742,12 +585,3 @@ class GroupCopy(Tool):
         self._is_new = False
         adopt(self._target, decode_state(self._target, restored.state))
         self._write_all()
-
-
-def _resolve(future: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
-    if future.done():
-        return
-    if error is None:
-        future.set_result(result)
-    else:
-        future.set_exception(error)

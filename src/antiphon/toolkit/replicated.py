@@ -48,7 +48,7 @@ from antiphon import Group, Order, UsageError
 from antiphon.conversation import Conversation, FilterOptions
 from antiphon.toolkit.conversation_copy import ConversationCopy
 from antiphon.toolkit.group_copy import Consistency, GroupCopy
-from antiphon.toolkit.merging import Merge
+from antiphon.toolkit.merging import ComponentState
 from antiphon.toolkit.merging_copy import MergingCopy
 from antiphon.toolkit.object_log import ObjectLog
 from antiphon.toolkit.operations import OperationMethod
@@ -66,13 +66,17 @@ class ReplicatedObject:
 
     operations: ClassVar[dict[str, OperationMethod[Any, Any, Any]]] = {}
     """The operations of this class and its bases, by name."""
-    merge_rule: ClassVar[Merge[dict[str, Any]] | None] = None
-    """Makes the attributes of one object of those that components of a `partitionable` group had; see merging.py."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         found = {name: each for name, each in vars(cls).items() if isinstance(each, OperationMethod)}
         cls.operations = cls.operations | found
+
+    @staticmethod
+    def merge_rule(components: Sequence[ComponentState[dict[str, Any]]]) -> dict[str, Any]:
+        """Make the attributes of one object of those that components of a `partitionable` group had; see merging.py. A
+        class that is used there has one."""
+        raise NotImplementedError
 
     def __init__(
         self,
@@ -110,7 +114,7 @@ class ReplicatedObject:
         if getattr(place, "policy", "primary") == "partitionable" and not isinstance(place, Tools):
             if path is not None:
                 raise UsageError("where components go on apart there is no one state to keep; leave out `path`")
-            if self.merge_rule is None:
+            if type(self).merge_rule is ReplicatedObject.merge_rule:
                 raise UsageError(
                     f"group {place.name!r} is partitionable, and {type(self).__name__} does not say how states merge: "
                     "give it a `merge_rule`"
