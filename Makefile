@@ -3,8 +3,8 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
-.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs fuzz networks overlap parting guarding durable streams cluster planted seeds relays
-.PHONY: seats service-scaling takeover service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth many-groups stall recording scaling commuting audit-scale needle
+.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs returning fuzz networks overlap parting guarding durable streams cluster planted seeds relays
+.PHONY: seats service-scaling takeover service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth many-groups stall recording scaling commuting audit-scale cost needle
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -44,6 +44,7 @@ help:
 	@echo '  make twin          50 seeds through Spark and the reference auditor, which must agree'
 	@echo '  make planted       10,000 histories with planted violations, through both auditors'
 	@echo '  make mutants       protocols broken on purpose, each let loose until it is caught'
+	@echo '  make returning     20,000 seeds of conversations whose participants come back, with the public filters, in virtual time, audited'
 	@echo '  make programs      20,000 seeds of whole programs on the public API, in virtual time with all faults, audited'
 	@echo '  make fuzz          a million spoiled datagrams into a working group'
 	@echo '  make networks      seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
@@ -71,6 +72,7 @@ help:
 	@echo '  make recording     what it costs to record a history'
 	@echo '  make views         how long it takes from kill -9 to the next view; as root'
 	@echo '  make audit-scale   1, 10 and 100 million events through the audit'
+	@echo '  make cost          cores that Spark needs to be ahead of one process, and the share of its driver'
 	@echo '  make needle        one violation among 10 million events, found and explained'
 	@echo
 	@echo 'PYTHON=python3.12 chooses the Python that .venv is made with; ANTIPHON_PURE=1 does without compiled files;'
@@ -163,6 +165,9 @@ cluster: setup
 mutants: setup
 	ANTIPHON_PURE=1 $(BIN)/python -m tests.mutants.hunt
 
+returning: setup
+	$(BIN)/python -m tests.programs.campaign --seeds 0:20000 --program conversations --jobs $(shell nproc)
+
 programs: setup
 	$(BIN)/python -m tests.programs.campaign --seeds 0:20000 --jobs $(shell nproc)
 
@@ -235,6 +240,10 @@ many-groups: setup
 planted: setup
 	$(BIN)/python -m tests.pipeline.planted --histories 10000 --jobs $(shell nproc)
 	$(BIN)/python -m tests.pipeline.planted --first 10000 --histories 300 --jobs $(shell nproc) --spark 100
+
+cost: setup
+	$(BIN)/python -m bench.cost --out bench/results
+	$(BIN)/python -m bench.cost --share 8,64,256
 
 audit-scale: setup
 	$(BIN)/python -m bench.audit_scale --events 1000000,10000000,100000000 --compare 10000000 --out bench/results

@@ -56,7 +56,7 @@ class LinkLoad:
             async with CommunicationDomain(
                 group, host.name[0] if self.linked else "A", DOMAINS if self.linked else ("A",),
                 listen=host.at(7500) if relay and self.linked else None,
-                links=links if self.linked else None, routes=ROUTES[host.name[0]],
+                links=links if self.linked else None, routes=ROUTES[host.name[0]] if self.linked else None,
             ) as everywhere:  # fmt: skip
                 reading = asyncio.create_task(self.read(everywhere))
                 for number in range(self.messages):

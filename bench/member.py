@@ -131,6 +131,7 @@ class Member:
             multicast=job["multicast"],
             linger_s=1.0,
             history=job["history"],
+            insecure=True,  # also between namespaces; bench.sealing measures what keys cost
             options=replace(Options.local(), of_stacks=job["of_stack"]) if job["of_stack"] else None,
         )
         await node.start()

@@ -7,6 +7,10 @@
 
 With several groups, `groups` tells who founds which, by index, and the log tells the group: ["a:p1#1"]. Point-to-point
 messages stand in the log as "private p1#1", barriers as "barrier p1#1"; `story` has the views too, as "2: p1 p3".
+
+Where the groups of a stack live at a service, as its offers say, the table has one more engine, `service`, which takes
+that role; members enter by naming it, one after the other, before the constructor returns. Frames of links lie on the
+table beside the packets (`streams`).
 """
 
 from collections.abc import Mapping
@@ -17,12 +21,17 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.codec import unseal
 from antiphon.kernel.effects import NEVER, BarrierReached, Delivered, Effects, Event, Installed, Writable
 from antiphon.kernel.identity import ProcessId, View, wire_id
-from antiphon.kernel.inputs import MAIN, Input, Join, Receive, Send, SendBarrier, Tick
+from antiphon.kernel.inputs import MAIN, Input, Join, Open, Receive, Send, SendBarrier, Tick
 from antiphon.kernel.levels import CAUSAL
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.outcomes import CallOutcome
 from antiphon.kernel.packet_kinds import ADD, DATA
+from antiphon.kernel.policies import STATIC
+from antiphon.stacks.registry import offer
+from tests.table_links import TableLinks
 
 GROUP = "g"
+SERVICE = "service"
 Groups = Mapping[str, tuple[int, ...]]
 """Who founds which group, by index."""
 
@@ -34,61 +43,104 @@ class Table:
         self,
         members: int,
         options: Options | None = None,
-        policy: str = "static",
+        policy: str = "",
         groups: Groups | None = None,
         domains: Mapping[str, CausalityDomain] | None = None,
         stack: str = "vector",
     ) -> None:
-        self.processes = [ProcessId(f"p{number}") for number in range(1, members + 1)]
-        self.names = [process.name for process in self.processes]
+        self.offers = offer(stack)
+        self.names = [f"p{number}" for number in range(1, members + 1)]
         self.founders: Groups = groups or {GROUP: tuple(range(members))}
         self.now_ns = 0
         self.links: dict[tuple[int, int], list[bytes]] = {}
+        self.streams = TableLinks(self._step_named)
         self._cuts: set[tuple[int, int, str]] = set()
         self._lost_kinds: dict[tuple[int, int], tuple[int, ...]] = {}
         self.gone: set[int] = set()
         self.log: list[list[str]] = [[] for _ in range(members)]
         self.story: list[list[str]] = [[] for _ in range(members)]
         self.payloads: list[list[bytes]] = [[] for _ in range(members)]
-        self.events: list[list[Event]] = [[] for _ in range(members)]
-        self.deadline_ns = [NEVER] * members
-        self.views: list[dict[str, View]] = [{} for _ in range(members)]
-        self.engines = [Engine(process, Random(0), options or Options()) for process in self.processes]
-        self._policy = policy
+        self._policy = policy or (STATIC if STATIC in self.offers.policies else self.offers.policies[0])
         self._stack = stack
         self._domains = domains or {}
+        if self.offers.service_role:
+            self.names.append(SERVICE)
+        self.processes = [ProcessId(name) for name in self.names]
+        self.events: list[list[Event]] = [[] for _ in self.names]
+        self.views: list[dict[str, View]] = [{} for _ in self.names]
+        self.deadline_ns = [NEVER] * len(self.names)
+        self.engines = [Engine(process, Random(0), options or Options()) for process in self.processes]
+        if self.offers.service_role:
+            self._enter_all()
+            first, ranks = next(iter(self.founders.items()))
+            self.view = self.views[ranks[0]][first]
+            return
         for group, ranks in self.founders.items():
             for member in ranks:
                 self._join(member, group, self.first_view(group), ())
         self.view = self.first_view(next(iter(self.founders)))
+
+    def _enter_all(self) -> None:
+        """Have a service take its role and the members of each group enter, one after the other."""
+        service = self.names.index(SERVICE)
+        self.step(service, Open(stack=self._stack, role=self.offers.service_role))
+        for group, ranks in self.founders.items():
+            for count, member in enumerate(ranks, 1):
+                self.come(member, group, service)
+                self.play(5)
+                assert all(len(self.views[rank][group].members) == count for rank in ranks[:count])
 
     def first_view(self, group: str) -> View:
         ranks = self.founders[group]
         return View(1, tuple(self.processes[rank] for rank in ranks), tuple(self.names[rank] for rank in ranks))
 
     def _join(self, member: int, group: str, view: View | None, contacts: tuple[str, ...]) -> None:
-        domain = self._domains.get(group, MAIN)
+        self._ask(member, group, view, contacts, self._policy, self._domains.get(group, MAIN))
+
+    def _ask(
+        self,
+        member: int,
+        group: str,
+        view: View | None,
+        contacts: tuple[str, ...],
+        policy: str,
+        domain: CausalityDomain,
+    ) -> None:
         name = self.names[member]
-        self.step(
-            member,
-            Join(
-                group=group,
-                view=view,
-                stack=self._stack,
-                policy=self._policy,
-                address=name,
-                contacts=contacts,
-                domain=domain,
-            ),
+        join = Join(
+            group=group,
+            view=view,
+            stack=self._stack,
+            policy=policy,
+            address=name,
+            contacts=contacts,
+            domain=domain,
         )
+        self.step(member, join)
 
     def come(self, member: int, group: str, contact: int) -> None:
         """Ask to be let in."""
         self._join(member, group, None, (self.names[contact],))
 
+    def found(self, member: int, group: str, policy: str = "", domain: CausalityDomain = MAIN) -> None:
+        """Make a group of one member; at the service, where groups live at one."""
+        served = bool(self.offers.service_role)
+        view = None if served else View(1, (self.processes[member],), (self.names[member],))
+        self._ask(member, group, view, (SERVICE,) if served else (), policy or self._policy, domain)
+
+    def isolate(self, member: int) -> None:
+        """From here on nothing comes from there and nothing goes there; `mend` ends it."""
+        for other in range(len(self.names)):
+            self.cut(member, other)
+            self.cut(other, member)
+        self.streams.unreachable.add(self.names[member])
+        self.streams.cut(self.names[member])
+
     def crash(self, *members: int) -> None:
-        """These are gone; what they have sent is still on its way."""
+        """These are gone; packets that they have sent are still on their way."""
         self.gone.update(members)
+        for member in members:
+            self.streams.cut(self.names[member])
 
     def cut(self, source: int, destination: int, group: str = "") -> None:
         """From here on everything on this link is lost; or everything of one group."""
@@ -101,15 +153,21 @@ class Table:
     def mend(self) -> None:
         """All links work again."""
         self._cuts.clear()
+        self.streams.unreachable.clear()
         self._lost_kinds.clear()
 
     # ---- steps -----------------------------------------------------------------------------------------------------
 
-    def step(self, member: int, input: Input) -> Effects:
+    def _step_named(self, name: str, input: Input | CallOutcome) -> None:
+        if self.names.index(name) not in self.gone:
+            self.step(self.names.index(name), input)
+
+    def step(self, member: int, input: Input | CallOutcome) -> Effects:
         effects = self.engines[member].step(input, self.now_ns)
         self.deadline_ns[member] = effects.deadline_ns
         for event in effects.events:
             self._observe(member, event)
+        self.streams.carry_out(self.names[member], effects.calls or ())
         for transmit in effects.transmits:
             for name in transmit.route.names():
                 link = (member, self.names.index(name)) if name in self.names else (member, member)
@@ -126,6 +184,8 @@ class Table:
 
     def _observe(self, member: int, event: Event) -> None:
         self.events[member].append(event)
+        if self.names[member] == SERVICE:
+            return
         where = "" if len(self.founders) == 1 else f"{event.group}:"
         entries: list[str] = []
         if isinstance(event, Delivered):
@@ -190,6 +250,32 @@ class Table:
             for packet in packets:
                 if destination not in self.gone:
                     self.arrive(destination, packet)
+        self.streams.pass_all()
+
+    def pass_some(self, random: Random, count: int) -> None:
+        """A bad network: so often, a packet of a link drawn at random arrives, some of them late, twice or not at all.
+        Of streams, whose frames do neither, a frame arrives, or the stream breaks."""
+        for _ in range(count):
+            links = [link for link, packets in self.links.items() if packets]
+            streams = self.streams.under_way()
+            chance = random.random()
+            if links:
+                source, destination = random.choice(links)
+                packets = self.links[source, destination]
+                if chance < 0.1:
+                    packets.pop(0)
+                elif chance < 0.2:
+                    self.arrive(destination, packets[0])
+                else:
+                    self.arrive(destination, packets.pop(random.randrange(min(3, len(packets)))))
+            elif streams:
+                link, to_client = random.choice(streams)
+                if chance < 0.05:
+                    self.streams.cut(link.client)
+                else:
+                    self.streams.pass_on(link, to_client, 1)
+            else:
+                self.wait(5 * MILLISECOND_NS)
 
     def drop_all(self) -> None:
         self.links.clear()
@@ -216,9 +302,13 @@ class Table:
         """Let everything arrive and every timer fire, until nothing moves or the rounds are over."""
         for _ in range(rounds):
             self.pass_all()
-            if not self.links and not any(self.outstanding(member) for member in self._living()):
+            if self._is_quiet():
                 return
             self.wait(20 * MILLISECOND_NS)
+
+    def _is_quiet(self) -> bool:
+        under_way = self.links or self.streams.under_way()
+        return not under_way and not any(self.outstanding(member) for member in self._living())
 
     def play(self, milliseconds: int) -> None:
         """A calm network, for so long: everything arrives within a millisecond."""

@@ -23,7 +23,7 @@ import antiphon
 from antiphon import Node, Options
 from bench.peers.driver import free_ports
 from tests.runtime.cluster import run, until
-from tests.stacks.sequencer.test_stack_runtime import free_address
+from tests.runtime.places import free_address
 
 pytestmark = pytest.mark.processes
 
@@ -203,6 +203,19 @@ def test_all_copies_of_the_bank_have_the_same_balances() -> None:
         for bank in banks:
             bank.expect('balances {"x": 5}', ask="")
         assert [bank.close() for bank in banks] == [0, 0, 0]
+
+
+def test_the_bank_goes_on_when_one_of_three_is_killed() -> None:
+    with talkers("replicated_bank.py") as banks:
+        for bank in banks:
+            bank.type("deposit x 10")
+        for bank in banks:
+            bank.expect('balances {"x": 30}', ask="")
+        banks[1].kill()
+        banks[2].type("withdraw x 25")
+        banks[2].expect("withdrawn")
+        banks[0].expect('balances {"x": 5}', ask="")
+        assert [banks[rank].close() for rank in (0, 2)] == [0, 0]
 
 
 def test_the_examples_are_short() -> None:

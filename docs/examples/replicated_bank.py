@@ -18,7 +18,7 @@ from antiphon.toolkit import ReplicatedObject, commuting, input_lines, ordered
 
 class Bank(ReplicatedObject):
     def __init__(self, conversation: antiphon.conversation.Conversation) -> None:
-        super().__init__(conversation)
+        super().__init__(conversation, remove_silent=True)  # whoever is killed does not hold up the others for long
         self.balances: dict[str, int] = {}
 
     @commuting

@@ -36,6 +36,8 @@ from antiphon.runtime import (
     FileDiscovery,
     Group,
     JoinError,
+    KeyMissingError,
+    KeyringError,
     Message,
     NameDiscovery,
     Node,
@@ -50,9 +52,12 @@ from antiphon.runtime import (
     ReaderError,
     Stalled,
     TransitionalView,
+    Trust,
     ViewChange,
     connect,
     load_plan,
+    open_connection,
+    start_server,
 )
 from antiphon.runtime.environment import current_environment
 from antiphon.stacks.registry import StackName
@@ -75,6 +80,8 @@ __all__ = [
     "FileDiscovery",
     "Group",
     "JoinError",
+    "KeyMissingError",
+    "KeyringError",
     "LevelNotOfferedError",
     "Message",
     "MessageTooLargeError",
@@ -96,13 +103,16 @@ __all__ = [
     "StackName",
     "Stalled",
     "TransitionalView",
+    "Trust",
     "UsageError",
     "View",
     "ViewChange",
     "connect",
     "current_environment",
     "load_plan",
+    "open_connection",
     "register_comparison",
+    "start_server",
     "sync",
 ]
 

@@ -53,7 +53,7 @@ from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import CallOutcome
 from antiphon.parts.member import Member, StabilityMark
 from antiphon.parts.membership.phases import JOINING
-from antiphon.stacks.registry import DEFAULT, check_level, check_options, has_number, kind
+from antiphon.stacks.registry import DEFAULT, check_level, check_options, has_number, kind, unasked_stack
 from antiphon.stacks.stack import Stack
 
 _LINGERING_MAX: Final = 64
@@ -269,7 +269,10 @@ class Engine:
                 if member is None and group_id in self._names:
                     self._answer_astray(data[STACK_AT], kind, group_id, flags, data, effects, now_ns)
                 if stack is None:
-                    raise MalformedError("group" if has_number(data[STACK_AT]) else "stack")
+                    unasked = unasked_stack(data[STACK_AT], kind)
+                    if not unasked:
+                        raise MalformedError("group" if has_number(data[STACK_AT]) else "stack")
+                    stack = self._stack(unasked)
                 if member is None:
                     stack.receive(kind, group_id, tag, sender, flags, level, data, effects, now_ns)
                 else:
@@ -448,6 +451,11 @@ class Engine:
     def is_retiring(self) -> bool:
         """Whether this process, whose life is over, still takes part in agreements by which it parts from groups."""
         return any(member.retiring for member in self._groups.values())
+
+    def is_stalled(self, group: str) -> bool:
+        """Whether a group stands still here for want of a majority: `Recover` is for such, and refused for others."""
+        member = self._groups.get(group)
+        return member is not None and not member.over and member.is_stalled()
 
     def outstanding(self, group: str) -> int:
         """Own messages and packets that are not yet known to be stable at every member."""

@@ -97,11 +97,18 @@ class ProcessRecorder:
         elif isinstance(event, Sent):
             self.depart(event, time_ns)
         elif isinstance(event, RoleOpened):
-            levels = offer(event.stack).levels
-            self._log.start(time_ns, event.group, event.stack, STATIC, levels, event.promises, GROUP)
-            self._log.view(time_ns, event.group, ROLE_VIEW, self._own)
+            self.open_role(event.group, event.stack, event.promises, None, ROLE_VIEW, time_ns)
         elif isinstance(event, RoleClosed):
             self.left(event.group, time_ns)
+
+    def open_role(
+        self, name: str, stack: str, promises: tuple[str, ...], domain: str | None, view_id: int, time_ns: int
+    ) -> None:
+        """The process takes part in something beside groups, and is held to these promises there. `domain`: what has
+        the same one is in causal order together; None: its messages are, among themselves."""
+        scope = GROUP if domain is None else CAUSALITY_DOMAIN
+        self._log.start(time_ns, name, stack, STATIC, offer(stack).levels, promises, scope, domain)
+        self._log.view(time_ns, name, view_id, self._own)
 
     def suspect(self, event: Suspected, time_ns: int) -> None:
         self._log.suspect(time_ns, event.group, event.view_id, event.process.full)
@@ -183,6 +190,10 @@ class ProcessRecorder:
             self._barrier if event.barrier else None,
             digest_of(event.payloads) if event.payloads is not None and self._digests else None,
         )
+
+    def depart_in_role(self, name: str, view_id: int, number: int, size: int, time_ns: int) -> None:
+        """A message of something beside groups leaves; its call is on record."""
+        self._log.depart(time_ns, name, view_id, number, 1, size)
 
     def receive(self, event: Received, time_ns: int) -> None:
         self._log.receive(

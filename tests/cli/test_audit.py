@@ -117,7 +117,17 @@ def make_empty_file(directory: Path) -> None:
     (directory / "a-1-00000.parquet").write_bytes(b"")
 
 
-@pytest.mark.parametrize("spoil", [make_foreign, make_garbage, make_empty_file, lambda directory: None])
+@pytest.mark.spark
+@pytest.mark.parametrize("spoil", [make_foreign, make_garbage, make_empty_file])
+def test_useless_files_exit_with_2_and_a_sentence(run: Run, tmp_path: Path, spoil: object) -> None:
+    assert callable(spoil)
+    spoil(tmp_path)
+    outcome = run("audit", str(tmp_path), "--json")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert f"antiphon: {tmp_path}" in outcome.err
+
+
+@pytest.mark.parametrize("spoil", [lambda directory: None])
 def test_useless_input_exits_with_2_and_one_sentence(run: Run, tmp_path: Path, spoil: object) -> None:
     assert callable(spoil)
     spoil(tmp_path)

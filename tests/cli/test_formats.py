@@ -10,7 +10,7 @@ from antiphon.history.reader import HistoryFiles
 from tests.cli.conftest import Run
 
 SAMPLES = Path(__file__).resolve().parent.parent / "history" / "samples"
-FILES = {"cs451": "cs451", "shiviz": "shiviz.log", "jepsen": "jepsen_append.jsonl"}
+FILES = {"cs451": "cs451", "shiviz": "shiviz.log", "jepsen": "jepsen_append.jsonl", "plume": "plume.txt"}
 
 
 @pytest.fixture(scope="session")
@@ -48,7 +48,7 @@ def test_a_history_goes_out(run: Run, tmp_path: Path, history: Path, format: str
 
 
 def test_json_is_one_document(run: Run, tmp_path: Path, history: Path) -> None:
-    words = ("import", "--format", "cs451", "--run", "mine", "--level", "causal", "--json")
+    words = ("import", "--format", "cs451", "--run", "mine", "--level", "causal", "--complete", "--json")
     imported = json.loads(run(*words, str(SAMPLES / "cs451"), str(tmp_path / "h")).out)
     assert imported == {
         "format": "cs451", "history": str(tmp_path / "h"), "runs": 1, "logs": 3, "events": 12, "remarks": [],
@@ -97,6 +97,8 @@ def test_a_place_that_is_taken_is_refused(run: Run, tmp_path: Path) -> None:
         (("export", "--format", "csv", "x", "o"), "the format 'csv' cannot be exported; choose from: shiviz, "),
         (("import", "--format", "cs451", "nowhere", "h"), "there is no nowhere; name the log to import"),
         (("import", "--format", "jepsen", "--parser", "x", "nowhere", "h"), "--parser is for shiviz logs"),
+        (("import", "--format", "cs451", "--delimiter", "x", "nowhere", "h"), "--delimiter is for shiviz logs"),
+        (("import", "--format", "shiviz", "--complete", "nowhere", "h"), "--complete is for cs451 logs"),
         (("import", "--format", "cs451", "--level", "best", ".", "h"), "level 'best' is none that a log can be"),
         (("export", "--format", "otlp", "nowhere", "o"), "nowhere: there is no such file or directory"),
     ],

@@ -13,8 +13,7 @@ from antiphon.cli.sequencer import LogLines
 from tests.cli.conftest import Run
 from tests.runtime.cluster import read
 from tests.runtime.cluster import run as run_bounded
-from tests.runtime.places import LOOPBACK
-from tests.stacks.sequencer.test_stack_runtime import free_address
+from tests.runtime.places import LOOPBACK, free_address
 
 RUN = "from antiphon.cli.main import main; main()"
 

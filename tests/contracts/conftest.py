@@ -6,15 +6,17 @@ of its own.
 
 A test that takes `stack` runs once for each stack; one that takes `level` too, once for each level of the stack.
 `@pytest.mark.levels("agreed", "safe")` says which levels a test is about: where it takes `level`, these alone; where
-not, it runs over the stacks that offer all of them. `@pytest.mark.capable("private")` leaves out stacks that are not.
-In these tests members found groups; stacks whose groups live at a service have tests of their own.
+not, it runs over the stacks that offer all of them. `@pytest.mark.capable("private")` leaves out stacks that are not,
+for a reason that capabilities.py names, and `@pytest.mark.lacking("private")` runs over those that were left out.
+Where the groups of a stack live at a service, the table, or the cluster, has a process more, in that role.
 """
 
 import pytest
 
 from antiphon import _build
 from antiphon.kernel.levels import LEVELS
-from antiphon.stacks.registry import OFFERS, founding_stacks, register
+from antiphon.stacks.registry import OFFERS, register
+from tests.contracts.capabilities import NEEDS
 from tests.toy_stack.stack import OFFERS as TOY
 from tests.toy_stack.stack import ToyStack
 
@@ -30,12 +32,17 @@ def named_by(metafunc: pytest.Metafunc, mark: str) -> list[str]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "stack" not in metafunc.fixturenames:
         return
-    wanted, capabilities = named_by(metafunc, "levels"), named_by(metafunc, "capable")
-    founding = [OFFERS[name] for name in founding_stacks()]
-    offers = [offer for offer in founding if all(getattr(offer, capability) for capability in capabilities)]
+    wanted = named_by(metafunc, "levels")
+    needs = [NEEDS[name] for name in named_by(metafunc, "capable")]
+    lacked = [NEEDS[name] for name in named_by(metafunc, "lacking")]
+    offers = [
+        offer
+        for offer in OFFERS.values()
+        if all(need.is_met(offer) for need in needs) and not any(need.is_met(offer) for need in lacked)
+    ]
     if "level" not in metafunc.fixturenames:
         stacks = [offer.name for offer in offers if set(wanted) <= set(offer.levels)]
-        assert stacks, f"{metafunc.function.__name__}: no stack offers {wanted} and is {capabilities}"
+        assert stacks, f"{metafunc.function.__name__}: no stack offers {wanted} and what else the test needs"
         metafunc.parametrize("stack", stacks)
         return
     cases = [

@@ -10,15 +10,15 @@ import pytest
 from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import BarrierReached, Delivered, Ended, Sent
 from antiphon.kernel.errors import UsageError
-from antiphon.kernel.inputs import Leave
-from antiphon.kernel.levels import AGREED, CAUSAL, SAFE
+from antiphon.kernel.inputs import Leave, Recover
+from antiphon.kernel.levels import AGREED, CAUSAL, CAUSAL_TOTAL, LEVELS, SAFE
 from antiphon.kernel.options import MILLISECOND_NS
+from antiphon.stacks.registry import offer
 from tests.table import Groups, Table
 
 PLACES = 5
 SENDS = 40
 RULES = {
-    "carry": CausalityDomain(),
     "carry, k = 1": CausalityDomain(resilience=1),
     "structure": CausalityDomain(resilience=1),
     "conservative": CausalityDomain(rule="conservative"),
@@ -118,21 +118,22 @@ def violations(table: Table) -> list[str]:
 
 
 def is_ordered(message: Message) -> bool:
-    return message.level in (AGREED, SAFE)
+    return message.level in (AGREED, SAFE, CAUSAL_TOTAL)
 
 
 def play(random: Random, table: Table, barriers: bool) -> None:
-    """All kinds of traffic over a network that loses, doubles and reorders."""
+    """All kinds of traffic over a network that loses, doubles and reorders, and whose links break."""
+    levels = [LEVELS[name] for name in table.offers.levels]
     for number in range(SENDS):
         group = random.choice(list(table.founders))
         sender = random.choice(table.founders[group])
         kind = random.random()
         if barriers and kind < 0.1:
             table.barrier(sender, group=group)
-        elif kind < 0.25:
+        elif kind < 0.25 and table.offers.private:
             table.send(sender, b"", group=group, to=random.choice(table.founders[group]))
         else:
-            level = random.choice((0, 1, CAUSAL, CAUSAL, CAUSAL, AGREED, SAFE))
+            level = random.choice((*levels, CAUSAL, CAUSAL))
             table.send(sender, b"%d" % number, group=group, level=level)
         for link in list(table.links):
             packets = table.take(*link)
@@ -143,6 +144,12 @@ def play(random: Random, table: Table, barriers: bool) -> None:
                     table.arrive(link[1], packet)
                     if random.random() < 0.1:
                         table.arrive(link[1], packet)
+        for stream, to_client in table.streams.under_way():
+            chance = random.random()
+            if chance < 0.02:
+                table.streams.cut(stream.client)
+            elif chance < 0.7 and stream in table.streams.all:
+                table.streams.pass_on(stream, to_client, random.choice((0, 0, 1, 2)))
         table.wait(random.choice((0, 0, 1, 5)) * MILLISECOND_NS)
     for _ in range(60):
         table.play(100)
@@ -152,9 +159,21 @@ def play(random: Random, table: Table, barriers: bool) -> None:
 
 
 @pytest.mark.capable("crosses_groups")
+@pytest.mark.parametrize("seed", range(8))
+def test_causal_order_holds_over_all_groups(stack: str, seed: int) -> None:
+    """Without a word: in the domain that all groups are in which name none."""
+    random = Random(f"{seed}/carry")
+    groups = draw_groups(random)
+    policy = "primary" if random.random() < 0.5 else ""
+    table = Table(PLACES, None, policy, groups, stack=stack)
+    play(random, table, policy == "primary" and offer(stack).barriers)
+    assert violations(table) == []
+
+
+@pytest.mark.capable("causality_domains")
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("seed", range(8))
-def test_causal_order_holds_over_all_groups(stack: str, seed: int, rule: str) -> None:
+def test_causal_order_holds_over_all_groups_by_each_rule(stack: str, seed: int, rule: str) -> None:
     random = Random(f"{seed}/{rule}")
     groups = draw_groups(random)
     domain = RULES[rule]
@@ -166,7 +185,7 @@ def test_causal_order_holds_over_all_groups(stack: str, seed: int, rule: str) ->
     assert violations(table) == []
 
 
-@pytest.mark.capable("crosses_groups")
+@pytest.mark.capable("causality_domains")
 def test_without_a_common_domain_it_does_not(stack: str) -> None:
     """The oracle sees what it should: with a domain for each group, order between groups is lost somewhere."""
     found = 0
@@ -202,7 +221,39 @@ def test_who_leaves_one_group_lives_on_in_the_others(stack: str) -> None:
     assert sorted(table.log[2]) == ["a:p1#1", "b:p2#1"]
 
 
-@pytest.mark.capable("crosses_groups")
+@pytest.mark.capable("founding")
+def test_a_group_without_a_majority_stands_still_until_it_is_recovered(stack: str) -> None:
+    table = Table(3, policy="primary", stack=stack)
+    engine = table.engines[0]
+    assert not engine.is_stalled("g")
+    assert not engine.is_stalled("of others")
+    with pytest.raises(UsageError, match="there is nothing to recover"):
+        table.step(0, Recover("g"))
+    table.crash(1, 2)
+    table.play(3_000)
+    assert engine.is_stalled("g")
+    table.step(0, Recover("g"))
+    table.play(300)
+    assert not engine.is_stalled("g")
+    assert table.views[0]["g"].members == (table.processes[0],)
+
+
+def test_who_is_not_heard_is_out_of_all_its_groups(stack: str) -> None:
+    """The others go on without it in both groups; when it hears of that, its life is over in both."""
+    table = Table(3, policy="primary", groups=TWINS, stack=stack)
+    table.isolate(2)
+    table.play(4_000)
+    for group in TWINS:
+        assert table.views[0][group].members == table.views[1][group].members == tuple(table.processes[:2])
+    assert ends(table, 2) == []
+    table.send(0, b"", group="a")
+    table.mend()
+    table.play(1_000)
+    assert sorted(ends(table, 2)) == [("a", True), ("b", True)]
+    assert table.log == [["a:p1#1"], ["a:p1#1"], []]
+
+
+@pytest.mark.capable("causality_domains")
 def test_who_is_excluded_from_one_group_is_out_of_the_whole_domain(stack: str) -> None:
     """p3 is cut off in a alone, and given up there. When it hears of that, its life is over in b too."""
     table = Table(3, policy="primary", groups=TWINS, stack=stack)
@@ -217,7 +268,7 @@ def test_who_is_excluded_from_one_group_is_out_of_the_whole_domain(stack: str) -
     assert sorted(ends(table, 2)) == [("a", True), ("b", True)]
 
 
-@pytest.mark.capable("crosses_groups")
+@pytest.mark.capable("causality_domains")
 def test_groups_of_another_domain_are_not_touched_by_an_exclusion(stack: str) -> None:
     domains = {"a": CausalityDomain(name="one"), "b": CausalityDomain(name="two")}
     table = Table(3, policy="primary", groups=TWINS, domains=domains, stack=stack)

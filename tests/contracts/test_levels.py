@@ -8,12 +8,13 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Pause, Resume, Send
-from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, LEVELS, RELIABLE, SAFE
-from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.levels import AGREED, CAUSAL, CAUSAL_TOTAL, FIFO, LEVELS, RELIABLE, SAFE
+from antiphon.kernel.options import Options
 from antiphon.stacks.registry import offer
 from tests.table import GROUP, Table
 
-ORDERED = [AGREED, SAFE]
+ORDERED = [AGREED, SAFE, CAUSAL_TOTAL]
+"""Levels whose messages come in one order at all members of a group, one with the other."""
 
 
 @pytest.mark.parametrize("members", [1, 2, 5])
@@ -44,6 +45,7 @@ def test_a_message_of_16_mib_arrives(stack: str) -> None:
     assert table.payloads[1] == [payload]
 
 
+@pytest.mark.capable("datagrams")
 @pytest.mark.levels("reliable")
 def test_reliable_messages_arrive_in_whatever_order_their_packets_do(stack: str) -> None:
     table = Table(2, stack=stack)
@@ -56,6 +58,7 @@ def test_reliable_messages_arrive_in_whatever_order_their_packets_do(stack: str)
     assert sorted(table.log[1]) == ["p1#1", "p1#2"]
 
 
+@pytest.mark.capable("datagrams")
 @pytest.mark.levels("fifo")
 def test_fifo_messages_wait_for_earlier_ones_of_their_sender(stack: str) -> None:
     table = Table(3, stack=stack)
@@ -68,6 +71,7 @@ def test_fifo_messages_wait_for_earlier_ones_of_their_sender(stack: str) -> None
     assert table.log[2] == ["p1#1", "p1#2"]
 
 
+@pytest.mark.capable("datagrams")
 def test_duplicates_are_delivered_once(stack: str) -> None:
     table = Table(2, stack=stack)
     table.send(0, b"1", b"2")
@@ -78,6 +82,20 @@ def test_duplicates_are_delivered_once(stack: str) -> None:
     assert table.statistics(1)["duplicates"] == 2
 
 
+def test_a_sender_waits_while_nothing_arrives_and_nothing_is_lost(stack: str, level: int) -> None:
+    """Up to some limit, which is the stack's own, messages are taken; then the sender waits, until it is told."""
+    table = Table(2, Options(window_packets=4, pending_bytes_max=50_000), stack=stack)
+    accepted = 0
+    for _ in range(40):
+        accepted += table.send(0, bytes(50_000), level=level).accepted
+    assert accepted < 40
+    assert not table.writable(0)
+    table.settle(rounds=100)
+    assert table.writable(0)
+    assert len(table.log[0]) == len(table.log[1]) == accepted
+
+
+@pytest.mark.capable("datagrams")
 def test_a_full_window_makes_the_sender_wait_and_loses_nothing(stack: str) -> None:
     table = Table(2, Options(window_packets=4, pending_bytes_max=50), stack=stack)
     accepted = 0
@@ -92,6 +110,23 @@ def test_a_full_window_makes_the_sender_wait_and_loses_nothing(stack: str) -> No
     assert len(table.log[1]) == accepted
 
 
+def test_a_paused_application_holds_its_senders_up_at_last(stack: str, level: int) -> None:
+    """What is sent to it is kept for it up to some limit; at that limit senders wait, and nothing is lost."""
+    table = Table(2, Options(window_packets=4, pending_bytes_max=50_000), stack=stack)
+    table.step(1, Pause(GROUP))
+    accepted = 0
+    for _ in range(150):
+        accepted += table.send(0, bytes(50_000), level=level).accepted
+        table.play(1)
+    assert accepted < 150
+    assert table.log[1] == []
+    table.step(1, Resume(GROUP))
+    table.settle(rounds=100)
+    assert sorted(table.log[1]) == sorted(table.log[0])
+    assert len(table.log[1]) == accepted
+
+
+@pytest.mark.capable("datagrams")
 def test_a_paused_application_gets_nothing_and_holds_its_senders_up(stack: str) -> None:
     table = Table(2, Options(window_packets=4), stack=stack)
     table.step(1, Pause(GROUP))
@@ -118,32 +153,14 @@ def test_messages_that_came_during_a_pause_are_delivered_after_it(stack: str, le
     assert sorted(table.log[1]) == ["p1#1", "p1#2", "p1#3"]
 
 
-def shuffled(table: Table, random: Random, rounds: int) -> None:
-    """Packets arrive one by one from links drawn at random, some of them late, twice or not at all."""
-    for _ in range(rounds):
-        links = [link for link, packets in table.links.items() if packets]
-        if not links:
-            table.wait(5 * MILLISECOND_NS)
-            continue
-        source, destination = random.choice(links)
-        packets = table.links[source, destination]
-        chance = random.random()
-        if chance < 0.1:
-            packets.pop(0)
-        elif chance < 0.2:
-            table.arrive(destination, packets[0])
-        else:
-            table.arrive(destination, packets.pop(random.randrange(min(3, len(packets)))))
-
-
-@pytest.mark.levels("agreed", "safe")
+@pytest.mark.levels("agreed", "safe", "causal-total", "abcast")
 @pytest.mark.parametrize("seed", range(20))
 def test_ordered_levels_are_delivered_in_one_order_everywhere(stack: str, level: int, seed: int) -> None:
     random = Random(seed)
     table = Table(4, stack=stack)
     for number in range(25):
         table.send(random.randrange(4), b"%d" % number, level=level)
-        shuffled(table, random, random.randrange(12))
+        table.pass_some(random, random.randrange(12))
     table.settle(rounds=400)
     assert len(table.log[0]) == 25
     assert all(log == table.log[0] for log in table.log)
@@ -163,7 +180,7 @@ def test_levels_mix_freely(stack: str, seed: int) -> None:
         if level in ORDERED:
             ordered.add(f"p{sender + 1}#{numbers[sender]}")
         table.send(sender, b"", level=level)
-        shuffled(table, random, random.randrange(12))
+        table.pass_some(random, random.randrange(12))
     table.settle(rounds=400)
     orders = [[message for message in log if message in ordered] for log in table.log]
     assert len(orders[0]) == len(ordered)
@@ -200,13 +217,18 @@ def test_misuse_is_refused_in_words(stack: str) -> None:
     table = Table(2, stack=stack)
     engine = table.engines[0]
     with pytest.raises(UsageError, match="not a member of group 'other'; join it first"):
-        engine.step(Send(group="other", payloads=[], level=CAUSAL), 0)
+        engine.step(Send(group="other", payloads=[], level=CAUSAL), table.now_ns)
     with pytest.raises(UsageError, match="already"):
-        engine.step(Join(group=GROUP, policy="static", view=table.view, stack=stack), 0)
+        table.found(0, GROUP)
     with pytest.raises(UsageError, match="no stack 'best'"):
-        engine.step(Join(group="h", policy="static", view=table.view, stack="best"), 0)
+        engine.step(Join(group="h", policy="static", view=table.view, stack="best"), table.now_ns)
+
+
+@pytest.mark.capable("founding", "static")
+def test_misuse_of_first_views_and_of_barriers_is_refused_in_words(stack: str) -> None:
+    table = Table(2, stack=stack)
     with pytest.raises(UsageError, match="p1/1 is not a member"):
-        engine.step(Join(group="h", policy="static", view=View(1, (ProcessId("x"),)), stack=stack), 0)
+        table.engines[0].step(Join(group="h", policy="static", view=View(1, (ProcessId("x"),)), stack=stack), 0)
     with pytest.raises(UsageError, match="static; join with `primary`"):
         table.barrier(0, b"")
 
@@ -224,7 +246,7 @@ def test_messages_to_one_member_are_causal_where_not_all_levels_have_them(stack:
         table.send(0, b"", level=AGREED, to=1)
 
 
-@pytest.mark.capable("crosses_groups")
+@pytest.mark.capable("causality_domains")
 def test_a_domain_is_declared_alike_in_all_its_groups(stack: str) -> None:
     table = Table(2, stack=stack)
     join = Join(group="h", policy="static", view=table.view, stack=stack, domain=CausalityDomain(rule="conservative"))
@@ -243,6 +265,7 @@ def test_causality_domains_that_make_no_sense_are_refused() -> None:
         CausalityDomain(name="d", excluded=("a",))
 
 
+@pytest.mark.capable("datagrams")
 def test_packets_of_other_groups_views_and_set_ups_are_dropped_and_counted(stack: str) -> None:
     table = Table(2, stack=stack)
     other = Table(2, Options(window_packets=5), stack=stack)

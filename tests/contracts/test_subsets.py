@@ -109,6 +109,19 @@ def test_who_is_gone_when_a_message_leaves_is_left_out(stack: str) -> None:
     assert [log[-2:] for log in table.log[:3]] == [["p1#3"], ["private p1#1", "p1#3"], ["p1#3"]]
 
 
+def test_many_messages_to_a_subset_in_one_call(stack: str) -> None:
+    async def test() -> None:
+        async with founded(stack=stack) as places:
+            a, b, c = places
+            await a.group.send_many([b"1", b"2"], order="agreed", to=[b.process, c.process])
+            await a.group.send_many([b"3", b"4"], order="agreed")
+            assert [await a.message() for _ in range(2)] == [b"3", b"4"]
+            for place in (b, c):
+                assert [await place.message() for _ in range(4)] == [b"1", b"2", b"3", b"4"]
+
+    run(test)
+
+
 @pytest.mark.levels(*COMMON_LEVELS)
 def test_subsets_at_all_levels_over_a_bad_network(stack: str) -> None:
     async def test() -> None:

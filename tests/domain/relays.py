@@ -1,19 +1,32 @@
 """Three domains of four in a line, in virtual time, relays killed and replaced under load, and what must hold of it.
 
-python -m tests.domain.relays --seeds 0:100
+    python -m tests.domain.relays --seeds 0:100 [--messages 8] [--seconds 240] [--history DIR]
+
+In every second seed relays are also cut off from their own domain, but not from the others, or stand still, until their
+domain has gone on without them: they come back as their next incarnations. Each run is judged twice: by what the
+programs sent and were handed, and by the audit of their histories, which have the messages of all domains under one
+name (domain/history.py). `--history` leaves the histories of all seeds, for `antiphon audit DIR`.
 """
 
 import argparse
 import asyncio
-from dataclasses import dataclass, field
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from random import Random
+
+import pyarrow.parquet as pq
 
 import antiphon
 from antiphon.domain import CommunicationDomain, DomainMessage
-from antiphon.faults import Delay
+from antiphon.faults import Delay, Partition
+from antiphon.history.segments import segment_file
 from antiphon.kernel.options import MILLISECOND_NS
-from antiphon.testing import FaultPlan, Host, simulate
-from antiphon.testing.fault_plan import KillProgram
+from antiphon.testing import FaultPlan, Host, NetworkFault, simulate
+from antiphon.testing.fault_plan import KillProgram, PauseProgram, SimulationFault
+from antiphon.testing.simulate import Result
+from tests.pipeline.inprocess import table_of
 
 SECOND_NS = 1000 * MILLISECOND_NS
 DOMAINS = ("A", "B", "C")
@@ -47,15 +60,21 @@ class Program:
         self.seed = seed
         self.messages = messages
         self.told: list[Told] = []
+        self.present: dict[str, Told] = {}
+        """By host, its present life."""
+
+    def begin_life(self, host: Host, complete: bool) -> Told:
+        self.present[host.name] = Told(host.name[0], complete=complete)
+        self.told.append(self.present[host.name])
+        return self.present[host.name]
 
     async def __call__(self, host: Host) -> None:
         domain, place = host.name[0], int(host.name[1])
-        told = Told(domain, complete=host.starts == 1)
-        self.told.append(told)
+        self.begin_life(host, complete=host.starts == 1)
         random = Random(f"{self.seed} {host.name} {host.starts}")
         addresses = dict(host.addresses)
         members = {name: f"{addresses[name]}:7400" for name in names_of(domain)}
-        async with antiphon.Node(host.name, address=host.at()) as node:
+        async with antiphon.Node(host.name, address=host.at(), rejoin=True) as node:
             if host.starts == 1:
                 group = await node.join(domain, members=members, stack="domain", timeout_s=60)
             else:
@@ -75,22 +94,25 @@ class Program:
                 links=links if relay else None,
                 routes=ROUTES[domain],
             ) as everywhere:
-                reading = asyncio.create_task(self.read(everywhere, told))
+                reading = asyncio.create_task(self.read(everywhere, host))
                 for number in range(self.messages):
                     await asyncio.sleep(random.uniform(0.01, 0.2))
                     to = random.sample(DOMAINS, random.randint(1, 3)) if random.random() < 0.7 else []
                     order = random.choice(("causal", "agreed", "safe"))
                     name = f"{host.name}.{host.starts}.{number}"
-                    told.events.append(("sent", name, order, tuple(sorted({domain, *to}))))
+                    self.present[host.name].events.append(("sent", name, order, tuple(sorted({domain, *to}))))
                     await everywhere.send(name.encode(), to=to, order=order)  # type: ignore[arg-type]
                 await host.ending.wait()
-                told.ended = True
+                self.present[host.name].ended = True
                 reading.cancel()
 
-    async def read(self, everywhere: CommunicationDomain, told: Told) -> None:
+    async def read(self, everywhere: CommunicationDomain, host: Host) -> None:
         async for event in everywhere:
             if isinstance(event, DomainMessage):
+                told = self.present[host.name]
                 told.events.append(("got", event.payload.decode(), event.order, event.domains))
+            elif isinstance(event, antiphon.Excluded):
+                self.begin_life(host, complete=False)
 
     # ---- judging ---------------------------------------------------------------------------------------------------
 
@@ -150,14 +172,31 @@ class Program:
         return full
 
 
-def run(seed: int, messages: int, crashes: list[KillProgram]) -> Program:
+def play(seed: int, messages: int, faults: Sequence[SimulationFault]) -> tuple[Program, Result]:
+    """Run it; the audit is in the result."""
     program = Program(seed, messages)
-    plan = FaultPlan(Delay(MILLISECOND_NS, 5 * MILLISECOND_NS), crashes, heal_ns=8 * SECOND_NS)
+    plan = FaultPlan(Delay(MILLISECOND_NS, 5 * MILLISECOND_NS), faults, heal_ns=8 * SECOND_NS)
     names = [name for domain in DOMAINS for name in names_of(domain)]
-    result = simulate(dict.fromkeys(names, program), seed=seed, faults=plan)
+    return program, simulate(dict.fromkeys(names, program), seed=seed, faults=plan)
+
+
+def run(seed: int, messages: int, faults: Sequence[SimulationFault], history: Path | None = None) -> Program:
+    """Run it; an AssertionError if anything does not hold."""
+    program, result = play(seed, messages, faults)
+    if history is not None:
+        keep(result, history / f"seed-{seed}")
     assert result.kept, result.report("")
     program.judge()
     return program
+
+
+def keep(result: Result, directory: Path) -> None:
+    """Write the logs as the recorder would."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for log in result.rows:
+        if log:
+            rows = [replace(row, run=directory.name) for row in log]
+            pq.write_table(table_of(rows), segment_file(directory, log[0].process, log[0].incarnation, 0))
 
 
 def kills(seed: int) -> list[KillProgram]:
@@ -173,20 +212,50 @@ def kills(seed: int) -> list[KillProgram]:
     ]
 
 
+def seclusions(seed: int) -> list[SimulationFault]:
+    """Relays that are cut off from their own domain, and from nobody else, or stand still, for three seconds."""
+    random = Random(f"seclusions {seed}")
+    found: list[SimulationFault] = []
+    for domain in random.sample(DOMAINS, random.randint(1, 2)):
+        relay = random.choice((f"{domain}1", f"{domain}2"))
+        at_ns = random.randrange(SECOND_NS // 2, 2 * SECOND_NS)
+        fellows = frozenset(names_of(domain)) - {relay}
+        if random.random() < 0.3:
+            found.append(PauseProgram(relay, at_ns, 3 * SECOND_NS))
+            continue
+        for sources, destinations in ((frozenset({relay}), fellows), (fellows, frozenset({relay}))):
+            found.append(NetworkFault(Partition(sources, destinations, at_ns, at_ns + 3 * SECOND_NS)))
+    return found
+
+
+def faults_of(seed: int) -> list[SimulationFault]:
+    """What a seed of the campaign does."""
+    return [*kills(seed)[:1], *seclusions(seed)] if seed % 2 else [*kills(seed)]
+
+
 def main() -> None:
     """Run many seeds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:50", help="from:to, the last one excluded")
-    first, last = map(int, parser.parse_args().seeds.split(":"))
-    failed = got = 0
+    parser.add_argument("--messages", type=int, default=8, help="of each member")
+    parser.add_argument("--seconds", type=float, help="begin no further seed after so long")
+    parser.add_argument("--history", type=Path, help="a directory to leave the histories in")
+    given = parser.parse_args()
+    first, last = map(int, given.seeds.split(":"))
+    begun_s = time.monotonic()
+    done = failed = got = lives = 0
     for seed in range(first, last):
+        if given.seconds is not None and time.monotonic() > begun_s + given.seconds:
+            break
+        done += 1
         try:
-            program = run(seed, 8, kills(seed))
+            program = run(seed, given.messages, faults_of(seed), given.history)
             got += sum(kind == "got" for told in program.told for kind, *_ in told.events)
+            lives += sum(not told.complete for told in program.told)
         except AssertionError as error:
             failed += 1
             print(f"seed {seed}: {str(error)[:300]}", flush=True)
-    print(f"{last - first} seeds, {failed} failed, {got} deliveries")
+    print(f"{done} seeds, {failed} failed, {got} deliveries, {lives} times somebody came back or came later")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.reference import audit
 from tests.history.histories import SAMPLES, summary
 
-OPTIONS = ImportOptions(run="r")
+OPTIONS = ImportOptions(run="r", level="fifo", complete=True)
 
 
 def make_folder(tmp_path: Path, **files: str) -> Path:
@@ -23,10 +23,10 @@ def make_folder(tmp_path: Path, **files: str) -> Path:
     return folder
 
 
-def import_files(tmp_path: Path, level: str | None = None, **files: str) -> tuple[Path, Imported]:
+def import_files(tmp_path: Path, level: str = "fifo", complete: bool = True, **files: str) -> tuple[Path, Imported]:
     history = tmp_path / "history"
     history.mkdir()
-    options = ImportOptions(run="r", level=level)
+    options = ImportOptions(run="r", level=level, complete=complete)
     return history, import_cs451(make_folder(tmp_path, **files), history, options)
 
 
@@ -61,13 +61,56 @@ def test_what_a_broken_program_logs_is_found(tmp_path: Path, guarantee: str, sec
 
 def test_causal_order_is_judged_where_the_program_claims_it(tmp_path: Path) -> None:
     files = {"n1": "b 1\nd 1 1\n", "n2": "d 1 1\nb 1\nd 2 1\n", "n3": "d 2 1\nd 1 1\n"}
-    history, _ = import_files(tmp_path, level="causal", **files)
+    history, _ = import_files(tmp_path, "causal", True, **files)
     assert verdicts(history) == {"creation": "kept", "duplication": "kept", "fifo": "kept", "causal": "broken"}
 
 
 def test_one_order_is_judged_where_the_program_claims_it(tmp_path: Path) -> None:
     history, _ = import_files(tmp_path, level="safe", n1="b 1\nd 1 1\nd 2 1\n", n2="b 1\nd 2 1\nd 1 1\n")
     assert verdicts(history)["total"] == "broken"
+
+
+def test_a_real_folder_with_other_files(tmp_path: Path) -> None:
+    result = import_cs451(SAMPLES / "cs451_stress", tmp_path, ImportOptions(run="r"))
+    assert (result.logs, result.events) == (3, 11)
+    assert [remark.split(",")[0] for remark in result.remarks] == [
+        "no level was named",
+        "the format has no mark for the end of a log",
+    ]
+    assert "held to level fifo (creation, duplication, fifo)" in result.remarks[0]
+    assert {row.process for row in HistoryFiles.open(tmp_path).read_rows()} == {"1", "2", "3"}
+    assert verdicts(tmp_path) == {"creation": "unknown", "duplication": "unknown", "fifo": "unknown"}
+
+
+def test_a_log_proves_nothing_beyond_its_last_line(tmp_path: Path) -> None:
+    files = {"n1": "b 1\nd 1 1\n", "n2": "d 1 1\nd 1 2\n"}
+    history, _ = import_files(tmp_path, "fifo", False, **files)
+    assert verdicts(history) == {"creation": "unknown", "duplication": "unknown", "fifo": "unknown"}
+    (tmp_path / "again").mkdir()
+    whole, result = import_files(tmp_path / "again", "fifo", True, **files)
+    assert result.remarks == ()
+    assert verdicts(whole) == {"creation": "broken", "duplication": "kept", "fifo": "kept"}
+
+
+def test_what_an_open_log_shows_is_broken_all_the_same(tmp_path: Path) -> None:
+    history, _ = import_files(tmp_path, complete=False, n1="b 1\nb 2\n", n2="d 1 2\nd 1 1\nd 1 1\n")
+    assert verdicts(history) == {"creation": "unknown", "duplication": "broken", "fifo": "broken"}
+
+
+def test_what_nothing_could_check_is_unknown(tmp_path: Path) -> None:
+    history, _ = import_files(tmp_path, level="causal", n1="b 1\nb 2\n", n2="")
+    assert set(verdicts(history).values()) == {"unknown"}
+    reason = next(finding.reason for finding in audit(history).findings if finding.guarantee == "causal")
+    assert reason == (
+        "no message was delivered at level causal or above, so what was asked for was never put to the test"
+    )
+
+
+def test_one_process_with_two_logs_is_refused(tmp_path: Path) -> None:
+    folder = make_folder(tmp_path, n1="b 1\n")
+    (folder / "proc01.output").write_text("b 1\n")
+    with pytest.raises(MalformedLogError, match=r"proc01\.output: 1\.output is a log of process 1 already"):
+        import_cs451(folder, tmp_path / "h", OPTIONS)
 
 
 def test_the_end_of_a_log_says_nothing_of_quiet(tmp_path: Path) -> None:
@@ -127,7 +170,8 @@ def test_folders_that_are_no_log(tmp_path: Path) -> None:
     with pytest.raises(MalformedLogError, match=r"empty: the folder holds no file N\.output"):
         import_cs451(tmp_path / "empty", tmp_path / "h", OPTIONS)
     (tmp_path / "empty" / "first.output").touch()
-    with pytest.raises(MalformedLogError, match=r"first\.output: its name must be N\.output"):
+    (tmp_path / "empty" / "1.output").mkdir()
+    with pytest.raises(MalformedLogError, match=r"empty: the folder holds no file N\.output"):
         import_cs451(tmp_path / "empty", tmp_path / "h", OPTIONS)
     with pytest.raises(MalformedLogError, match="this is no folder"):
         import_cs451(tmp_path / "empty" / "first.output", tmp_path / "h", OPTIONS)

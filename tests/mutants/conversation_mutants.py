@@ -58,9 +58,9 @@ def _nothing_to_keep(*_: Any) -> list[bytes]:
 
 
 def _newest_first(self: ConversationCore) -> tuple[GraphNode, bytes] | None:
-    self._outstanding.reverse()
+    self.messages._queue.reverse()
     got = _receive(self)
-    self._outstanding.reverse()
+    self.messages._queue.reverse()
     return got
 
 
@@ -86,7 +86,7 @@ def _once_removed_never_awaited(self: Recovery) -> list[int]:
 
 def _act_late_on_storage(self: ConversationCore, sections: list[bytes]) -> None:
     pursue = ConversationCore.pursue_changes
-    ConversationCore.pursue_changes = ConversationCore._recover  # type: ignore[method-assign]
+    ConversationCore.pursue_changes = ConversationCore.recover  # type: ignore[method-assign]
     try:
         _take_loaded(self, sections)
     finally:

@@ -15,13 +15,13 @@ from antiphon.kernel.levels import AGREED
 from antiphon.parts.membership.graph_view_end import GraphViewEnd
 from antiphon.parts.membership.policies import PartitionablePolicy
 from antiphon.parts.node_batch import EVERYBODY
-from antiphon.stacks.domain import components, voting
+from antiphon.stacks.domain import components, suggestion_maker, voting
 from antiphon.stacks.domain.broadcast import Broadcast
 from antiphon.stacks.domain.commitment import Commitment
 from antiphon.stacks.domain.components import Components
 from antiphon.stacks.domain.services import HeldBatch, Services
 from antiphon.stacks.domain.session import DomainSession
-from antiphon.stacks.domain.surroundings import Surroundings
+from antiphon.stacks.domain.surroundings import GIVEN_UP_NS, Surroundings
 from antiphon.stacks.domain.voting import VoteRounds
 from tests.contracts.test_subsets import (
     test_causal_order_holds_through_a_member_that_is_no_destination,
@@ -300,6 +300,16 @@ def _never_more_patient(self: Commitment, least_ns: int, most_ns: int) -> int:
     return least_ns
 
 
+def _told_nothing(self: Surroundings, process: Any, hears: bool, now_ns: int) -> None:
+    """What the other end of a link takes back is not believed."""
+
+
+def _given_up_for_long(self: Surroundings, process: Any, now_ns: int) -> bool:
+    """Whoever was given up once stays so for as long as whoever never commits."""
+    times, last_ns = self._given_up_ns.get(process, (0, 0))
+    return self.hears(process, now_ns) and (not times or now_ns >= last_ns + GIVEN_UP_NS)
+
+
 def _no_memory(self: Surroundings, process: Any) -> int:
     """How long a member has been silent before is forgotten with the configuration."""
     return 0
@@ -416,7 +426,7 @@ def _gone_means_all(self: DomainSession, processes: Any) -> int:
 
 _ranks_of = DomainSession._ranks_of
 
-FITS_ALWAYS = (components, "fits", _fits_always)
+FITS_ALWAYS = ((components, "fits", _fits_always), (suggestion_maker, "fits", _fits_always))
 """Two of the rules stand behind each other: what is taken in too much is found when K is known, and mended."""
 
 DOMAIN_MUTANTS = (
@@ -431,11 +441,11 @@ DOMAIN_MUTANTS = (
     Mutant("other messages overtake ordered ones", (ISLANDS,), ((Services, "_is_blocked", _weak_overtakes),)),
     Mutant("members that are gone do not abstain", (ISLANDS,), ((Services, "close", _no_end),)),
     Mutant("K is what one holds oneself", (ISLANDS,), ((Commitment, "cut", _own_holdings),)),
-    Mutant("K is what the first holds", (ISLANDS,), ((Commitment, "cut", _first_holdings), FITS_ALWAYS)),
+    Mutant("K is what the first holds", (ISLANDS,), ((Commitment, "cut", _first_holdings), *FITS_ALWAYS)),
     Mutant("a commit may be lacking", (ISLANDS,), ((Commitment, "is_decided", _decided_without_one),)),
     Mutant("whoever was there comes along", (ISLANDS,), ((Commitment, "mates", _all_are_mates),)),
     Mutant("closing ends nothing", (ISLANDS,), ((Commitment, "bounds", _never_closed),)),
-    Mutant("a vote counted after SP was acked", (ISLANDS,), ((Commitment, "bounds", _late_votes), FITS_ALWAYS)),
+    Mutant("a vote counted after SP was acked", (ISLANDS,), ((Commitment, "bounds", _late_votes), *FITS_ALWAYS)),
     Mutant("K is not taken in after closing", (LAST,), ((Broadcast, "counts", _nothing_after_closing),)),
     Mutant("the reachability matrix is ignored", (LINKS,), ((Commitment, "is_agreed", _matrix_ignored),)),
     Mutant("the present configuration is installed again", (LINKS,), ((Components, "_is_present", _never_withdraw),)),
@@ -443,13 +453,15 @@ DOMAIN_MUTANTS = (
     Mutant("a member takes nothing in", (DEAF,), ((Components, "_watch", _not_watched),)),
     Mutant("flapping is not damped", (FLAPPING,), ((Surroundings, "_must_wait", _no_damping),)),
     Mutant("closing is given little time", (SLOW,), ((Commitment, "patience_ns", _never_more_patient),)),
+    Mutant("the other end believes no word", (ISLANDS,), ((Surroundings, "is_told", _told_nothing),)),
+    Mutant("given up for long at once", (ISLANDS,), ((Surroundings, "takes_back", _given_up_for_long),)),
     Mutant("gaps are forgotten", (GAPS,), ((Surroundings, "longest_gap_ns", _no_memory),)),
     Mutant(
         "own members left while others are not heard yet",
         (BIT_BY_BIT,),
         ((Commitment, "lacks_foreign_alone", _foreign_ones_not_waited_for),),
     ),
-    Mutant("back to what K lacks", (BACK,), (FITS_ALWAYS,)),
+    Mutant("back to what K lacks", (BACK,), FITS_ALWAYS),
     Mutant("closed twice for one suggestion", (ONCE,), ((Components, "_advance", _closes_again),)),
     Mutant("messages of suspects taken in", (SUSPECTS,), ((DomainSession, "limit", _suspects_heard),)),
     Mutant("a node puts off the heartbeat", (LOAD,), ((DomainSession, "_note_node_sent", _silent_under_load),)),

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+import pytest
+
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.identity import ProcessId
 from antiphon.stacks.label import view_end as _view_end
@@ -88,16 +90,16 @@ _SCENES: Final[tuple[tuple[Mutant, Callable[[], None]], ...]] = (
 )  # fmt: skip
 
 
-def _problem(scene: Callable[[], None]) -> str | None:
+def staged_problem(scene: Callable[[], None]) -> str | None:
     """What the scene says that fails."""
     try:
         scene()
-    except AssertionError as error:
+    except (AssertionError, pytest.fail.Exception) as error:
         return f"assertion: {error}"
     return None
 
 
 GUEST_MUTANTS: Final = tuple(mutant for mutant, _ in _SCENES)
 GUEST_STAGED: Final[dict[str, Callable[[], str | None]]] = {
-    mutant.name: partial(_problem, scene) for mutant, scene in _SCENES
+    mutant.name: partial(staged_problem, scene) for mutant, scene in _SCENES
 }

@@ -37,13 +37,17 @@ from tests.mutants.group_mutants import GROUP_MUTANTS, GROUP_STAGED
 from tests.mutants.guest_mutants import GUEST_MUTANTS, GUEST_STAGED
 from tests.mutants.label_mutants import CLAIMS, LABEL_MUTANTS, label_symptoms
 from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
+from tests.mutants.linked_mutants import LINKED_MUTANTS, linked_symptoms
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
 from tests.mutants.object_mutants import OBJECT_MUTANTS, OBJECT_STAGED
 from tests.mutants.order_mutants import ORDER_MUTANTS
+from tests.mutants.restart_mutants import RESTART_MUTANTS, RESTART_STAGED
 from tests.mutants.runtime_mutants import RUNTIME_MUTANTS, RuntimeMutant
+from tests.mutants.seal_mutants import SEAL_MUTANTS, SEAL_STAGED
 from tests.mutants.seat_mutants import DISK_MUTANTS, SEAT_MUTANTS, SEAT_STAGED, disk_symptoms, seat_symptoms
 from tests.mutants.sequencer_mutants import SEQUENCER_MUTANTS
 from tests.mutants.service_mutants import SERVICE_MUTANTS, STAGED_SERVICES
+from tests.mutants.site_mutants import SITE_MUTANTS, SITE_STAGED
 from tests.mutants.tool_mutants import TOOL_MUTANTS, tool_symptoms
 from tests.mutants.view_mutants import VIEW_MUTANTS, VIEW_STAGED
 from tests.programs.campaign import run_program
@@ -53,10 +57,19 @@ from tests.simulation.free_conversations import run_seed
 from tests.simulation.sequencers import run_seed as run_service
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
-STAGED = (
-    CONVERSATION_GROUP_STAGED | CONVERSATION_STAGED | GROUP_STAGED | GUEST_STAGED | OBJECT_STAGED | SEAT_STAGED
-    | STAGED_SERVICES | VIEW_STAGED
-)  # fmt: skip
+STAGED: Final[dict[str, Callable[[], str | None]]] = {
+    **CONVERSATION_GROUP_STAGED,
+    **CONVERSATION_STAGED,
+    **GROUP_STAGED,
+    **GUEST_STAGED,
+    **OBJECT_STAGED,
+    **RESTART_STAGED,
+    **SEAL_STAGED,
+    **SEAT_STAGED,
+    **SITE_STAGED,
+    **STAGED_SERVICES,
+    **VIEW_STAGED,
+}
 """By name of the mutant, the scene that catches it."""
 BUSY_EVENTS: Final = 120_000
 """The programs as they are take half of this at most."""
@@ -156,9 +169,11 @@ FAMILIES: Final = {
     "library": Family(LIBRARY_MUTANTS, same(play_symptoms)),
     "conversation_group": Family(CONVERSATION_GROUP_MUTANTS, adversarial_of),
     "conversation": Family(CONVERSATION_MUTANTS, same(talk_symptoms)),
+    "restart": Family(RESTART_MUTANTS, same(talk_symptoms)),
     "runtime": Family(RUNTIME_MUTANTS, program_of),
     "sequencer": Family(SEQUENCER_MUTANTS, adversarial_of),
     "service": Family(SERVICE_MUTANTS, same(service_symptoms)),
+    "seal": Family(SEAL_MUTANTS, same(symptoms)),
     "seat": Family(SEAT_MUTANTS, same(seat_symptoms)),
     "seat_disk": Family(DISK_MUTANTS, same(disk_symptoms)),
     "domain": Family([one for one in DOMAIN_MUTANTS if ISLANDS in one.breaks], same(domain_symptoms)),
@@ -166,8 +181,10 @@ FAMILIES: Final = {
         [one for one in DOMAIN_MUTANTS if ISLANDS not in one.breaks], same(domain_symptoms), seeds_max=1
     ),
     "export": Family(EXPORT_MUTANTS, same(export_symptoms), staged=1),
+    "linked": Family(LINKED_MUTANTS, same(linked_symptoms), staged=1),
     "audited": Family(AUDITED_MUTANTS, same(audited_symptoms)),
     "guest": Family(GUEST_MUTANTS, same(symptoms)),
+    "site": Family(SITE_MUTANTS, same(symptoms)),
     "label": Family(LABEL_MUTANTS, same(label_symptoms), staged=len(CLAIMS)),
     "tool": Family(TOOL_MUTANTS, program_of),
     "object": Family(OBJECT_MUTANTS, program_of),

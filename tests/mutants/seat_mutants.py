@@ -1,17 +1,25 @@
 """The rules of a replicated sequencer's log (seat_log.py), each broken on purpose; hunted at the voters of one seat."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
 
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.options import Options
+from antiphon.stacks.sequencer import seat_sequencer
 from antiphon.stacks.sequencer.offers import OFFERS as SEQUENCER
 from antiphon.stacks.sequencer.seat_disk import SeatDisk
 from antiphon.stacks.sequencer.seat_log import SeatLog
+from antiphon.stacks.sequencer.seat_sequencer import SeatSequencer
+from antiphon.stacks.sequencer.seat_state import GIVE, GROUP, drop_record
 from antiphon.stacks.sequencer.seat_voter import FOLLOWER, RECOVERING
 from antiphon.stacks.sequencer.wire import FrameReader
 from tests.mutants.mutants import Mutant
 from tests.stacks.sequencer.seat_table import hasty_recovery_problem, run_table, two_votes_problem
+from tests.stacks.sequencer.test_seat_sequencer import (
+    test_a_group_that_comes_back_before_it_was_acknowledged_stays,
+    test_where_a_group_went_is_in_the_log,
+)
 
 
 def _tell_at_once(self: SeatLog, records: list[bytes]) -> None:
@@ -135,6 +143,39 @@ def _nothing(self: Any, *arguments: Any) -> None:
     return None
 
 
+RETURNED = "seat: what comes back is not written down"
+GONE = "seat: where groups go is not written down"
+
+
+def _untold_return(self: SeatSequencer, reader: FrameReader) -> list[bytes]:
+    before, groups = len(self.records), set(self._groups)
+    answer = _take_over(self, reader)
+    written = self.records[before:]
+    self.records[before:] = [record for record in written if record[0] != GIVE and not _has_group(record, groups)]
+    return answer
+
+
+def _has_group(record: bytes, groups: set[int]) -> bool:
+    reader = FrameReader(record)
+    return reader.u8() == GROUP and reader.group() in groups
+
+
+_take_over = SeatSequencer._take_over
+
+
+def _gone_nowhere(group: int, moves: int, address: str) -> bytes:
+    return drop_record(group, moves, "")
+
+
+def _problem_of(scene: Callable[[], None]) -> str:
+    """What a test of records of moves says."""
+    try:
+        scene()
+    except (AssertionError, LookupError) as error:
+        return str(error) or type(error).__name__
+    return ""
+
+
 def _mutant(name: str, attribute: str, replacement: Any) -> Mutant:
     return Mutant(f"seat: {name}", (), ((SeatLog, attribute, replacement),), SEQUENCER.name)
 
@@ -152,6 +193,8 @@ SEAT_MUTANTS = (
     _mutant("the whole state is not taken", "_entries_from", _whole_state_is_not_taken),
     _mutant("a leader steps down all the time", "answers_enough", _always_enough),
     _mutant("nobody is told of terms", "_tell_recovering", _nothing),
+    Mutant(RETURNED, (), ((SeatSequencer, "_take_over", _untold_return),), SEQUENCER.name),
+    Mutant(GONE, (), ((seat_sequencer, "drop_record", _gone_nowhere),), SEQUENCER.name),
 )
 
 
@@ -168,9 +211,11 @@ DISK_MUTANTS = (
 )
 
 
-SEAT_STAGED = {
+SEAT_STAGED: Final[dict[str, Callable[[], str | None]]] = {
     "seat: several votes a term": two_votes_problem,
     "seat: one answer is enough to recover": hasty_recovery_problem,
+    RETURNED: partial(_problem_of, test_a_group_that_comes_back_before_it_was_acknowledged_stays),
+    GONE: partial(_problem_of, test_where_a_group_went_is_in_the_log),
 }
 """What random runs seldom come to."""
 

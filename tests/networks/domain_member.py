@@ -17,7 +17,7 @@ from random import Random
 from typing import IO, Any, Final
 
 from antiphon import Batch, Group, Node, Options, Order, UsageError
-from tests.networks.member import LINGER_S, PAYLOAD, JournalingNode, Member, commands
+from tests.networks.member import LINGER_S, PAYLOAD, JournalingNode, Member, commands, keys_of
 
 GROUP: Final = "trial"
 LEVELS: Final[tuple[Order, ...]] = ("causal", "agreed", "fifo", "safe", "reliable", "agreed")
@@ -82,6 +82,7 @@ def make_node(settings: dict[str, Any]) -> Node:
         run=settings["run"],
         linger_s=LINGER_S,
         multicast=settings["multicast"] or None,
+        keyring=keys_of(settings["run"]),
     )
 
 

@@ -13,11 +13,13 @@ import json
 import sys
 import time
 from collections import defaultdict
+from hashlib import sha256
 from pathlib import Path
 from typing import IO, Any, Final
 
 from antiphon import Batch, Group, Node, Options, Order, ProcessId, ViewChange
 from antiphon.recording import ProcessRecorder
+from antiphon.runtime.keyring import Keyring, SharedKey
 from antiphon.runtime.tap import HistoryTap
 from tests.networks.journal import Journal
 
@@ -127,7 +129,13 @@ def make_node(settings: dict[str, Any], incarnation: int | None) -> Node:
         run=settings["run"],
         linger_s=LINGER_S,
         rejoin=True,
+        keyring=keys_of(settings["run"]),
     )
+
+
+def keys_of(run: str) -> Keyring:
+    """The keys that all processes of a run share."""
+    return Keyring([SharedKey(1, sha256(run.encode()).digest())])
 
 
 async def commands() -> asyncio.StreamReader:

@@ -6,8 +6,11 @@ import functools
 import re
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from antiphon.stacks.registry import StackName
 
 TESTS = Path(__file__).resolve().parent.parent
 CLAIM = re.compile(r"test_\d_\d|test_\d_|test_table|test_footnote")
@@ -50,7 +53,7 @@ def code_complaints(stack: str, document: str) -> list[str]:
     return complaints
 
 
-@pytest.mark.parametrize("stack", ["vector", "conversation", "domain", "sequencer", "label"])
+@pytest.mark.parametrize("stack", get_args(StackName))
 def test_the_files_and_functions_that_the_document_names_are_there(stack: str) -> None:
     assert code_complaints(stack, (TESTS.parent / "docs" / "papers" / f"{stack}.md").read_text()) == []
     planted = "| 5.1 | a claim | `nowhere.py`, `parts/exchange.py` (`is_stable`, `is_nothing`) | `test_x` |"

@@ -3,13 +3,12 @@
 What section 4.2 asks of several sequencers is shown on the rules themselves (test_kindberg_1995_placement.py).
 """
 
-from antiphon.kernel.calls import accepted_link
 from antiphon.kernel.effects import Delivered
 from antiphon.kernel.identity import ProcessId, wire_id
 from antiphon.kernel.inputs import Open
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO
 from antiphon.kernel.options import Options
-from antiphon.kernel.outcomes import LinkFrames, LinkUp
+from antiphon.kernel.outcomes import LinkFrames
 from antiphon.stacks.sequencer.peer import SequencerPeer
 from antiphon.stacks.sequencer.place import read_accept, read_change
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
@@ -34,7 +33,7 @@ from antiphon.stacks.sequencer.wire import (
     text,
     u64,
 )
-from tests.stacks.sequencer.service_table import SERVICE, ServiceTable, TableLink, messages_bytes
+from tests.stacks.sequencer.service_table import SERVICE, ServiceTable, messages_bytes
 
 G = wire_id("g")
 
@@ -44,12 +43,9 @@ class RawClient:
 
     def __init__(self, table: ServiceTable, name: str) -> None:
         self.table = table
-        table._accepted += 1
-        self.link = TableLink(name, 0, accepted_link(table._listen, table._accepted))
-        table.links.append(self.link)
         table.hold(name)
         table.log[name], table.events[name] = [], []
-        table.step(SERVICE, LinkUp(self.link.accepted, ProcessId(name), table._listen))
+        self.link = table.accept(name)
 
     def ask(self, kind: int, *parts: bytes) -> list[tuple[int, FrameReader]]:
         """Send one request; the responses."""

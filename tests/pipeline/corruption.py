@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
-from antiphon.history.schema import BARRIER, LEFT, LEVELS, READS_APART, STALLED, Row
+from antiphon.history.schema import BARRIER, LEFT, LEVELS, READS_APART, RECOVERS, STALLED, Row
 
 Corrupt = Callable[[Random, list[Row]], list[Row]]
 
@@ -331,6 +331,32 @@ def part_domains(random: Random, rows: list[Row]) -> list[Row]:
     return _replaced(rows, changed)
 
 
+def recover(random: Random, rows: list[Row]) -> list[Row]:
+    """Some of those that go from a view to the next are said to do so on an operator's word: most often into a view of
+    their own, in which few others are."""
+    steps: dict[tuple[str | None, int | None, int | None], list[tuple[Row, Row]]] = {}
+    for process in dict.fromkeys((row.process, row.incarnation) for row in rows):
+        views = [row for row in rows if (row.process, row.incarnation) == process and row.kind == "view"]
+        for group in {row.group for row in views}:
+            for one, other in pairwise(sorted((row for row in views if row.group == group), key=lambda row: row.index)):
+                steps.setdefault((group, one.view, other.view), []).append((one, other))
+    if not steps:
+        return rows
+    step = random.choice(sorted(steps, key=repr))
+    chosen = random.sample(steps[step], random.randint(1, len(steps[step])))
+    members = tuple(f"{other.process}/{other.incarnation}" for _, other in chosen)
+    forks = random.random() < 0.8
+    for one, other in chosen:
+        log = sorted(_whole_log(rows, one), key=lambda row: row.index)
+        begin, end = log.index(one), log.index(other)
+        at = random.randint(begin + 1, end)
+        changed = replace(other, view=1000 + (other.view or 0), members=members) if forks else other
+        note = Row(one.run, one.process, one.incarnation, 0, one.time_ns, "note", group=one.group, label=RECOVERS)
+        told = [note] if random.random() < 0.7 else []
+        rows = _with_log(rows, log, [*log[:at], *told, *log[at:end], changed, *log[end + 1 :]])
+    return rows
+
+
 def move_transitional(random: Random, rows: list[Row]) -> list[Row]:
     """A process is told somewhere else that its view ends, or never, or twice."""
     log = _log(random, rows, None)
@@ -399,6 +425,7 @@ OF_ORDER: tuple[Corrupt, ...] = (swap_neighbours, swap_deliveries, drop_safe, ch
 OF_STALLS: tuple[Corrupt, ...] = (stand_still, read_apart, leave_later, swap_deliveries, drop_delivery)
 OF_DOMAINS: tuple[Corrupt, ...] = (part_domains, swap_deliveries, move_delivery, drop_delivery, lose_message, cut_log)
 OF_LOST_LOGS: tuple[Corrupt, ...] = (lose_log, cut_log, leave_later, forget_destinations, drop_delivery)
+OF_RECOVERIES: tuple[Corrupt, ...] = (recover, recover, drop_delivery, drop_safe, swap_neighbours, stop_early)
 OF_LOSS: tuple[Corrupt, ...] = (lose_message, drop_delivery, leave_one_group, narrow_send, change_level)
 
 

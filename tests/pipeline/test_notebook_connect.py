@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from antiphon.history.recorder import Recorder
 from antiphon.pipeline.document import audit_document
+from antiphon.pipeline.graph.context import context_graph
 from antiphon.pipeline.java import find_java, write_java_home
 from antiphon.pipeline.notebook import History
 from antiphon.simulator.run import SimulationOptions, simulate
@@ -29,13 +30,16 @@ import json, sys
 from pyspark.sql import SparkSession
 from antiphon.pipeline import History
 from antiphon.pipeline.document import audit_document
+from antiphon.pipeline.graph.context import context_graph
 from antiphon.pipeline.passes import is_connected
 
 spark = SparkSession.builder.remote("local[2]").getOrCreate()
 try:
     assert is_connected(spark)
     history = History(sys.argv[1], spark)
+    graph = context_graph(sys.argv[1], spark)
     found = [audit_document(history.audit()), history.latencies.count(), history.structure().traffic.messages]
+    found += [frame.count() for frame in (graph.edges, graph.waves, graph.stability)]
 finally:
     spark.stop()
 print(json.dumps(found))
@@ -62,5 +66,7 @@ def test_on_connect_everything_is_as_on_a_classic_session(spark: SparkSession, t
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     history = History(tmp_path / "run", spark)
+    graph = context_graph(tmp_path / "run", spark)
     expected = [audit_document(history.audit()), history.latencies.count(), history.structure().traffic.messages]
+    expected += [frame.count() for frame in (graph.edges, graph.waves, graph.stability)]
     assert json.loads(done.stdout.splitlines()[-1]) == json.loads(json.dumps(expected))

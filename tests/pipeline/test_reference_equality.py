@@ -16,6 +16,7 @@ from tests.pipeline.corruption import (
     OF_LOSS,
     OF_LOST_LOGS,
     OF_ORDER,
+    OF_RECOVERIES,
     OF_STALLS,
     Corrupt,
     lose_log,
@@ -32,7 +33,7 @@ LEVELS = (
 )
 
 
-WAYS = (CORRUPTIONS, OF_ORDER, OF_LOSS, OF_LOST_LOGS, OF_STALLS, OF_DOMAINS)
+WAYS = (CORRUPTIONS, OF_ORDER, OF_LOSS, OF_LOST_LOGS, OF_STALLS, OF_DOMAINS, OF_RECOVERIES)
 
 
 def make_rows(random: Random, corruptions: int, ways: tuple[Corrupt, ...] = CORRUPTIONS) -> list[Row]:

@@ -15,6 +15,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
+from antiphon.cli.watch import follow
 from antiphon.history.journal import JournalReader, JournalRow, segments
 from antiphon.history.journal_writer import JournalWriter
 from antiphon.history.spool import Position, Spool
@@ -23,6 +24,7 @@ from antiphon.pipeline.streaming import register
 from antiphon.pipeline.streaming.audit import watch
 from antiphon.pipeline.streaming.sink import spooled
 from antiphon.pipeline.streaming.source import JournalStreamReader, Span, with_time
+from antiphon.report.live_page import LivePage
 from antiphon.streams.feeder import Feeder
 from tests.runtime.cluster import until
 from tests.runtime.places import founded
@@ -133,6 +135,19 @@ def test_findings_about_a_running_group_survive_a_restart_of_the_query(spark: Sp
 
 def _sequence(senders: list[str], listener: str, number: int) -> list[JournalRow]:
     return [message(number, sender, listener, "safe") for sender in senders]
+
+
+def test_the_page_follows_a_running_group(spark: SparkSession, tmp_path: Path) -> None:
+    journal = tmp_path / "journal"
+    view = JournalRow(1, "view", "g", "l/1", 1, ["a/1", "l/1"])
+    append(journal, [view, message(1), message(2), message(1)])
+    page = LivePage.open(tmp_path / "page.html")
+    follow(watch(spark, [str(journal)], status=True), page, [journal], tmp_path / "checkpoint", once=True)
+    read = LivePage.open(tmp_path / "page.html")
+    assert read == page
+    assert read.counts == {"g": {"duplication broken": 1}}
+    assert {name: (own["offset"], own["view"]) for name, own in read.listeners["g"].items()} == {"l/1": (3, 1)}
+    assert "0 rows behind" in page.file.read_text()
 
 
 def test_another_checkpoint_is_refused_by_a_spool_that_is_in_use(spark: SparkSession, tmp_path: Path) -> None:

@@ -23,7 +23,12 @@ class Journal:
         self.rows.append(WatchedRow(self.listener, len(self.rows), "view", view, members))
         return self
 
-    def heard(self, *messages: str, level: str = "agreed", private: bool = False) -> "Journal":
+    def barrier(self, message: str) -> "Journal":
+        self.heard(message, level="safe")
+        self.rows[-1] = self.rows[-1]._replace(kind="barrier")
+        return self
+
+    def heard(self, *messages: str, level: str = "agreed", private: bool = False, content: int = 7) -> "Journal":
         for message in messages:
             sender, number = message[0], int(message[1:])
             self.rows.append(
@@ -37,6 +42,8 @@ class Journal:
                     number,
                     level,
                     private,
+                    content,
+                    len(self.rows) * 1000,
                 )
             )
         return self
@@ -123,7 +130,9 @@ def test_a_view_that_a_barrier_ends_is_followed_by_one_that_is_not_told_of() -> 
 
 def test_views_that_do_not_agree() -> None:
     x = Journal("x/1").view(1)
-    assert said(findings(x, Journal("y/1").view(1, ("y/1", "x/1")))) == [("view_agreement", "broken")]
+    other = findings(x, Journal("y/1").view(1, ("y/1", "x/1")))
+    assert said(other) == [("view_agreement", "broken"), ("primary", "broken")]
+    assert said(findings(x, Journal("y/1").view(1, ALL[::-1]))) == [("view_agreement", "broken")]
     assert said(findings(Journal("x/1").view(2).view(1))) == [("view_agreement", "broken")]
     assert said(findings(Journal("x/1").view(1, ("a/1",)))) == [("view_agreement", "broken")]
 
@@ -148,7 +157,7 @@ def test_what_all_have_been_through_is_forgotten_and_what_one_has_not_is_kept(mo
 
 
 def test_a_process_that_is_not_in_the_view() -> None:
-    x = Journal("x/1").view(1).heard("a1").view(2, ("b/1", "x/1")).heard("b1").heard("a2")
+    x = Journal("x/1").view(1).heard("a1").view(2, ("b/1", "c/1", "x/1")).heard("b1").heard("a2")
     assert said(findings(x)) == [("silence", "broken")]
 
 
@@ -186,3 +195,59 @@ def test_private_messages_to_others_leave_gaps_that_are_forgotten_in_time() -> N
     assert said(list(watch.feed(Journal("x/1").view(1).heard("a1", level="reliable").rows[1:]))) == [
         ("duplication", "unknown")
     ]
+
+
+def test_safe_messages_that_one_of_two_lacks() -> None:
+    x = Journal("x/1").view(1).heard("a1", "a2", level="safe").view(2)
+    y = Journal("y/1").view(1).heard("a1", level="safe").view(2)
+    assert said(findings(x, y)) == [("view_synchrony", "broken"), ("safe", "broken")]
+    assert findings(x, y)[1].text == "y/1 and x/1 completed view 1 with different safe messages (1 and 2)"
+    elsewhere = Journal("y/1").view(1).heard("a1", level="safe").view(3)
+    assert said(findings(x, elsewhere)) == [("safe", "broken")]
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+def test_messages_on_the_other_side_of_a_barrier(pieces: int) -> None:
+    x = Journal("x/1").view(1).heard("a1", "b1", level="causal").barrier("c1")
+    y = Journal("y/1").view(1).heard("a1", level="causal").barrier("c1").heard("b1", level="causal")
+    (found,) = findings(x, y, pieces=pieces)
+    assert (found.guarantee, found.verdict) == ("group_broadcast", "broken")
+    assert found.text.startswith("before the barrier c/1#1, ")
+    sound = Journal("y/1").view(1).heard("b1", "a1", level="causal").barrier("c1")
+    assert findings(x, sound, pieces=pieces) == []
+
+
+def test_one_message_with_two_contents() -> None:
+    x = Journal("x/1").view(1).heard("a1", "a2", level="causal").view(2)
+    y = Journal("y/1").view(1).heard("a1", level="causal").heard("a2", level="causal", content=8).view(2)
+    assert said(findings(x, y)) == [("content", "broken")]
+    level = Journal("y/1").view(1).heard("a1", level="causal").heard("a2", level="fifo").view(2)
+    assert said(findings(x, level)) == [("content", "broken")]
+
+
+def test_one_message_in_two_views() -> None:
+    x = Journal("x/1").view(1).heard("a1", "a2", "a3", level="causal").view(2).heard("a4", level="causal")
+    y = Journal("y/1").view(1).heard("a1", "a2", level="causal").view(2).heard("a3", "a4", level="causal")
+    found = findings(x, y)
+    assert said(found) == [("view_synchrony", "broken"), ("view_sending", "broken")]
+    assert found[1].text == "y/1 delivered a/1#3 in view 2, another listener in view 1"
+
+
+def test_views_that_are_no_chain() -> None:
+    x = Journal("x/1").view(1).view(2, ("a/1", "x/1"))
+    y = Journal("y/1").view(1).view(2, ("b/1", "c/1", "y/1"))
+    assert said(findings(y)) == []
+    assert said(findings(x)) == [("primary", "unknown")]
+    assert said(findings(x, y)) == [("primary", "unknown"), ("view_agreement", "broken"), ("primary", "broken")]
+    half = Journal("a/1").view(1, ("a/1", "b/1", "c/1", "d/1")).view(2, ("a/1", "b/1"))
+    assert findings(half) == []
+    younger = Journal("c/1").view(1, ("a/1", "b/1", "c/1", "d/1")).view(2, ("c/1", "d/1"))
+    assert said(findings(younger)) == [("primary", "unknown")]
+
+
+def test_how_far_listeners_are_followed() -> None:
+    x = Journal("x/1").view(1).heard("a1", "a2", level="causal").view(2, ("a/1", "x/1", "y/1"))
+    watch = Watch(2)
+    assert list(watch.feed(x.rows)) == []
+    (status,) = Watch(2, watch.save()).status()
+    assert status == ("x/1", 3, 2, ("a/1", "x/1", "y/1"), 2, 0)

@@ -3,6 +3,7 @@
     python -m tests.programs.campaign --seeds 0:500 --jobs 2
     python -m tests.programs.campaign --seeds 7:8 --program counter      # one seed of one program
     python -m tests.programs.campaign --seeds 0:100000 --seconds 180     # as many as fit
+    python -m tests.programs.campaign --seeds 0:500 --sealed             # with sealed packets and connections
 
 With --program a seed plays that program. Without it the programs take turns, and each plays its own seeds 0, 1, 2, …:
 what a program draws from its seed must not depend on how many programs there are.
@@ -33,7 +34,7 @@ PROGRAMS: Final = (
     "requests", "clients", "client_services", "hierarchy", "rejoin", "static_group", "replicated_counter",
     "replicated_bank", "shared_whiteboard", "back_pressure", "flushing", "leavers", "listeners_fragments",
     "recorded", "sequencing", "partitions", "locks", "labelled", "resilient_counter", "chosen_members", "merging",
-    "outside", "ledger", "durable_ledger", "merging_objects",
+    "outside", "sites", "conversations", "ledger", "durable_ledger", "merging_objects",
 )  # fmt: skip
 
 
@@ -60,33 +61,37 @@ def turn_of(turn: int) -> tuple[str, int]:
     return PROGRAMS[turn % len(PROGRAMS)], turn // len(PROGRAMS)
 
 
-def run_program(seed: int, program: str) -> Result:
-    """Simulate and audit one seed."""
+def run_program(seed: int, program: str, sealed: bool = False) -> Result:
+    """Simulate and audit one seed. Without seals a seed is the run that it was when it caught a mistake or a mutant."""
     play = play_of(program, seed)
     plan = draw_plan(play.faults, list(play.mains), int(ACTIVE_S * SECOND_NS), seed)
-    return run_plan(lambda: play.mains, plan, seed, play.expected)
+    return run_plan(lambda: play.mains, plan, seed, play.expected, sealed=sealed)
 
 
-def run_seed(seed: int, program: str) -> Outcome:
+def run_seed(seed: int, program: str, sealed: bool = False) -> Outcome:
+    """Play one seed. What is raised outside the simulated programs fails that seed, not the campaign."""
     started_s = time.perf_counter()
-    result = run_program(seed, program)
+    try:
+        result = run_program(seed, program, sealed)
+    except Exception as error:
+        return Outcome(seed, program, (f"{type(error).__name__}: {error}",), 0, 0, time.perf_counter() - started_s)
     judgement = result.judgement
     wall_s = time.perf_counter() - started_s
     return Outcome(seed, program, result.problems, judgement.events, judgement.views, wall_s)
 
 
-def run_turn(turn: int, program: str | None) -> Outcome:
+def run_turn(turn: int, program: str | None, sealed: bool = False) -> Outcome:
     """Play a seed of this program, or of the one whose turn it is."""
     if program is not None:
-        return run_seed(turn, program)
+        return run_seed(turn, program, sealed)
     program, seed = turn_of(turn)
-    return run_seed(seed, program)
+    return run_seed(seed, program, sealed)
 
 
-def run_seeds(seeds: Iterable[int], jobs: int, program: str | None) -> Iterator[Outcome]:
+def run_seeds(seeds: Iterable[int], jobs: int, program: str | None, sealed: bool = False) -> Iterator[Outcome]:
     """The outcomes, in order of the seeds."""
     gc.freeze()
-    run = partial(run_turn, program=program)
+    run = partial(run_turn, program=program, sealed=sealed)
     if jobs == 1:
         yield from map(run, seeds)
         return
@@ -94,11 +99,15 @@ def run_seeds(seeds: Iterable[int], jobs: int, program: str | None) -> Iterator[
         yield from pool.map(run, seeds, chunksize=4)
 
 
-def explain(outcome: Outcome) -> str:
+def explain(outcome: Outcome, sealed: bool = False) -> str:
     """The smallest run that fails as this one did, and how to repeat it."""
     play = play_of(outcome.program, outcome.seed)
-    result = find_failure(lambda: play.mains, seed=outcome.seed, faults=play.faults, expected=play.expected)
-    command = f"python -m tests.programs.campaign --seeds {outcome.seed}:{outcome.seed + 1} --program {outcome.program}"
+    result = find_failure(
+        lambda: play.mains, seed=outcome.seed, faults=play.faults, expected=play.expected, sealed=sealed
+    )
+    seeds = f"{outcome.seed}:{outcome.seed + 1}"
+    command = f"python -m tests.programs.campaign --seeds {seeds} --program {outcome.program}"
+    command += " --sealed" if sealed else ""
     return result.report(command)
 
 
@@ -108,6 +117,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=2, help="processes that share the work")
     parser.add_argument("--program", choices=PROGRAMS, help="play this one only")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="play no more seeds after so long")
+    parser.add_argument("--sealed", action="store_true", help="with seals, which makes other runs of the same seeds")
     parser.add_argument("--brief", action="store_true", help="do not make failures smaller")
     arguments = parser.parse_args()
     first, last = (int(part) for part in arguments.seeds.split(":"))
@@ -115,11 +125,11 @@ def main() -> int:
     started_s = time.perf_counter()
     outcomes: list[Outcome] = []
     failed = 0
-    for outcome in run_seeds(range(first, last), arguments.jobs, arguments.program):
+    for outcome in run_seeds(range(first, last), arguments.jobs, arguments.program, arguments.sealed):
         outcomes.append(outcome)
         if outcome.problems:
             failed += 1
-            told = outcome.problems if arguments.brief else (explain(outcome),)
+            told = outcome.problems if arguments.brief else (explain(outcome, arguments.sealed),)
             print(f"seed {outcome.seed} {outcome.program}:", *told, sep="\n  ", flush=True)
         if len(outcomes) % 100 == 0:
             print(f"{len(outcomes)} seeds, {failed} failed", file=sys.stderr)

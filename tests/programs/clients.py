@@ -7,7 +7,7 @@ from contextlib import suppress
 import antiphon
 from antiphon.testing import Host, Result
 from antiphon.toolkit import Client, ClientMessage, Diffusion, Gateway, GatewayError, Service
-from tests.programs.common import PATIENCE_S, Play, check_event, draw, node_at, until_ending
+from tests.programs.common import PATIENCE_S, LostState, Play, check_event, check_loss, draw, node_at, until_ending
 
 SERVERS = ("a", "b", "c")
 PORT = 7500
@@ -27,8 +27,9 @@ class Ledger:
         self.lines = text.split("\n") if text else []
 
 
-async def serve(host: Host) -> list[str]:
-    ledger = Ledger()
+async def serve(host: Host) -> list[str] | None:
+    """What is in the ledger; None if it is lost."""
+    ledger, lost = Ledger(), LostState()
     members = {name: address for name, address in host.members().items() if name in SERVERS}
     async with node_at(host) as node:
         if host.starts == 1:
@@ -36,12 +37,13 @@ async def serve(host: Host) -> list[str]:
         else:
             others = [address for name, address in members.items() if name != host.name]
             group = await node.join("ledger", contacts=others, timeout_s=PATIENCE_S)
-        async with (
-            Service(group, snapshot=ledger.snapshot, restore=ledger.restore) as service,
-            Gateway(service, address=host.at(PORT)),
-        ):
-            await until_ending(host, diffuse(host, service), follow(node, service, ledger))
-    return ledger.lines
+        with lost:
+            async with (
+                Service(group, snapshot=ledger.snapshot, restore=ledger.restore) as service,
+                Gateway(service, address=host.at(PORT)),
+            ):
+                await until_ending(host, diffuse(host, service), follow(node, service, ledger))
+    return None if lost.happened else ledger.lines
 
 
 async def diffuse(host: Host, service: Service) -> None:
@@ -88,9 +90,10 @@ async def hear(client: Client) -> None:
 
 def once_and_in_order(result: Result) -> None:
     """A server's ledger has each client's lines once, in order, from the first on."""
+    check_loss(result, lost=any(result.returned.get(name, []) is None for name in SERVERS))
     for name in SERVERS:
         by_client: dict[str, list[int]] = {}
-        for line in result.returned.get(name, []):
+        for line in result.returned.get(name) or []:
             client, number = line.split()
             by_client.setdefault(client, []).append(int(number))
         for client, numbers in by_client.items():

@@ -15,6 +15,7 @@ import antiphon
 from antiphon.testing import FaultPlan, Host, Result
 from antiphon.testing.host import Main
 from antiphon.testing.verdict import Expectations
+from antiphon.toolkit import StateError
 
 PATIENCE_S: Final = 60.0
 """How long a program that was started again asks to be let in."""
@@ -142,6 +143,31 @@ async def read(node: antiphon.Node, group: antiphon.Group, seen: list[bytes] | N
         check_event(node, event)
         if seen is not None and isinstance(event, antiphon.Message):
             seen.append(event.payload)
+
+
+class LostState:
+    """Lets StateError pass, and notes that it was raised: no member is left that has the state of the group."""
+
+    def __init__(self) -> None:
+        self.happened = False
+
+    def __enter__(self) -> "LostState":
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        rest = error.split(StateError)[1] if isinstance(error, BaseExceptionGroup) else error
+        self.happened = error is not None and (rest is None or isinstance(rest, StateError))
+        return self.happened
+
+
+def check_loss(result: Result, lost: bool) -> None:
+    """Nobody loses the state of a group while a founder of it lives: a founder has the state from the first view on."""
+    living = [
+        f"{rows[0].process}/{rows[0].incarnation}"
+        for rows in result.rows
+        if any(row.kind == "view" and row.view == 1 for row in rows) and rows[-1].kind != "crash"
+    ]
+    assert not lost or not living, f"the state is lost, although {living} had it"
 
 
 async def until_ending(host: Host, sending: Any, *working: Any) -> None:

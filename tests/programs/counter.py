@@ -6,7 +6,18 @@ from collections.abc import AsyncIterator
 import antiphon
 from antiphon.testing import Host, Result
 from antiphon.toolkit import Service
-from tests.programs.common import HEALED_S, Play, check_event, draw, enter, names, node_at, until_ending
+from tests.programs.common import (
+    HEALED_S,
+    LostState,
+    Play,
+    check_event,
+    check_loss,
+    draw,
+    enter,
+    names,
+    node_at,
+    until_ending,
+)
 
 
 class Counter:
@@ -24,13 +35,15 @@ class Counter:
         self.value, self.additions = int(value), int(additions)
 
 
-async def main(host: Host) -> tuple[int, int, int]:
-    counter = Counter()
+async def main(host: Host) -> tuple[int, int, int] | None:
+    """The value, how many additions, and in which view; None if the counter is lost."""
+    counter, lost = Counter(), LostState()
     async with node_at(host) as node:
         group = await enter(node, host, "counter")
-        async with Service(group, snapshot=counter.snapshot, restore=counter.restore) as service:
-            await until_ending(host, add(service), count(node, service, counter))
-    return counter.value, counter.additions, group.view.id
+        with lost:
+            async with Service(group, snapshot=counter.snapshot, restore=counter.restore) as service:
+                await until_ending(host, add(service), count(node, service, counter))
+    return None if lost.happened else (counter.value, counter.additions, group.view.id)
 
 
 async def add(service: Service) -> None:
@@ -52,8 +65,9 @@ async def count(node: antiphon.Node, service: Service, counter: Counter) -> None
 
 def agree(result: Result) -> None:
     """Those who ended in one view count alike."""
+    check_loss(result, lost=None in result.returned.values())
     by_view: dict[int, set[tuple[int, int]]] = {}
-    for value, additions, view in result.returned.values():
+    for value, additions, view in filter(None, result.returned.values()):
         by_view.setdefault(view, set()).add((value, additions))
     assert all(len(found) == 1 for found in by_view.values()), f"counters differ: {result.returned}"
 

@@ -7,7 +7,18 @@ from collections.abc import AsyncIterator, Iterator
 import antiphon
 from antiphon.testing import Host, Result
 from antiphon.toolkit import Service
-from tests.programs.common import HEALED_S, Play, check_event, draw, enter, names, node_at, until_ending
+from tests.programs.common import (
+    HEALED_S,
+    LostState,
+    Play,
+    check_event,
+    check_loss,
+    draw,
+    enter,
+    names,
+    node_at,
+    until_ending,
+)
 
 
 class Dictionary:
@@ -31,13 +42,15 @@ class Dictionary:
             self.entries[key] = value
 
 
-async def main(host: Host) -> tuple[str, int]:
-    dictionary = Dictionary()
+async def main(host: Host) -> tuple[str, int] | None:
+    """All entries, and in which view; None if they are lost."""
+    dictionary, lost = Dictionary(), LostState()
     async with node_at(host) as node:
         group = await enter(node, host, "dictionary")
-        async with Service(group, snapshot=dictionary.snapshot, restore=dictionary.restore) as service:
-            await until_ending(host, change(host, service), follow(node, service, dictionary))
-    return json.dumps(dictionary.entries), group.view.id
+        with lost:
+            async with Service(group, snapshot=dictionary.snapshot, restore=dictionary.restore) as service:
+                await until_ending(host, change(host, service), follow(node, service, dictionary))
+    return None if lost.happened else (json.dumps(dictionary.entries), group.view.id)
 
 
 async def change(host: Host, service: Service) -> None:
@@ -60,8 +73,9 @@ async def follow(node: antiphon.Node, service: Service, dictionary: Dictionary) 
 
 def agree(result: Result) -> None:
     """Those who ended in one view have the same entries, in the same order of insertion."""
+    check_loss(result, lost=None in result.returned.values())
     by_view: dict[int, set[str]] = {}
-    for entries, view in result.returned.values():
+    for entries, view in filter(None, result.returned.values()):
         by_view.setdefault(view, set()).add(entries)
     assert all(len(found) == 1 for found in by_view.values()), f"copies differ: {result.returned}"
 

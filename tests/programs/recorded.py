@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from antiphon.history.reader import HistoryFiles
 from antiphon.history.schema import Row
+from antiphon.history.segments import SUFFIX
 from antiphon.pipeline import reference
 from antiphon.pipeline.result import BROKEN
 from antiphon.testing import Host, Result
@@ -39,7 +40,7 @@ def on_disk(result: Result) -> None:
     """Each log on disk is the beginning of what its process did, and long enough."""
     found: dict[tuple[str, int], list[Row]] = {}
     for disk in result.disks.values():
-        if (disk / "history").exists():
+        if any((disk / "history").glob(f"*{SUFFIX}")):  # none if all its processes were killed before the first write
             for row in HistoryFiles.open(disk / "history").read_rows():
                 found.setdefault((row.process, row.incarnation), []).append(row)
     without_power = {fault.split()[4] for fault in result.faults if ": power loss of " in fault}

@@ -5,8 +5,9 @@ event that it wants to see, and only the limit in `run` bounds the waiting.
 """
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, cast
 
 from antiphon import StackName
@@ -15,6 +16,7 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.runtime import Group, Message, Node, ViewChange
 from antiphon.runtime.events import StreamEvent
+from antiphon.stacks.registry import offer
 
 HASTY = Options(
     silence_ns_min=300 * MILLISECOND_NS,
@@ -36,6 +38,8 @@ class Place:
     def __init__(self, node: Node, group: Group) -> None:
         self.node = node
         self.group = group
+        self.served_at = ""
+        """The address of the service where the group lives, if groups of its stack do."""
         self.events: list[StreamEvent] = []
 
     @property
@@ -70,9 +74,17 @@ class Place:
         assert driver.transport is not None
         driver.stop("killed")
 
+    async def die(self) -> None:
+        """Be killed, links included: whoever is at the other end sees them break."""
+        driver = self.node._driver
+        if driver is not None and driver.devices is not None:
+            await driver.devices.close()
+        self.kill()
+
     async def join(self, name: str, incarnation: int = 1, **settings: Any) -> "Place":
-        """Another process, let in by this one."""
-        return await enter(name, [self.node.address], incarnation, self.group.stack, **settings)
+        """Another process, let in by this one, or by the service where the group lives."""
+        contact = self.served_at or self.node.address
+        return await enter(name, [contact], incarnation, self.group.stack, **settings)
 
 
 async def enter(
@@ -89,21 +101,39 @@ async def enter(
 
 @asynccontextmanager
 async def founded(names: Sequence[str] = "abc", stack: str = "vector", **settings: Any) -> AsyncIterator[list[Place]]:
-    """The founders, all of which have read of the first view. The list is theirs who are to be closed at the end."""
+    """The founders, all of which have read of the first view in which all are. The list is theirs who are to be closed
+    at the end. Where groups of the stack live at a service, there is one, and they have entered one after the other."""
     settings = {"options": HASTY, "linger_s": 0.5, **settings}
     nodes = [Node(name, address=LOOPBACK, incarnation=1, **settings) for name in names]
     for node in nodes:
         await node.start()
-    members = {node.process.name: node.address for node in nodes}
-    places = [
-        Place(node, await node.join("g", members=members, policy="primary", stack=name_of(stack))) for node in nodes
-    ]
-    try:
-        for place in places:
-            await place.view(*(f"{name}/1" for name in names))
-        yield places
-    finally:
-        await asyncio.gather(*(place.node.close() for place in places))
+    entering: dict[str, Any] = {"members": {node.process.name: node.address for node in nodes}}
+    async with AsyncExitStack() as until_the_end:
+        served_at = ""
+        if offer(stack).service_role:
+            service = await until_the_end.enter_async_context(Node("service", address=free_address(), options=HASTY))
+            service.serve(name_of(stack))
+            served_at = service.address
+            entering = {"contacts": [served_at]}
+        places = [
+            Place(node, await node.join("g", policy="primary", stack=name_of(stack), **entering)) for node in nodes
+        ]
+        try:
+            for place in places:
+                place.served_at = served_at
+                await place.view(*(f"{name}/1" for name in names))
+            yield places
+        finally:
+            await asyncio.gather(*(place.node.close() for place in places))
+
+
+def free_address() -> str:
+    """An address at which neither datagrams nor links are taken yet."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as links:
+        links.bind(("127.0.0.1", 0))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+            datagrams.bind(links.getsockname())
+            return f"127.0.0.1:{links.getsockname()[1]}"
 
 
 class Walls:

@@ -13,8 +13,7 @@ import antiphon
 from antiphon import ConnectError, Connection, JoinError, LevelNotOfferedError, Message, Node, PublishError, UsageError
 from antiphon.pipeline import reference
 from tests.runtime.cluster import run
-from tests.runtime.places import HASTY, LOOPBACK
-from tests.stacks.sequencer.test_stack_runtime import free_address
+from tests.runtime.places import HASTY, LOOPBACK, free_address
 
 
 @asynccontextmanager

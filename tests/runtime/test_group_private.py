@@ -19,7 +19,7 @@ def test_a_message_to_one_member_is_read_by_that_one_alone() -> None:
         async with founded() as places:
             a, b, _ = places
             await a.group.send(b"for b", to=b.process)
-            await a.group.send(b"for me", to=a.process)
+            await a.group.send_many([b"for me"], to=a.process)
             await a.group.send(b"for all")
             for place, payloads in zip(
                 places, ([b"for me", b"for all"], [b"for b", b"for all"], [b"for all"]), strict=True

@@ -14,6 +14,7 @@ from antiphon.faults import Delay, Partition
 from antiphon.kernel.options import MILLISECOND_NS
 from antiphon.testing import FaultPlan, Host, NetworkFault, simulate
 from tests.runtime.cluster import run, until
+from tests.runtime.places import founded, talk
 
 SECOND_NS = 1000 * MILLISECOND_NS
 FOREVER_NS = 1 << 60
@@ -172,3 +173,33 @@ def test_a_basket_on_both_sides_of_a_partition_merges(seed: int) -> None:
     result = simulate(dict.fromkeys(names, shop), seed=seed, faults=plan)
     assert result.kept, result.report("")
     assert set(result.returned.values()) == {tuple(sorted(f"{name}{n}" for name in names for n in range(8)))}
+
+
+def test_a_joiner_of_a_group_that_is_on_another_stack_is_told_and_takes_no_part() -> None:
+    """It would be alone in a group of its own, for ever."""
+
+    async def test() -> None:
+        async with founded(names="ab") as places:
+            async with antiphon.Node("c", address="127.0.0.1:0", options=antiphon.Options.fast()) as node:
+                contacts = [places[0].node.address]
+                group = await node.join("g", contacts=contacts, policy="partitionable", stack="domain")
+                await until(lambda: group.is_over)
+                with pytest.raises(antiphon.DeclarationError, match=r"partitionable.*declared it as.*primary"):
+                    await group.send(b"to nobody")
+            await talk(places)
+
+    run(test)
+
+
+@pytest.mark.parametrize("stack", ["vector", "domain"])
+def test_who_asks_for_a_group_that_may_part_under_another_policy_is_refused(stack: antiphon.StackName) -> None:
+    async def test() -> None:
+        async with islands("a", "b") as (a, b):
+            await until(lambda: a.names() == b.names() == "a b")
+            async with antiphon.Node("c", address="127.0.0.1:0", options=antiphon.Options.fast()) as node:
+                with pytest.raises(antiphon.DeclarationError, match=r"declared it as.*partitionable"):
+                    await node.join("g", contacts=[a.node.address], policy="primary", stack=stack)
+            await a.group.send(b"still here")
+            await until(lambda: b.payloads() == [b"still here"])
+
+    run(test)

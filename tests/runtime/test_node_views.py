@@ -77,7 +77,7 @@ def test_one_contact_that_answers_is_enough_and_names_are_looked_up() -> None:
 def test_a_member_that_listens_everywhere_is_reached_where_it_asked_from() -> None:
     async def test() -> None:
         async with founded("a") as places:
-            node = Node("b", address="0.0.0.0:0", incarnation=1, options=HASTY, linger_s=0.5)
+            node = Node("b", address="0.0.0.0:0", incarnation=1, options=HASTY, linger_s=0.5, insecure=True)
             await node.start()
             places.append(Place(node, await node.join("g", contacts=[places[0].node.address])))
             change = (await everyone(places, "a/1", "b/1"))[0]
@@ -128,7 +128,7 @@ def test_a_group_over_ipv6_where_there_is_any() -> None:
         except AddressError as error:
             pytest.skip(str(error))
         places = [Place(first, await first.join("g", members={"a": first.address}, policy="primary"))]
-        second = Node("b", address="[::]:0", incarnation=1, options=HASTY, linger_s=0.5)
+        second = Node("b", address="[::]:0", incarnation=1, options=HASTY, linger_s=0.5, insecure=True)
         await second.start()
         places.append(Place(second, await second.join("g", contacts=[first.address])))
         await everyone(places, "a/1", "b/1")

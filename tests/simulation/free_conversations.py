@@ -70,7 +70,7 @@ def end_problems(world: ConversationRun) -> list[str]:
         assert conversation is not None
         if len(process.app.committed) != len(world.order):
             problems.append(f"{process.name} has {len(process.app.committed)} of {len(world.order)} in their places")
-        if conversation.replica.held() or conversation.replica.conflict:
+        if conversation.replica.held() or conversation.has_diverged():
             problems.append(
                 f"{process.name} holds {conversation.replica.held()} messages; {conversation.replica.counts}"
             )

@@ -1,6 +1,6 @@
 """Several sequencers under fire: processes in groups whose overlap shifts, groups that move, sequencers that crash.
 
-    python -m tests.simulation.sequencers --seeds 0:200 --jobs 2 [--json]
+    python -m tests.simulation.sequencers --seeds 0:200 --jobs 2 [--seconds 240] [--json]
 
 Each seed draws a service of up to six sequencers, up to forty processes and sixty groups, and a way in which groups
 overlap (from pairs that never meet to a tangle). Processes join and leave while groups move, links break, processes
@@ -16,7 +16,6 @@ import argparse
 import json
 import sys
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from random import Random
 
@@ -39,6 +38,7 @@ from antiphon.stacks.registry import offer
 from antiphon.stacks.sequencer.mesh import MeshPeer
 from antiphon.stacks.sequencer.plan import PlaceGroups
 from antiphon.stacks.sequencer.stack import SequencerStack
+from tests.bounded import run_seeds
 
 STACK = "sequencer"
 STEP_NS = 10 * MILLISECOND_NS
@@ -365,20 +365,20 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", default="0:100", help="from:to, the last one excluded")
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the work")
+    parser.add_argument("--seconds", type=float, help="begin no further seed after so long")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     first, last = (int(part) for part in arguments.seeds.split(":"))
     seen: Counter[str] = Counter()
     failed = done = 0
-    with ProcessPoolExecutor(arguments.jobs) as pool:
-        for outcome in pool.map(run_seed, range(first, last), chunksize=4):
-            done += 1
-            seen.update(outcome.seen)
-            if outcome.problems:
-                failed += 1
-                print(f"seed {outcome.seed}: " + "; ".join(outcome.problems)[:600], file=sys.stderr)
-            if done % 100 == 0:
-                print(f"{done} seeds, {failed} failed", file=sys.stderr, flush=True)
+    for outcome in run_seeds(run_seed, first, last, arguments.jobs, arguments.seconds):
+        done += 1
+        seen.update(outcome.seen)
+        if outcome.problems:
+            failed += 1
+            print(f"seed {outcome.seed}: " + "; ".join(outcome.problems)[:600], file=sys.stderr)
+        if done % 100 == 0:
+            print(f"{done} seeds, {failed} failed", file=sys.stderr, flush=True)
     if arguments.json:
         print(json.dumps({"seeds": done, "failed": failed, "seen": dict(sorted(seen.items()))}))
     else:

@@ -29,6 +29,12 @@ def test_a_group_is_not_created_again_while_the_word_where_it_went_is_under_way(
     assert run_seed(6253).problems == []
 
 
+def test_whoever_left_a_group_elsewhere_is_not_in_it_when_it_comes_back() -> None:
+    """A group went away and came back before its former sequencer was told that it had arrived; a client that had been
+    excluded meanwhile was still taken to be in it, and the sequencer failed when that came by a new link."""
+    assert run_seed(40081).problems == []
+
+
 FULL = (0, 2, 22, 33, 37)
 """Seeds in which much happens; the last two have races with moves."""
 

@@ -1,6 +1,7 @@
 """One object per process and stack: what it refuses, which packets are its own, and what it leaves behind."""
 
 from random import Random
+from typing import get_args
 
 import pytest
 
@@ -13,7 +14,7 @@ from antiphon.kernel.inputs import Join, Receive
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import KIND_NAMES, STATUS
 from antiphon.kernel.policies import PRIMARY
-from antiphon.stacks.registry import DEFAULT, OFFERS, kind, offer, register
+from antiphon.stacks.registry import DEFAULT, OFFERS, StackName, kind, offer, register
 from antiphon.stacks.stack import ALL_GROUPS, SCOPES, Capabilities
 
 ME = ProcessId("a")
@@ -64,6 +65,11 @@ def test_every_kind_of_packet_is_used_and_every_promise_has_a_scope() -> None:
         assert all(promise.scope in SCOPES for promise in offers.promised)
         of_many = ALL_GROUPS if offers.service_role else "causality domain"
         assert offers.scope("causal") == (of_many if offers.crosses_groups else "group")
+
+
+def test_the_type_of_names_has_those_of_the_stacks_of_the_package() -> None:
+    own = [name for name in OFFERS if kind(name).make.__module__.startswith("antiphon.stacks.")]
+    assert list(get_args(StackName)) == own
 
 
 def test_names_and_numbers_of_stacks_differ() -> None:

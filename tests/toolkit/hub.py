@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
 
-from antiphon import Barrier, ClosedError, Excluded, Message, ProcessId, UsageError, View, ViewChange
+from antiphon import Barrier, ClosedError, Excluded, Message, ProcessId, Trust, UsageError, View, ViewChange
 from antiphon.toolkit.channel import GroupEvent
 
 
@@ -18,6 +18,7 @@ class Member:
     def __init__(self, hub: "Hub", process: ProcessId) -> None:
         self.name = "g"
         self.process = process
+        self.trust = Trust()
         self.is_held = False
         self.barrier_bytes_max = 16_384
         self.flushed = asyncio.Event()

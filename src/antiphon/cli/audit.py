@@ -13,7 +13,13 @@ from antiphon.report.table import audit_table
 
 
 def audit(
-    history: Annotated[Path, typer.Argument(metavar="DIR", help="The history: a directory of Parquet files.")],
+    history: Annotated[
+        str,
+        typer.Argument(
+            metavar="URI",
+            help="The history: a directory of Parquet files, here or wherever Spark can read (hdfs://, s3a://, …).",
+        ),
+    ],
     master: Annotated[
         str | None,
         typer.Option(metavar="M", help="A Spark master to run on; without it, Spark runs inside this process."),
@@ -28,6 +34,18 @@ def audit(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document instead of the table.")] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="FILE.html", help="Also write a self-contained HTML report.")
+    ] = None,
+    table: Annotated[
+        bool, typer.Option("--table", help="URI is the name of a table that the Spark session knows.")
+    ] = False,
+    run: Annotated[
+        list[str] | None, typer.Option(metavar="RUN", help="Audit this run alone; can be given several times.")
+    ] = None,
+    output: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URI", help="Also write tables of verdicts, violations and observations there, by run, as Parquet."
+        ),
     ] = None,
     incremental: Annotated[
         bool,
@@ -50,10 +68,20 @@ def audit(
       antiphon audit run1 --promise causal,settled --json
       antiphon audit run1 --incremental             again as run1 grows: only what is new is read
       antiphon audit run1 --master spark://cluster:7077
+      antiphon audit s3a://runs/2026 --output s3a://results
+      antiphon audit histories.events --table --run r17
     """
     promised = tuple(name.strip() for name in promise.split(",")) if promise is not None else None
     result, reuse = audit_history(
-        history, master=master, promise=promised, report=report, incremental=incremental, quick=quick
+        history,
+        master=master,
+        promise=promised,
+        report=report,
+        incremental=incremental,
+        quick=quick,
+        table=table,
+        runs=tuple(run or ()),
+        output=output,
     )
     if json:
         show_json(audit_document(result) | ({} if reuse is None else {"incremental": asdict(reuse)}))

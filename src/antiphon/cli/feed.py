@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from antiphon import Trust
+from antiphon.cli.key import InsecureOption, KeyringOption
 from antiphon.cli.streaming import Runnable, place_of, run_until_stopped
 from antiphon.history.spool import Spool
 from antiphon.streams.feeder import Feeder
@@ -17,6 +19,8 @@ def feed(
     name: Annotated[str, typer.Option(metavar="NAME", help="Its name in the group.")] = "feeder",
     address: Annotated[str, typer.Option(metavar="HOST:PORT", help="The address it receives on.")] = "127.0.0.1:0",
     join_s: Annotated[float, typer.Option(metavar="S", help="How long it tries to join.")] = 30.0,
+    keyring: KeyringOption = None,
+    insecure: InsecureOption = False,
     fast: Annotated[bool, typer.Option("--fast", help="Use Options.fast(), if the group does.")] = False,
 ) -> None:
     """Join a group and multicast the rows of a spool, batch by batch, until Ctrl-C.
@@ -28,7 +32,7 @@ def feed(
     \b
       antiphon feed --group quotes --contacts 127.0.0.1:7400 --spool quotes-spool
     """
-    place = place_of(group, name, contacts, address, join_s, fast)
+    place = place_of(group, name, contacts, address, join_s, fast, Trust(keyring, insecure))
     opened = Spool(spool)
 
     def make() -> Runnable:

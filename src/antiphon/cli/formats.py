@@ -13,6 +13,7 @@ from antiphon.history.formats.jepsen_export import export_jepsen
 from antiphon.history.formats.jepsen_import import import_jepsen
 from antiphon.history.formats.otlp import export_otlp
 from antiphon.history.formats.perfetto import export_perfetto
+from antiphon.history.formats.plume_import import import_plume
 from antiphon.history.formats.shiviz_export import export_shiviz
 from antiphon.history.formats.shiviz_import import import_shiviz
 from antiphon.history.formats.target import new_directory, new_file
@@ -20,7 +21,7 @@ from antiphon.history.manifest import close_history
 from antiphon.history.reader import HistoryFiles
 from antiphon.kernel.errors import UsageError
 
-IMPORTS = {"cs451": import_cs451, "shiviz": import_shiviz, "jepsen": import_jepsen}
+IMPORTS = {"cs451": import_cs451, "shiviz": import_shiviz, "jepsen": import_jepsen, "plume": import_plume}
 EXPORTS = {
     "shiviz": export_shiviz,
     "perfetto": export_perfetto,
@@ -44,6 +45,14 @@ def import_(
         str | None,
         typer.Option(metavar="REGEX", help="shiviz: the parser expression, if the log does not begin with it."),
     ] = None,
+    delimiter: Annotated[
+        str | None,
+        typer.Option(metavar="REGEX", help="shiviz: the expression between executions, likewise."),
+    ] = None,
+    complete: Annotated[
+        bool,
+        typer.Option("--complete", help="cs451: the processes wrote all that they did before they ended."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Convert another tool's log to a history, which can then be audited and drawn.
@@ -55,16 +64,20 @@ def import_(
       antiphon import --format cs451 outputs/ run1           a folder of N.output files
       antiphon import --format shiviz trace.log run2         a log with vector clocks
       antiphon import --format jepsen history.json run3      a broadcast or list-append workload
+      antiphon import --format plume history.txt run4        transactions, as Plume and AWDIT read them
       antiphon audit run1
     """
     importer = IMPORTS.get(format)
     if importer is None:
         raise UsageError(f"the format {format!r} cannot be imported; choose from: {', '.join(IMPORTS)}")
-    if parser is not None and format != "shiviz":
-        raise UsageError(f"--parser is for shiviz logs, and the format is {format}; leave it out")
+    _refuse_option("--parser", parser is not None, "shiviz", format)
+    _refuse_option("--delimiter", delimiter is not None, "shiviz", format)
+    _refuse_option("--complete", complete, "cs451", format)
     if not source.exists():
         raise UsageError(f"there is no {source}; name the log to import")
-    options = ImportOptions(run=run or source.resolve().stem, level=level, parser=parser)
+    options = ImportOptions(
+        run=run or source.resolve().stem, level=level, parser=parser, delimiter=delimiter, complete=complete
+    )
     with steps(f"reading {source}") as step, new_directory(directory) as partial:
         result = importer(source, partial, options)
         step("writing the manifest")
@@ -102,6 +115,11 @@ def export(
     else:
         remarks = "".join(f"\nNote: {remark}" for remark in result.remarks)
         show(Text(f"{result.logs:,} logs with {result.rows:,} rows are in {out}{remarks}"))
+
+
+def _refuse_option(name: str, given: bool, owner: str, format: str) -> None:
+    if given and format != owner:
+        raise UsageError(f"{name} is for {owner} logs, and the format is {format}; leave it out")
 
 
 def _counts(result: Imported) -> dict[str, Any]:

@@ -26,12 +26,15 @@ from antiphon.cli.console import complain, one_line, show
 from antiphon.cli.demo import demo
 from antiphon.cli.feed import feed
 from antiphon.cli.formats import export, import_
+from antiphon.cli.history import history
+from antiphon.cli.key import key
 from antiphon.cli.lineage import lineage
 from antiphon.cli.listen import listen
 from antiphon.cli.recover import recover
 from antiphon.cli.sequencer import sequencer
 from antiphon.cli.sim import sim
 from antiphon.cli.structure import structure
+from antiphon.cli.watch import watch
 from antiphon.kernel.errors import AntiphonError
 from antiphon.pipeline.errors import SparkError
 
@@ -54,11 +57,14 @@ app.command()(export)
 app.command()(structure)
 app.command()(listen)
 app.command()(feed)
+app.command()(watch)
 app.command()(campaign)
 app.command()(lineage)
 app.command()(sequencer)
 app.command()(recover)
 app.add_typer(bench)
+app.add_typer(history)
+app.add_typer(key)
 
 
 def _show_version(wanted: bool) -> None:

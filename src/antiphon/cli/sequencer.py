@@ -12,8 +12,9 @@ from typing import Annotated, Final, final
 import typer
 from rich.text import Text
 
-from antiphon import Node, Options
+from antiphon import Node, Options, Trust
 from antiphon.cli.console import errors
+from antiphon.cli.key import InsecureOption, KeyringOption
 from antiphon.cli.streaming import run_until_stopped
 from antiphon.kernel.errors import UsageError
 from antiphon.runtime.address import is_loopback, numeric
@@ -27,8 +28,11 @@ LOOK_S: Final = 0.2
 class ServingPeer:
     """A node that serves until it is stopped."""
 
-    def __init__(self, name: str, address: str, peers: list[str], options: Options, storage: str | None) -> None:
+    def __init__(
+        self, name: str, address: str, peers: list[str], options: Options, storage: str | None, trust: Trust
+    ) -> None:
         self._node = Node(name, address=address, incarnation=None, options=options, storage=storage)
+        self._node.trust = trust
         self._peers = peers
         self._stopped = asyncio.Event()
 
@@ -87,6 +91,8 @@ def sequencer(
     retain: Annotated[
         int, typer.Option(metavar="KIB", min=0, help="So much of each group is kept for those that come later.")
     ] = 0,
+    keyring: KeyringOption = None,
+    insecure: InsecureOption = False,
 ) -> None:
     """Hold groups for others, as a peer of the sequencing service, until Ctrl-C.
 
@@ -98,15 +104,16 @@ def sequencer(
     --storage as well, nothing is lost even if all are killed at once.
 
     \b
-      antiphon sequencer --address 10.0.0.1:7400
-      antiphon sequencer --address 10.0.0.2:7400 --peers 10.0.0.1:7400 --name second
+      antiphon sequencer --address 10.0.0.1:7400 --keyring antiphon.key
+      antiphon sequencer --address 10.0.0.2:7400 --peers 10.0.0.1:7400 --name second --keyring antiphon.key
     """
     if address.endswith(":0"):
         raise UsageError("clients have to know where a sequencer is; give it a port, as in --address 127.0.0.1:7400")
     others = _others(address, peers)
 
     def make() -> ServingPeer:
-        return ServingPeer(name, address, others, _options(address, replicas, storage is not None, retain), storage)
+        options = _options(address, replicas, storage is not None, retain)
+        return ServingPeer(name, address, others, options, storage, Trust(keyring, insecure))
 
     log = logging.getLogger("antiphon")
     log.setLevel(logging.INFO)

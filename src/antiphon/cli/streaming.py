@@ -5,7 +5,7 @@ import signal
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from antiphon import Options
+from antiphon import Options, Trust
 from antiphon.cli.console import errors, steps
 from antiphon.kernel.errors import UsageError
 from antiphon.streams.membership import StreamPlace
@@ -22,13 +22,17 @@ class Runnable(Protocol):
     def stop(self) -> None: ...
 
 
-def place_of(group: str, name: str, contacts: str, address: str, join_s: float, fast: bool) -> StreamPlace:
+def place_of(
+    group: str, name: str, contacts: str, address: str, join_s: float, fast: bool, trust: Trust
+) -> StreamPlace:
     """Return the options of the command line as a StreamPlace."""
     addresses = [text.strip() for text in contacts.split(",") if text.strip()]
     if not addresses:
         raise UsageError("name at least one member to join through, as in --contacts 127.0.0.1:7400")
     options = Options.fast() if fast else None
-    return StreamPlace(group=group, name=name, contacts=addresses, address=address, join_s=join_s, options=options)
+    return StreamPlace(
+        group=group, name=name, contacts=addresses, address=address, join_s=join_s, options=options, trust=trust
+    )
 
 
 def run_until_stopped(

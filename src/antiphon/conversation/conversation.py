@@ -7,10 +7,9 @@ before, and received after all that it was sent in the context of. The rules are
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import AsyncIterator, Callable, Sequence
 
+from antiphon.conversation.checkpoint import Checkpoint
 from antiphon.kernel.effects import Changed, Event, StackEvent
 from antiphon.kernel.errors import AntiphonError, ClosedError, UsageError
 from antiphon.kernel.inputs import StackRequest
@@ -21,6 +20,7 @@ from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.free.recovery import Recovery
 from antiphon.stacks.conversation.free.requests import (
     AddParticipant,
+    AdoptFormer,
     CloseConversation,
     FreeMessages,
     MaskParticipant,
@@ -31,6 +31,8 @@ from antiphon.stacks.conversation.free.requests import (
     TakeMessage,
     TakeRestarted,
 )
+from antiphon.stacks.conversation.free.restart_packets import is_truncated
+from antiphon.stacks.conversation.free.wire import payload_of
 
 
 class ConversationTimeoutError(AntiphonError, TimeoutError):
@@ -57,23 +59,34 @@ class DivergedError(ClosedError):
 
     def __init__(self, cid: int) -> None:
         super().__init__(
-            f"the other participants of conversation {cid:016x} went on without this one, which was silent too long; "
-            "come back by `restart_conversation` in a new life"
+            f"the other participants of conversation {cid:016x} went on without this one: they have other messages, or "
+            "have forgotten what it lacks; come back by `restart_conversation` in a new life, if it is kept"
         )
         self.cid = cid
 
 
-@dataclass(frozen=True)
-class Checkpoint:
-    """What a participant has to know to come back (5.1); to be written down together with the application's state."""
+class IncompleteRecoveryError(AntiphonError):
+    """A participant did not get back all that it needs."""
 
-    cid: int
-    participants: dict[str, str]
-    """Names and addresses, in their order."""
-    leaves: tuple[Mid, ...]
-    """The view: sender's rank and number of each message that nothing follows there."""
-    unstable: tuple[bytes, ...] = ()
-    """Messages of the view that the others may lack."""
+    def __init__(
+        self, cid: int, timeout_s: float, silent: Sequence[str], lacking: Sequence[Mid], loading: bool
+    ) -> None:
+        reasons = [f"{', '.join(silent)} did not answer"] if silent else []
+        reasons += (
+            [f"messages {', '.join(map(str, lacking[:8]))} and what leads to them are lacking"] if lacking else []
+        )
+        reasons += ["the storage was not read"] if loading else []
+        super().__init__(
+            f"conversation {cid:016x} was not recovered within {timeout_s:g} s: "
+            f"{'; '.join(reasons) or 'the beginning of its history is not to be had'}; try again when all are back, or "
+            "say `accept_less=True` to go on with what is there"
+        )
+        self.cid = cid
+        self.timeout_s = timeout_s
+        self.silent = tuple(silent)
+        """Who did not answer."""
+        self.lacking = tuple(lacking)
+        """Messages that are known of and not here: rank of the sender, and number."""
 
 
 class Conversation:
@@ -85,8 +98,12 @@ class Conversation:
         """The stack's side of it, to look at (stacks/conversation/free/conversation.py): only requests change it."""
         self.cid = core.cid
         self.participants = tuple(process.name for process in core.participants)
-        self._on_filtered: Callable[[StackEvent], None] | None = None
-        """Called with what a filter on the conversation hands out."""
+        self._on_filtered: Callable[[StackEvent], Callable[[], None]] | None = None
+        """Called with what a filter on the conversation hands out; what it returns has that handled."""
+        self._filter_state: Callable[[], bytes] | None = None
+        """What a checkpoint holds of the filter on the conversation, if there is one."""
+        self.restored_state = b""
+        """What the checkpoint that this participant came back from had of the filter, for a filter of that kind."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._closed = False
         self._error: Exception | None = None
@@ -120,7 +137,7 @@ class Conversation:
         what this participant has said is not stable, that is, not followed by something from everybody else."""
         self._check()
         while not self.core.may_send():
-            if self.core.is_replaying():
+            if self.core.is_replaying() or self.core.is_mute():
                 break  # to wait for what only the caller can do would be for ever
             await self._next(None)
         return self.send_nowait(payload)
@@ -153,6 +170,17 @@ class Conversation:
             got = self.receive_nowait()
             if got is not None:
                 return got
+
+    async def __aiter__(self) -> AsyncIterator[tuple[Handle, bytes]]:
+        """All messages as they are received, until the conversation is closed here."""
+        while not self._closed:
+            try:
+                got = await self.receive()
+            except ClosedError:
+                if self._error is None and self._closed:
+                    return
+                raise
+            yield got
 
     def receive_nowait(self) -> tuple[Handle, bytes] | None:
         """The same, or None if there is nothing now."""
@@ -212,15 +240,15 @@ class Conversation:
 
     def outstanding(self) -> bool:
         """Whether there is something to receive."""
-        return self.core.view.outstanding()
+        return self.core.has_outstanding()
 
     def stable(self, handle: Handle) -> bool:
-        """Whether everybody else that takes part has sent something in its context."""
-        return self.core.replica.graph.is_stable(handle)
+        """Whether everybody else that takes part has sent something in its context, as far as it was received here."""
+        return self.core.view.is_stable(handle)
 
     def n_stable(self, handle: Handle, n: int) -> bool:
         """Whether n - 1 others have: so it is in n images at least."""
-        return self.core.replica.graph.is_n_stable(handle, n)
+        return self.core.view.is_n_stable(handle, n)
 
     def free(self, handle: Handle) -> int:
         """Forget a message and all that precede it, as far as they are stable; how many."""
@@ -246,6 +274,12 @@ class Conversation:
         """Who was removed."""
         return tuple(self.participants[rank] for rank in sorted(self.core.removal.removed))
 
+    @property
+    def masked(self) -> tuple[str, ...]:
+        """Who is masked out here, those that were removed among them."""
+        graph = self.core.replica.graph
+        return tuple(name for rank, name in enumerate(self.participants) if graph.is_masked(rank))
+
     def mask_out(self, name: str) -> None:
         """Do not wait for a participant, here, and do not listen to it. Others are not asked: `remove` does that."""
         self._check()
@@ -264,11 +298,22 @@ class Conversation:
         self.ask(request)
         return [self.participants[rank] for rank in request.ranks]
 
+    def origin(self) -> Checkpoint:
+        """What is needed to come back by running again from the beginning (5.2)."""
+        addresses = dict(zip(self.participants, self.core.addresses, strict=True))
+        return Checkpoint(self.cid, addresses, (), incarnation=self.core.life)
+
     def checkpoint(self) -> Checkpoint:
         """What is needed to come back to this point."""
         addresses = dict(zip(self.participants, self.core.addresses, strict=True))
         return Checkpoint(
-            self.cid, addresses, tuple(self.core.checkpoint_leaves()), tuple(self.core.checkpoint_sections())
+            self.cid,
+            addresses,
+            tuple(self.core.checkpoint_leaves()),
+            tuple(self.core.checkpoint_sections()),
+            incarnation=self.core.life,
+            base=self.core.checkpoint_base(),
+            filter_state=b"" if self._filter_state is None else self._filter_state(),
         )
 
     def statistics(self) -> dict[str, int]:
@@ -287,14 +332,47 @@ class Conversation:
         """If this participant has come back: who was silent, and what is lacking, if anything is."""
         return self.core.recovery
 
-    async def _recover(self, timeout_s: float) -> None:
-        """Wait until the graph is here; after `timeout_s` go on with what is."""
+    def former(self) -> list[tuple[Handle, bytes]]:
+        """What this participant said in former lives, after the point at which it came back, and has not said again. A
+        program that runs again says the same; one that cannot looks here, and calls `adopt`."""
+        return [(node, payload_of(node.body or b"")) for node in self.core.former()]
+
+    def adopt(self) -> list[tuple[Handle, bytes]]:
+        """Take what `former` tells as said; it is returned. Nothing has to be said again from then on, but what that
+        was said in the context of has to be received before something new can be sent."""
+        self._check()
+        request = AdoptFormer(self.cid)
+        self.ask(request)
+        return [(node, payload_of(node.body or b"")) for node in request.former]
+
+    async def _recover(self, timeout_s: float, accept_less: bool) -> bool:
+        """Wait until the graph is here; false if the others have forgotten its beginning. Raises
+        IncompleteRecoveryError after `timeout_s`, unless the caller accepts less."""
         try:
             async with asyncio.timeout(timeout_s):
                 while self.core.is_recovering():
+                    if is_truncated(self.core):
+                        return False
                     await self._next(None)
+                    self._check_life()
         except TimeoutError:
+            recovery = self.core.recovery
+            assert recovery is not None
+            if not accept_less:
+                silent = [self.participants[rank] for rank in recovery.waits_for()]
+                lacking = recovery.missing(self.core.replica.graph)
+                raise IncompleteRecoveryError(self.cid, timeout_s, silent, lacking, recovery.loading) from None
             self.ask(SettleForLess(self.cid))
+        return True
+
+    def _check_life(self) -> None:
+        """Refuse an incarnation that was used before."""
+        recovery = self.core.recovery
+        if recovery is not None and recovery.reused:
+            raise UsageError(
+                f"incarnation {self.core.life} of {self.name!r} took part in conversation {self.cid:016x} before; come "
+                "back in a higher one"
+            )
 
     # ---- inside ----------------------------------------------------------------------------------------------------
 
@@ -303,7 +381,7 @@ class Conversation:
         if isinstance(event, Changed):
             self._wake()
         elif isinstance(event, StackEvent) and self._on_filtered is not None:
-            hand_out = partial(self._on_filtered, event)
+            hand_out = self._on_filtered(event)
             if not self._driver.afterwards(hand_out):
                 hand_out()
 
@@ -327,7 +405,7 @@ class Conversation:
             raise ClosedError(f"conversation {self.cid:016x} was closed here")
         if self.core.removal.is_out:
             raise RemovedError(self.cid)
-        if self.core.replica.conflict:
+        if self.core.has_diverged():
             raise DivergedError(self.cid)
 
     async def _next(self, timeout_s: float | None) -> None:

@@ -7,8 +7,8 @@
     handle, payload = await conversation.receive(timeout_s=2.0)
     await conversation.send(b"we shall")                                         # in the context of the question
 
-A node takes the role of a participant when it first has to do with conversations: before that, nobody can begin one
-with it. `take_part` does so, and sets the limits.
+A node takes the role of a participant when it first has to do with conversations: what others begin with it before
+that waits. `take_part` does so, and sets the limits.
 """
 
 import asyncio
@@ -16,7 +16,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from antiphon.conversation.conversation import Checkpoint, Conversation, ConversationTimeoutError
+from antiphon.conversation.checkpoint import Checkpoint
+from antiphon.conversation.conversation import Conversation, ConversationTimeoutError, IncompleteRecoveryError
 from antiphon.kernel.effects import Event, RoleClosed
 from antiphon.kernel.errors import ClosedError, UsageError
 from antiphon.parts.message_graph import Mid
@@ -66,15 +67,43 @@ async def accept_conversation(node: Node, timeout_s: float | None = None) -> Con
 
 
 async def restart_conversation(
-    node: Node, checkpoint: Checkpoint, *, again: bool = False, timeout_s: float = RECOVER_S
+    node: Node,
+    checkpoint: Checkpoint,
+    *,
+    again: bool = False,
+    timeout_s: float = RECOVER_S,
+    accept_less: bool = False,
 ) -> Conversation:
     """Come back into a conversation that was begun with `keep`, at the point of the checkpoint, or, with `again`, at
-    the very beginning. The node's incarnation must be higher than before.
+    the very beginning. The node's incarnation must be higher than before; its address may be another one.
 
-    Returns when the graph is here. If it is not after `timeout_s`, because somebody does not answer or nobody has all
-    of it any more, it goes on with what is there: `recovery` tells what is lacking."""
-    conversation = _conversations_of(node).restart(checkpoint, () if again else checkpoint.leaves)
-    await conversation._recover(timeout_s)
+    Returns when the graph is here. Raises IncompleteRecoveryError if it is not after `timeout_s`, because somebody does
+    not answer or nobody has all of it any more. With `accept_less` it goes on with what is there instead: `recovery`
+    tells what is lacking. Nothing can be sent then before a majority has answered, and while own messages are lacking.
+    """
+    conversations = _conversations_of(node)
+    if checkpoint.incarnation >= node.process.incarnation:
+        raise UsageError(
+            f"the checkpoint is of incarnation {checkpoint.incarnation}, and this node has {node.process.incarnation}; "
+            "come back in a higher one"
+        )
+    family = node._family
+    others = [address for name, address in checkpoint.participants.items() if name != node.process.name]
+    own = reachable(node.address, family, (await resolve(others[0], family))[1]) if others else node.address
+    node._running()  # it may have ended while names were looked up
+    leaves = () if again else checkpoint.leaves
+    conversation = conversations.restart(checkpoint, leaves, own)
+    try:
+        if not await conversation._recover(timeout_s, accept_less):
+            await conversation.close()
+            if again or not checkpoint.base:
+                raise IncompleteRecoveryError(checkpoint.cid, timeout_s, (), (), False)
+            conversation = conversations.restart(checkpoint, leaves, own, checkpoint.base)
+            await conversation._recover(timeout_s, accept_less)
+    except BaseException:
+        await conversation.close()
+        raise
+    conversation.restored_state = b"" if again else checkpoint.filter_state
     return conversation
 
 
@@ -123,10 +152,17 @@ class Conversations:
             assert timeout_s is not None
             raise ConversationTimeoutError("nobody began a conversation with this process", timeout_s) from None
 
-    def restart(self, checkpoint: Checkpoint, leaves: Sequence[Mid]) -> Conversation:
+    def restart(
+        self, checkpoint: Checkpoint, leaves: Sequence[Mid], own_address: str, base: bytes = b""
+    ) -> Conversation:
         """Begin to come back into a conversation."""
         request = requests.RestartConversation(
-            checkpoint.cid, checkpoint.participants, list(leaves), list(checkpoint.unstable)
+            checkpoint.cid,
+            checkpoint.participants,
+            list(leaves),
+            list(checkpoint.unstable),
+            base=base,
+            own_address=own_address,
         )
         self._driver.ask(request)
         assert request.conversation is not None

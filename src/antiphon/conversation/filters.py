@@ -11,9 +11,10 @@ run, so that what several tasks offer travels together.
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import TracebackType
-from typing import Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from antiphon.conversation.conversation import Conversation, ConversationTimeoutError
 from antiphon.kernel.effects import StackEvent
@@ -25,6 +26,7 @@ from antiphon.stacks.conversation.library.broadcast import OrderedBroadcast
 from antiphon.stacks.conversation.library.circuit import Circuit
 from antiphon.stacks.conversation.library.filter_base import FilterOptions
 from antiphon.stacks.conversation.library.filtering import (
+    AdoptOffers,
     BeginBroadcast,
     BeginCircuit,
     BeginOperations,
@@ -53,6 +55,9 @@ class ConversationFilter(Generic[MachineT, T]):
         self._handle = handle
         self._in_a_row = 0
         self._error: Exception | None = None
+        self._pending: deque[T] = deque()
+        """What the filter has handed out and `handle` was not called for."""
+        self._handling = False
 
     def __repr__(self) -> str:
         return f"<ConversationFilter, {type(self._begin.machine).__name__} on {self.conversation!r}>"
@@ -65,9 +70,21 @@ class ConversationFilter(Generic[MachineT, T]):
         return self._begin.machine  # type: ignore[return-value]  # each function below pairs the two
 
     async def __aenter__(self) -> Self:
+        self._begin.state, self.conversation.restored_state = self.conversation.restored_state, b""
         self.conversation._on_filtered = self._take
-        self.conversation.ask(self._begin)
+        self.conversation._filter_state = self._state
+        self._handling = True  # what comes at once is handled after what the caller does first, as in its first life
+        try:
+            self.conversation.ask(self._begin)
+        finally:
+            self._handling = False
+        asyncio.get_running_loop().call_soon(self._handle_pending)
         return self
+
+    def _state(self) -> bytes:
+        """What a checkpoint holds of the filter."""
+        pending: list[Any] = list(self._pending)  # messages; the filter of operations has no state
+        return self.machine.state(pending)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
@@ -79,6 +96,7 @@ class ConversationFilter(Generic[MachineT, T]):
         if self._error is None:
             self._fail(ClosedError("this end of the conversation was closed"))
         self.conversation._on_filtered = None
+        self.conversation._filter_state = None
         if not self.conversation.is_closed:
             self.conversation.ask(EndFilter(self.conversation.cid))
 
@@ -93,6 +111,18 @@ class ConversationFilter(Generic[MachineT, T]):
         request = OfferOperation(cid, payload, commutes)
         self.conversation.ask(request)
         return request.at_once
+
+    def former(self) -> list[bytes]:
+        """What was offered here in former lives, after the point at which this participant came back, and has not been
+        offered again. A program that runs again offers the same; one that cannot looks here, and calls `adopt`."""
+        return [payload for _, payload in self.machine.former()]
+
+    def adopt(self) -> list[bytes]:
+        """Take what `former` tells as offered; it is returned."""
+        self._check()
+        request = AdoptOffers(self.conversation.cid)
+        self.conversation.ask(request)
+        return [payload for _, payload in request.former]
 
     async def give_way(self) -> None:
         """Now and then, let others run: for whoever offers much that is done at once."""
@@ -127,19 +157,28 @@ class ConversationFilter(Generic[MachineT, T]):
         """Who has not acknowledged anything for so long that all tries were in vain: perhaps somebody to mask out."""
         return [self.conversation.participants[rank] for rank in self.machine.laggards()]
 
-    def _take(self, event: StackEvent) -> None:
-        """Hand out what the filter tells to hand out."""
+    def _take(self, event: StackEvent) -> Callable[[], None]:
+        """Take what the filter hands out; call what is returned to have it handled."""
         handed_out: Sequence[object] = ()
         if isinstance(event, FilteredMessages):
             handed_out = event.messages
         elif isinstance(event, FilteredOperations):
             handed_out = event.operations
+        self._pending.extend(handed_out)  # type: ignore[arg-type]  # each function below pairs the two
+        return self._handle_pending
+
+    def _handle_pending(self) -> None:
+        """Call `handle` for all that was handed out, one after the other, whatever it does."""
+        if self._handling:
+            return
+        self._handling = True
         try:
-            for one in handed_out:
-                if self._error is None:
-                    self._handle(one)  # type: ignore[arg-type]  # each function below pairs the two
+            while self._pending and self._error is None:
+                self._handle(self._pending.popleft())
         except Exception as error:
             self._fail(error)
+        finally:
+            self._handling = False
 
     def _fail(self, error: Exception) -> None:
         """Whoever uses the filter next is told."""

@@ -5,7 +5,11 @@ given `listen` or `links` are relays. There may be several in a domain: all of t
 in the order of the view does the work until it is gone.
 
 A process that comes into the group later gets the state from the oldest member that has it, as of the beginning of a
-view, and until then holds back what it reads. If that member fails first, the next one tells it in the next view.
+view, and until then holds back what it reads. If that member fails first, the next one tells it in the next view. One
+that was excluded forgets its state and comes back in the same way, as another incarnation: what the former one had
+called for and the group had not taken is lost with it.
+
+What the application sends and is handed is recorded under names that are the same in all domains (history.py).
 
 Limits: EVENTS_MAX events that the application has not read, then the group is not read either, and its senders wait;
 EARLY_MAX messages that a newcomer holds back, then its reader ends with LateStateError.
@@ -18,6 +22,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
+from antiphon.domain.history import DomainHistory
 from antiphon.domain.relay import RECEIVED_MAX, Relay
 from antiphon.domain.wire import (
     AckedRecord,
@@ -39,7 +44,7 @@ from antiphon.kernel.errors import AntiphonError, UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.levels import Order
 from antiphon.kernel.policies import PARTITIONABLE
-from antiphon.runtime.events import Message, ViewChange
+from antiphon.runtime.events import Excluded, Message, ViewChange
 from antiphon.runtime.group import Group
 from antiphon.stacks.domain.export import AGREED_EXPORT, CAUSAL_EXPORT, SAFE_EXPORT, DomainExports
 
@@ -70,6 +75,8 @@ class DomainMessage:
     payload: bytes
     sender: str
     """ "name/incarnation"."""
+    number: int
+    """Among what its sender, in this incarnation, has sent to these domains: 1, 2, 3…"""
     domain: str
     """The domain that it was sent in."""
     order: str
@@ -77,7 +84,7 @@ class DomainMessage:
     """The domains that it is for."""
 
 
-DomainEvent = DomainMessage | ViewChange
+DomainEvent = DomainMessage | ViewChange | Excluded
 
 
 class CommunicationDomain:
@@ -93,10 +100,13 @@ class CommunicationDomain:
         links: Mapping[str, Sequence[str]] | None = None,
         routes: Mapping[str, str] | None = None,
         tls: tuple[ssl.SSLContext, ssl.SSLContext] | None = None,
+        name: str = "",
     ) -> None:
         """`domains` names all domains, alike everywhere. `links` has addresses of relays of neighbouring domains,
         `routes` says by which neighbour a domain without a link is reached. `tls`: contexts for listening and for
-        dialling, without which frames go in clear."""
+        dialling; without them links are sealed by the keys of the node, or plain where that is (docs/security.md).
+        `name` tells histories of several sets of linked domains apart, where a node is in more than one; it is the
+        same in all domains."""
         if domain not in domains or len(set(domains)) != len(domains):
             raise UsageError(f"`domains` must name {domain!r} and each other domain once, not {list(domains)!r}")
         if group.policy == PARTITIONABLE:
@@ -107,9 +117,12 @@ class CommunicationDomain:
         self.group = group
         self.domain = domain
         self.exports = DomainExports(domain, tuple(domains))
+        self._history = DomainHistory(group._driver, name, domain, domains)
         self._relay: Relay | None = None
         if listen is not None or links:
-            self._relay = Relay(self.exports, listen, links or {}, routes or {}, tls, self._receive, self._acknowledged)
+            self._relay = Relay(
+                self.exports, listen, links or {}, routes or {}, tls, group.trust, self._receive, self._acknowledged
+            )
         self.strays = 0
         """Records and frames that were dropped because no member and no relay that goes by the rules sends such."""
         self._has_state = False
@@ -127,8 +140,12 @@ class CommunicationDomain:
         self._acked: dict[str, int] = {}
         self._members: tuple[ProcessId, ...] = ()
         self._relays: set[ProcessId] = set()
-        self._events: asyncio.Queue[DomainEvent | None] = asyncio.Queue()
+        self._events: asyncio.Queue[tuple[int, DomainEvent | None]] = asyncio.Queue()
+        """What the application has not read, and in which view of the history."""
         self._room = asyncio.Event()
+        self._entered = asyncio.Event()
+        """Set while this member is in the group, or its stream has ended."""
+        self._sending = asyncio.Lock()
         self._error: Exception | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -137,6 +154,7 @@ class CommunicationDomain:
         return f"<CommunicationDomain {self.domain!r}, group {self.group.name!r}{relay}>"
 
     async def __aenter__(self) -> Self:
+        self._history.claim()
         if self._relay is not None:
             await self._relay.start()
         self._start(self._read())
@@ -151,6 +169,7 @@ class CommunicationDomain:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._history.close()
 
     @property
     def address(self) -> str:
@@ -163,43 +182,62 @@ class CommunicationDomain:
         return 0 if self._relay is None else self._relay.bytes_sent
 
     async def send(self, payload: bytes, *, to: Sequence[str] = (), order: Order = "causal") -> None:
-        """Send to all members of this domain, and of the domains `to`. Raises UsageError and MessageTooLargeError, as
-        `Group.send` does."""
+        """Send to all members of this domain, and of the domains `to`. Messages leave in the order of the calls. Raises
+        UsageError and MessageTooLargeError, as `Group.send` does."""
         if not isinstance(payload, bytes):
             raise UsageError(f"a payload is bytes, not {type(payload).__name__}; encode it first")
         if isinstance(to, str):
             raise UsageError(f"`to` is a list of domains, not a text; write to=[{to!r}]")
         others = set(to) - {self.domain}
         if not others:
-            await self.group.send(encode(LocalRecord(self._ordered_sent, payload)), order=order)
+            if order not in self.group._offered.levels:
+                raise UsageError(f"there is no level {order!r}; levels: {list(self.group._offered.levels)}")
+            async with self._sending:
+                await self._entered.wait()
+                await self._send((self.domain,), payload, order)
             return
         unknown = sorted(others - set(self.exports.domains))
         if unknown or order not in LEVELS:
             problem = f"there is no domain {unknown[0]!r}" if unknown else f"no level {order!r} goes beyond a domain"
             raise UsageError(f"{problem}; domains: {list(self.exports.domains)}, levels: {list(LEVELS)}")
-        while self.exports.is_full():
-            await asyncio.sleep(0.05)
-        domains = tuple(sorted({self.domain, *others}))
-        record = GlobalRecord(self._ordered_sent, LEVELS[order], domains, payload)
-        ordered = order != "causal"
+        async with self._sending:
+            await self._entered.wait()
+            while self.exports.is_full():
+                await asyncio.sleep(0.05)
+            await self._send(tuple(sorted({self.domain, *others})), payload, order)
+
+    async def _send(self, domains: tuple[str, ...], payload: bytes, order: Order) -> None:
+        """Multicast a message as a record. One for several domains is safe, whatever its level (rule 7)."""
+        after, incarnation = self._ordered_sent, self.group.process.incarnation
+        number = self._history.call(domains, order, payload)
+        record: Record = LocalRecord(incarnation, number, after, payload)
+        ordered = False
+        if len(domains) > 1:
+            record = GlobalRecord(incarnation, number, after, LEVELS[order], domains, payload)
+            ordered = order != "causal"
         self._ordered_sent += ordered
         try:
-            await self.group.send(encode(record), order="safe" if order == "safe" else "agreed")
+            await self.group.send(encode(record), order=order if len(domains) == 1 else "safe")
         except AntiphonError:  # it is too large, so nothing is to wait for it; or the group is over
-            self._ordered_sent -= ordered
+            if self.group.process.incarnation == incarnation:
+                self._ordered_sent -= ordered
             raise
+        if self.group.process.incarnation == incarnation:
+            self._history.depart(domains, number, len(payload))
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> DomainEvent:
-        event = await self._events.get()
+        view_id, event = await self._events.get()
         self._room.set()
         if event is None:
-            self._events.put_nowait(None)
+            self._events.put_nowait((view_id, None))
             if self._error is not None:
                 raise self._error
             raise StopAsyncIteration
+        if isinstance(event, DomainMessage) and view_id == self._history.view_id:  # else its life is over
+            self._history.deliver(event.domains, event.sender, event.number, event.order, event.payload)
         return event
 
     # ---- the stream of the group -----------------------------------------------------------------------------------
@@ -209,6 +247,8 @@ class CommunicationDomain:
             async for event in self.group:
                 if isinstance(event, ViewChange):
                     self._install(event)
+                elif isinstance(event, Excluded):
+                    self._lapse(event)
                 elif isinstance(event, Message):
                     record = decode_record(event.payload)
                     if record is not None:
@@ -219,12 +259,38 @@ class CommunicationDomain:
         except AntiphonError as error:
             self._error = error
         finally:
-            self._events.put_nowait(None)
+            self._entered.set()
+            self._put(None)
+            if self._relay is not None:
+                self._relay.leave()
+
+    def _put(self, event: DomainEvent | None) -> None:
+        """Have the application read this next."""
+        self._events.put_nowait((self._history.view_id, event))
+
+    def _lapse(self, excluded: Excluded) -> None:
+        """The others went on without this process: forget everything, and begin as a newcomer in its next life."""
+        self._put(excluded)
+        self._entered.clear()
+        self._history.lapse()
+        self._has_state = False
+        self._members = ()
+        self._ordered_sent = 0
+        for table in (self._lacking, self._early, self._held, self._received, self._importing, self._acked):
+            table.clear()
+        self._relays.clear()
+        restore(self.exports, state_of(DomainExports(self.domain, self.exports.domains), 0, []))
+        if self._relay is not None:
+            self._relay.leave()
 
     def _install(self, change: ViewChange) -> None:
         view = change.view
         if not self._members:
             self._has_state = view.id == FIRST_VIEW or len(view.members) == 1
+            self._history.open(self.group.process, self._has_state)
+            self._entered.set()
+            if self._relay is not None:
+                self._relay.is_out = False
         else:
             self._lacking.update(change.joined)
         self._view_id = view.id
@@ -241,7 +307,7 @@ class CommunicationDomain:
             if change.joined:
                 self._start(self._tell(RelayHere()))
             self._rank()
-        self._events.put_nowait(change)
+        self._put(change)
 
     def _rank(self) -> None:
         """Find out how many relays come before this one; the first one does the work."""
@@ -275,10 +341,14 @@ class CommunicationDomain:
             self.strays += 1
             return
         if isinstance(record, LocalRecord | GlobalRecord):
+            if record.incarnation != event.sender.incarnation:
+                return  # what it counts by was its former life's
             level = record.level if isinstance(record, GlobalRecord) else None
             domains = record.domains if isinstance(record, GlobalRecord) else (self.domain,)
             order = NAMES[level] if level is not None else event.order
-            self._held.append(HeldRecord(event.sender.full, record.after, order, level, domains, record.payload))
+            self._held.append(
+                HeldRecord(event.sender.full, record.number, record.after, order, level, domains, record.payload)
+            )
         elif isinstance(record, ImportRecord):
             self._import(record.frames)
         else:
@@ -313,21 +383,27 @@ class CommunicationDomain:
 
     def _do(self, held: HeldRecord) -> None:
         if held.level is None:
-            self._events.put_nowait(
+            self._put(
                 DomainMessage(
-                    payload=held.payload, sender=held.sender, domain=self.domain, order=held.order, domains=held.domains
+                    payload=held.payload,
+                    sender=held.sender,
+                    number=held.number,
+                    domain=self.domain,
+                    order=held.order,
+                    domains=held.domains,
                 )
             )
         else:
-            self.exports.submit(held.sender, held.level, held.domains, held.payload)
+            self.exports.submit(held.sender, held.number, held.level, held.domains, held.payload)
             self._emit_ready()
 
     def _emit_ready(self) -> None:
         for message in self.exports.delivered:
-            self._events.put_nowait(
+            self._put(
                 DomainMessage(
                     payload=message.payload,
                     sender=message.sender,
+                    number=message.number,
                     domain=message.id[0],
                     order=NAMES[message.level],
                     domains=message.domains,
@@ -393,11 +469,9 @@ class CommunicationDomain:
             self._start(self._tell(AckedRecord(domain, count)))
 
     async def _tell(self, record: Record) -> None:
-        """Multicast a record. One that imports a safe message is safe itself (rule 5)."""
-        frames = record.frames if isinstance(record, ImportRecord) else []
-        is_safe = any(body.message is not None and body.message.level == SAFE_EXPORT for body in frames)
+        """Multicast a record; one that imports frames as safe (rules 5 and 7)."""
         try:
-            await self.group.send(encode(record), order="safe" if is_safe else "agreed")
+            await self.group.send(encode(record), order="safe" if isinstance(record, ImportRecord) else "agreed")
         except AntiphonError:
             return  # the group is over here
 

@@ -2,8 +2,9 @@
 
 Within a domain, as messages of the group:
 
-LOCAL    a message for this domain alone; `after`: how many ordered global messages its sender had sent before
-GLOBAL   a message for several domains
+LOCAL    a message for this domain alone: the incarnation that called for it, its number among what that incarnation has
+         sent to this domain alone, and `after`: how many ordered global messages it had sent before
+GLOBAL   a message for several domains, in the same way
 IMPORT   frames of another domain that a relay has received
 ACKED    a domain has imported so many frames of this one
 RELAY    its sender is a relay
@@ -26,8 +27,9 @@ LENGTH: Final = struct.Struct(">I")
 
 class MessageBody(msgspec.Struct, array_like=True):
     origin: str
-    number: int
+    place: int
     sender: str
+    number: int
     level: int
     domains: tuple[str, ...]
     payload: bytes
@@ -43,11 +45,15 @@ class FrameBody(msgspec.Struct, array_like=True):
 
 
 class LocalRecord(msgspec.Struct, array_like=True, tag=0):
+    incarnation: int
+    number: int
     after: int
     payload: bytes
 
 
 class GlobalRecord(msgspec.Struct, array_like=True, tag=1):
+    incarnation: int
+    number: int
     after: int
     level: int
     domains: tuple[str, ...]
@@ -65,6 +71,7 @@ class AckedRecord(msgspec.Struct, array_like=True, tag=3):
 
 class HeldRecord(msgspec.Struct, array_like=True):
     sender: str
+    number: int
     after: int
     order: str
     level: int | None
@@ -137,11 +144,12 @@ def decode_link(data: bytes) -> LinkMessage:
 
 
 def message_body(message: GlobalMessage) -> MessageBody:
-    return MessageBody(*message.id, message.sender, message.level, message.domains, message.payload)
+    return MessageBody(*message.id, message.sender, message.number, message.level, message.domains, message.payload)
 
 
 def message_of(body: MessageBody) -> GlobalMessage:
-    return GlobalMessage((body.origin, body.number), body.sender, body.level, body.domains, body.payload)
+    id = (body.origin, body.place)
+    return GlobalMessage(id, body.sender, body.number, body.level, body.domains, body.payload)
 
 
 def frame_body(frame: ExportFrame) -> FrameBody:
@@ -176,6 +184,9 @@ def restore(exports: DomainExports, state: DomainState) -> None:
     exports.counters = {(one, other): count for one, other, count in state.counters}
     exports.initiated = state.initiated
     exports.delivered_of = dict(state.delivered_of)
+    exports.delivered = []
+    for frames in exports.outbox.values():
+        frames.clear()
     for body in state.outbox:
         if body.destination in exports.outbox:
             exports.outbox[body.destination].append(frame_of(body))

@@ -42,9 +42,11 @@ class Log:
         promises: Sequence[str],
         scope: str = ALL_GROUPS,
         domain: str | None = None,
+        claimed: bool = False,
     ) -> None:
         """The process joins `group`; `promises` are the ids of the guarantees that the audit shall hold it to. `scope`
-        says among which messages causal order holds, and where it is a causality domain, `domain` names that."""
+        says among which messages causal order holds, and where it is a causality domain, `domain` names that. They are
+        `claimed` if somebody says so of another system's log: then what nothing could check is unknown."""
         facts: dict[str, object] = {
             "schema": SCHEMA_VERSION,
             "stack": stack,
@@ -55,6 +57,8 @@ class Log:
         }
         if domain is not None:
             facts["domain"] = domain
+        if claimed:
+            facts["claimed"] = True
         label = json.dumps(facts, separators=(",", ":"), ensure_ascii=False)
         self._append((time_ns, "start", group, None, None, None, None, None, None, None, label, None, None, None))
 

@@ -9,6 +9,7 @@ kind      columns that are set beside run, process, incarnation, index, time_ns,
 start     group, label: once per group joined, before its first view. The label is a JSON object:
           {"schema": 2, "stack": …, "policy": …, "levels": [names offered], "promises": [guarantee ids],
           "scope": among which messages causal order holds, "domain": the causality domain where that is the scope};
+          "claimed": true if the log is another system's, and the promises are what somebody says of that;
           without a scope, causal order holds among all groups. The scope is that of the group, the same for all its
           members: a process that notes READS_APART is promised the order within each group only, from there on
 view      group, view, members ("name/incarnation", ranked by age)

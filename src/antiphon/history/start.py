@@ -4,7 +4,7 @@ import json
 from typing import NamedTuple
 
 from antiphon.history.errors import UnusableHistoryError
-from antiphon.history.schema import ALL_GROUPS, DOMAIN_SCOPE, PARTITIONABLE, SCOPES
+from antiphon.history.schema import ALL_GROUPS, DOMAIN_SCOPE, PARTITIONABLE, SCHEMA_VERSION, SCOPES
 from antiphon.history.versions import check_version
 
 
@@ -19,6 +19,10 @@ class StartFacts(NamedTuple):
     """The causality domain, with its stack, where that is the scope."""
     parts: bool = False
     """Whether the views of the group part and merge."""
+    version: int = SCHEMA_VERSION
+    """Of the schema of its log."""
+    claimed: bool = False
+    """Whether the promises are claimed of another system's log: what nothing could check is then unknown."""
 
 
 def parse_start(label: str | None) -> StartFacts:
@@ -42,4 +46,5 @@ def parse_start(label: str | None) -> StartFacts:
     if not isinstance(domain, str) or (scope == DOMAIN_SCOPE and not domain):
         raise UnusableHistoryError(None, 'the label of a start row names no "domain" for its scope')
     named = f"{facts.get('stack', '')} {domain}" if scope == DOMAIN_SCOPE else ""
-    return StartFacts(tuple(promises), scope, named, facts.get("policy") == PARTITIONABLE)
+    parts, claimed = facts.get("policy") == PARTITIONABLE, facts.get("claimed") is True
+    return StartFacts(tuple(promises), scope, named, parts, version, claimed)

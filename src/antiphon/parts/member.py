@@ -95,6 +95,10 @@ class Member:
         self.over = True
         self.abandoned = True
 
+    def is_stalled(self) -> bool:
+        """Whether the group stands still for want of a majority, so that `recover` can have it go on."""
+        return False
+
     def recover(self, effects: Effects, now_ns: int) -> None:
         """Go on with those that can be reached, though they are no majority. Raises UsageError where that makes no
         sense."""

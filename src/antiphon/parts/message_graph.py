@@ -260,6 +260,35 @@ class MessageGraph:
             self.bodies -= 1
             self.body_bytes -= len(body)
 
+    def begin_at(
+        self, nodes: list[GraphNode], last: list[int], stable_to: list[int], stable_wave: int, leaves: list[Mid]
+    ) -> None:
+        """Start an empty graph in the middle of a conversation, as if all before these nodes had been freed: `nodes`
+        are the last message of each participant and all that are not stable, predecessors first. Raises GraphError."""
+        for node in nodes:
+            self._nodes[node.sender][node.number] = node
+            self._latest[node.sender] = node.past
+            self.nodes += 1
+            self.bodies += 1
+            self.body_bytes += len(node.body or b"")
+            for predecessor in node.predecessors:
+                predecessor.successors.append(node)
+        for rank in range(self.participants):
+            here = self._nodes[rank]
+            self.first[rank] = min(here, default=1)
+            if max(here, default=0) != last[rank] or len(here) != last[rank] + 1 - self.first[rank]:
+                raise GraphError(f"the messages of participant {rank} have gaps")
+            if not min(self.first[rank] - 1, last[rank]) <= stable_to[rank] <= last[rank]:
+                raise GraphError(f"messages of participant {rank} are neither stable nor here")
+        self.last, self.stable_to, self.stable_wave = last, stable_to, stable_wave
+        for leaf in leaves:
+            found = self.node(leaf)
+            if found is None:
+                raise GraphError(f"the leaf {leaf} is not here")
+            self._leaves[leaf[0]] = found
+        for rank in range(self.participants):
+            self._settle(rank)
+
     # ---- who takes part --------------------------------------------------------------------------------------------
 
     def mask_out(self, rank: int) -> None:
@@ -308,6 +337,32 @@ class MessageGraph:
     def has_followed(self, rank: int, node: GraphNode) -> bool:
         """Whether a participant has sent a message in the context of this one."""
         return self._latest[rank][node.sender] >= node.number
+
+    def lacks_freed(self, leaves: list[Mid], asker: int, has_sent: bool) -> bool:
+        """Whether a participant that has these leaves may lack messages that were freed here. Of a leaf that was freed
+        itself, what it follows is not known. `has_sent`: whether the participant has what its last message follows."""
+        known = self._known(leaves)
+        if has_sent:
+            known = [max(one, other) for one, other in zip(known, self._latest[asker], strict=True)]
+            known[asker] = max(known[asker], self.last[asker])
+        return any(known[rank] < self.first[rank] - 1 for rank in range(self.participants))
+
+    def after(self, known: list[int], limit: int) -> list[GraphNode]:
+        """What somebody lacks that has so many messages of each participant: the first ones that are here."""
+        return self._first(known, self.last, limit)
+
+    def lacks_bodies(self, leaves: list[Mid], asker: int) -> bool:
+        """Whether a participant that has these leaves lacks messages that were stable without it, and whose bodies are
+        gone. Nothing can be told where leaves are not here."""
+        if self.missing(leaves):
+            return False
+        known = self._known(leaves)
+        followed = self._latest[asker]
+        return any(
+            max(known[rank], followed[rank]) < self.stable_to[rank]
+            for rank in range(self.participants)
+            if rank != asker
+        )
 
     def between(self, leaves: list[Mid], mid: Mid | None, limit: int, asker: int) -> list[GraphNode]:
         """What a participant lacks that has these leaves and waits for a message, or for all there is.
@@ -445,6 +500,14 @@ class GraphView:
         """How many messages of each participant are in the view."""
         self.count = 0
 
+    def begin_at(self, latest: list[GraphNode], leaves: list[GraphNode]) -> None:
+        """Start an empty view in the middle of a conversation: all up to these messages was sent or received."""
+        for node in latest:
+            self._latest[node.sender] = node
+            self.received[node.sender] = node.number
+        self._leaves = {leaf.sender: leaf for leaf in leaves}
+        self.count = sum(self.received)
+
     def add(self, node: GraphNode) -> None:
         """The participant sends or receives a message; all before it must be in the view."""
         past = node.past
@@ -499,3 +562,10 @@ class GraphView:
                 if latest is None or not node.precedes(latest):
                     return False
         return True
+
+    def is_n_stable(self, node: GraphNode, n: int) -> bool:
+        """Whether the view holds messages in the context of this one from n - 1 participants other than its sender."""
+        followers = [
+            latest for latest in self._latest if latest and latest.sender != node.sender and node.precedes(latest)
+        ]
+        return len(followers) >= n - 1

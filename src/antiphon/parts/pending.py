@@ -136,6 +136,18 @@ class PendingQueue:
             self.accepted += count
         return count
 
+    def extend_barrier(self, payload: bytes, bytes_max: int) -> bool:
+        """Append to the payload of a barrier that nothing was accepted after, up to so many bytes; whether there was
+        one."""
+        if not self.runs or not self.runs[-1].barrier:
+            return False
+        run = self.runs[-1]
+        if len(run.payloads[0]) + len(payload) > bytes_max:
+            return False
+        run.payloads[0] += payload
+        self.pending_bytes += len(payload)
+        return True
+
     def messages(self) -> int:
         return self.accepted + 1 - self._next_message
 

@@ -19,20 +19,18 @@ per run of agreed or safe messages, and of a group whose messages are out of ord
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from antiphon.history.reader import HistoryFiles
 from antiphon.history.start import parse_start
-from antiphon.pipeline.audit import label_order, settled, total_global, views
+from antiphon.pipeline.audit import label_order, total_global, views
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge, judge
-from antiphon.pipeline.audit.logs import ENDLESS, LogFacts
+from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
-from antiphon.pipeline.audit.overrides import overrides
 from antiphon.pipeline.audit.pieces import Task, read_pieces
 from antiphon.pipeline.audit.preparation import RunFacts, find_order_cycles, prepare
-from antiphon.pipeline.audit.reduce import findings, latencies, placements
+from antiphon.pipeline.audit.reduce import latencies, placements
 from antiphon.pipeline.audit.row_queries import (
     QUERIED_ROWS,
     QueryResults,
@@ -43,21 +41,14 @@ from antiphon.pipeline.audit.row_queries import (
 )
 from antiphon.pipeline.audit.rows import MESSAGE_COLUMNS
 from antiphon.pipeline.audit.total import OrderCycles, Positions
-from antiphon.pipeline.audit.view_intervals import ViewCounts
+from antiphon.pipeline.books import Books
 from antiphon.pipeline.example_builder import ExampleBuilder
-from antiphon.pipeline.explain import (
-    early_text,
-    open_log_text,
-    override_text,
-    reader_apart_text,
-    undescribed_text,
-    untold_text,
-)
 from antiphon.pipeline.first_pass import read_logs
-from antiphon.pipeline.guarantees import CAUSAL, CHECKED, LABEL_ORDER, OF_OWED, PRIMARY, SETTLED
+from antiphon.pipeline.guarantees import LABEL_ORDER
+from antiphon.pipeline.held import RecordedHistory
 from antiphon.pipeline.increment import TASK, Increment
 from antiphon.pipeline.promises import Promises, gather
-from antiphon.pipeline.result import Audit, MemberObservation
+from antiphon.pipeline.result import Audit, MemberObservation, Violation
 from antiphon.pipeline.verdicts import Tally, conclude
 from antiphon.pipeline.view_rows import GroupCounts, Logs
 from antiphon.pipeline.workplace import Workplace
@@ -71,40 +62,78 @@ Knowledge = tuple[Orders, dict[PieceName, PieceKnowledge]]
 """What the second pass needs: of the runs, and of each piece."""
 
 
+class JudgedRuns(NamedTuple):
+    """What was found in some runs, before it is put together with what was found in others."""
+
+    promises: Promises
+    tallies: dict[str, Tally]
+    """By guarantee."""
+    events: int
+    rows: int
+    runs: int
+    observations: list[MemberObservation]
+    violations: list[Violation]
+    """Every one, if that was asked for."""
+
+
 def run_audit(
     workplace: Workplace,
-    history: HistoryFiles,
-    tasks: list[Task],
+    history: RecordedHistory,
     promise: Sequence[str] | None = None,
     progress: Progress | None = None,
     increment: Increment | None = None,
 ) -> Audit:
-    """Audit a history that was cut into tasks; `promise` names guarantees in place of those that were promised.
+    """Audit a history; `promise` names guarantees in place of those that were promised.
 
     `progress` is told, in words, what begins. Raises UnusableHistoryError if the input is no history, and
     UnknownGuaranteeError for a guarantee that cannot be checked.
     """
+    found = judge_runs(workplace, history, promise, progress, increment)
+    return conclude(
+        found.promises,
+        found.tallies,
+        events=found.events,
+        rows=found.rows,
+        runs=found.runs,
+        observations=found.observations,
+    )
+
+
+def judge_runs(
+    workplace: Workplace,
+    history: RecordedHistory,
+    promise: Sequence[str] | None = None,
+    progress: Progress | None = None,
+    increment: Increment | None = None,
+    *,
+    tell_runs: bool | None = None,
+    listing: bool = False,
+) -> JudgedRuns:
+    """The same without a conclusion. `tell_runs`: whether reasons name the run; if it is not given, where there are
+    several. `listing`: whether every violation is listed."""
     tell = progress or _say_nothing
     tell(f"reading {history.rows:,} rows")
-    history, tasks, summaries, logs = read_logs(workplace, history, tasks, increment)
+    history, summaries, logs = read_logs(workplace, history, increment)
     starts = [(summary["run"], start) for summary in summaries for start in summary["starts"]]
     promises = gather([(run, start["group"], parse_start(start["label"])) for run, start in starts], promise)
     tell(f"checking {sum(summary['events'] for summary in summaries):,} events")
-    read_rows = _row_reader(workplace, tasks, logs, increment)
+    read_rows = _row_reader(workplace, logs, increment)
     runs = prepare(logs, promises, read_rows)
     with workplace.sharing(_knowledge(runs)) as open_knowledge:
-        judged = _second_pass(workplace, tasks, runs, open_knowledge, promises, increment)
+        judged = _second_pass(workplace, runs, open_knowledge, promises, increment, listing)
     cycles = find_order_cycles(runs, placements(judged), promises, read_rows)
     tell("adding up")
     compared = [*workplace.count_views(logs, promises), *_over_groups(runs, promises, read_rows)]
-    tallies = _tallies(judged, runs, promises, cycles, compared, history)
-    return conclude(
+    books = Books(promises, listing, tell_runs if tell_runs is not None else len(runs) > 1)
+    _count(books, judged, runs, cycles, compared, history)
+    return JudgedRuns(
         promises,
-        tallies,
+        books.tallies,
         events=sum(summary["events"] for summary in summaries),
         rows=sum(summary["rows"] for summary in summaries),
         runs=len(runs),
         observations=_observations(judged, runs),
+        violations=books.violations,
     )
 
 
@@ -130,38 +159,38 @@ def _knowledge(runs: Mapping[str, RunFacts]) -> Knowledge:
 
 def _second_pass(
     workplace: Workplace,
-    tasks: list[Task],
     runs: Mapping[str, RunFacts],
     open_knowledge: Callable[[], Knowledge],
     promises: Promises,
     increment: Increment | None,
+    listing: bool,
 ) -> pa.Table:
-    def make(chosen: list[int]) -> pa.Table:
+    def make(chosen: list[int] | None) -> pa.Table:
 
-        def work(place: int) -> Iterator[pa.RecordBatch]:
+        def work(place: int, task: Task) -> Iterator[pa.RecordBatch]:
             orders, knowledge = open_knowledge()
-            for piece in read_pieces(tasks[place], MESSAGE_COLUMNS):
+            for piece in read_pieces(task, MESSAGE_COLUMNS):
                 known = knowledge.get((place, piece.run, piece.process))
                 if known is not None:  # else it lies behind a gap
-                    yield _of_task(judge(piece, *orders[piece.run], known, promises), place)
+                    yield _of_task(judge(piece, *orders[piece.run], known, promises, listing), place)
 
         return workplace.over_tasks(chosen, work, JUDGED.append(TASK))
 
-    return make(list(range(len(tasks)))) if increment is None else increment.judgements(runs, promises, make)
+    return make(None) if increment is None else increment.judgements(runs, promises, make)
 
 
 def _of_task(batch: pa.RecordBatch, place: int) -> pa.RecordBatch:
     return batch.append_column(TASK, pa.array([place] * len(batch), TASK.type))
 
 
-def _row_reader(workplace: Workplace, tasks: list[Task], logs: Logs, increment: Increment | None) -> ReadRows:
+def _row_reader(workplace: Workplace, logs: Logs, increment: Increment | None) -> ReadRows:
     """How single rows are seen: only tasks that may hold some are read."""
 
     def read_rows(queries: RowQueries) -> QueryResults:
         asked = dict(queries)
 
-        def work(place: int) -> Iterator[pa.RecordBatch]:
-            for piece in read_pieces(tasks[place], MESSAGE_COLUMNS):
+        def work(place: int, task: Task) -> Iterator[pa.RecordBatch]:
+            for piece in read_pieces(task, MESSAGE_COLUMNS):
                 if (piece.run, piece.process) in asked:
                     yield _of_task(select_rows(piece, asked[piece.run, piece.process]), place)
 
@@ -185,98 +214,24 @@ def _row_reader(workplace: Workplace, tasks: list[Task], logs: Logs, increment: 
     return read_rows
 
 
-def _tallies(
+def _count(
+    books: Books,
     judged: pa.Table,
     runs: Mapping[str, RunFacts],
-    promises: Promises,
     cycles: Mapping[str, Mapping[str, OrderCycles]],
     compared: Sequence[GroupCounts],
-    history: HistoryFiles,
-) -> dict[str, Tally]:
-    tallies = {guarantee: Tally() for guarantee in CHECKED}
-    builders = {name: ExampleBuilder(history, name, run.logs, run.order) for name, run in runs.items()}
-    for guarantee, found in findings(judged).items():
-        tally = tallies[guarantee]
-        tally.violations, tally.unknown, tally.checked = found.violations, found.unknown, found.checked
-        tally.roots = found.roots
-        if found.first_violation is not None:
-            tally.example = builders[found.first_violation["run"]].of_delivery(guarantee, found.first_violation)
-    for run_name, group, guarantee, of_group in compared:
-        _add_group(tallies[guarantee], group, of_group, builders[run_name])
-    for name, run in runs.items():
-        _add_settled(tallies[SETTLED], run, promises, builders[name])
-        _add_views(tallies, run, promises, cycles.get(name, {}), builders[name])
-        told_run = name if len(runs) > 1 else None
-        _add_overrides(tallies[PRIMARY], run, promises, told_run)
-        if promises.in_run(CAUSAL, name):
-            tallies[CAUSAL].readers_apart += _readers_apart(run, told_run)
-        _add_open_logs(tallies, run, promises, told_run)
-    return tallies
-
-
-def _add_settled(tally: Tally, run: RunFacts, promises: Promises, builder: ExampleBuilder) -> None:
-    for group, found in settled.count(run.order, run.logs).items():
-        if promises.holds(SETTLED, run.order.run, group):
-            tally.violations += found.violations
-            tally.unknown += found.unknown
-            tally.checked += found.checked
-            tally.roots += found.missed.roots()
-            if found.first_violation is not None and tally.example is None:
-                tally.example = builder.of_settled(*found.first_violation)
-
-
-def _add_views(
-    tallies: Mapping[str, Tally],
-    run: RunFacts,
-    promises: Promises,
-    cycles: Mapping[str, OrderCycles],
-    builder: ExampleBuilder,
+    history: RecordedHistory,
 ) -> None:
-    for guarantee, found, group in views.count(run.order, run.logs, run.view_intervals, promises, cycles):
-        _add_group(tallies[guarantee], group, found, builder)
-
-
-def _add_group(tally: Tally, group: str, found: ViewCounts, builder: ExampleBuilder) -> None:
-    tally.violations += found.violations
-    tally.unknown += found.unknown
-    tally.checked += found.checked
-    tally.roots += found.roots
-    if found.first_violation is not None and tally.example is None:
-        tally.example = builder.of_view(group, found.first_violation)
-
-
-def _add_overrides(tally: Tally, run: RunFacts, promises: Promises, told_run: str | None) -> None:
-    pieces = [piece for log in run.logs.values() for piece in log.pieces]
-    for group in sorted({note["group"] for piece in pieces for note in piece["recovers"]}):
-        if promises.holds(PRIMARY, run.order.run, group):
-            for process, view in overrides(group, run.view_intervals.get(group, {}), run.logs):
-                tally.overrides.append(override_text(process, group, view, told_run))
-
-
-def _readers_apart(run: RunFacts, told_run: str | None) -> list[str]:
-    logs = sorted(run.logs.values(), key=lambda log: log.process)
-    return [reader_apart_text(log.process, log.apart, told_run) for log in logs if log.apart != ENDLESS]
-
-
-def _add_open_logs(tallies: Mapping[str, Tally], run: RunFacts, promises: Promises, told_run: str | None) -> None:
-    for guarantee, tally in tallies.items():
-        if not promises.in_run(guarantee, run.order.run):
-            continue
-        if guarantee == LABEL_ORDER:
-            for group in sorted(run.view_intervals):
-                if promises.holds(LABEL_ORDER, run.order.run, group):
-                    tally.open_logs += label_order.unknown_comparisons(run.order, group)
-        for log in run.logs.values():
-            if log.open:
-                tally.unknown += 1
-                tally.open_logs.append(open_log_text(log.process, log.rows, told_run, log.behind, log.cause))
-            elif guarantee == SETTLED and log.early:
-                tally.open_logs.append(early_text(log.process, log.ending, told_run))
-            elif guarantee == PRIMARY and (untold := log.untold):
-                tally.open_logs.append(untold_text(log.process, untold, told_run))
-        if guarantee in OF_OWED:
-            for group, sender, view in run.order.undescribed():
-                tally.open_logs.append(undescribed_text(sender, group, view, told_run))
+    """Enter all that was found."""
+    builders = {name: ExampleBuilder(history.first_delivery, name, run.logs, run.order) for name, run in runs.items()}
+    books.add_deliveries(judged, builders)
+    for run_name, group, guarantee, of_group in compared:
+        books.add_group(run_name, guarantee, group, of_group, builders[run_name])
+    for name, run in runs.items():
+        books.add_run(run, builders[name])
+        of_views = views.count(run.order, run.logs, run.view_intervals, books.promises, cycles.get(name, {}))
+        for guarantee, found, group in of_views:
+            books.add_group(name, guarantee, group, found, builders[name])
 
 
 def _observations(judged: pa.Table, runs: Mapping[str, RunFacts]) -> list[MemberObservation]:

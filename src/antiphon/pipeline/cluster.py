@@ -1,20 +1,18 @@
 """What an audit on a cluster needs of its workers, asked for before the audit begins.
 
-Each worker must run a Python of the same minor version as this one, in which this very Antiphon can be imported, and
-must see the history under the same path as this machine. A job in which something of this is missing would fail
+Each worker must run a Python of the same minor version as this one, in which this very Antiphon can be imported. The
+history Spark reads itself, from wherever the session can. A job in which something of this is missing would fail
 somewhere in the middle, with a stack trace; or never begin, where the master has no worker to give. So a small job asks
 first, and what is missing is said in one sentence.
 """
 
 from collections.abc import Callable, Iterable
-from pathlib import Path
 from time import monotonic, sleep
 from typing import Final, NamedTuple
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.errors import SparkError
 from antiphon.pipeline.increment import code_digest
 
@@ -38,32 +36,29 @@ class WorkerAnswer(NamedTuple):
     """Why Antiphon cannot be imported, or ""."""
     code: str
     """The digest of its code."""
-    size: int
-    """Of a file of the history; -1 if it is not there."""
 
 
-def check_workers(spark: SparkSession, history: Path) -> None:
-    """Raises SparkError, with what to do, if the cluster cannot audit the history."""
+def check_workers(spark: SparkSession) -> None:
+    """Raises SparkError, with what to do, if the cluster cannot audit."""
     _await_executor(spark)
-    ask_workers(spark, history)
+    ask_workers(spark)
 
 
-def ask_workers(spark: SparkSession, history: Path) -> None:
+def ask_workers(spark: SparkSession) -> None:
     """Raises SparkError if a worker that there is cannot do its part."""
-    file = Path(HistoryFiles.open(history).units[0].file).resolve()
     slots = max(2, spark.sparkContext.defaultParallelism)
     try:
-        answers = spark.sparkContext.parallelize(range(slots), slots).map(_question(str(file))).collect()
+        answers = spark.sparkContext.parallelize(range(slots), slots).map(_question()).collect()
     except Py4JJavaError as error:
         said = str(error)
         for words, meaning in KNOWN_FAILURES.items():
             if words in said:
                 raise SparkError(meaning) from error
         raise
-    judge_answers((WorkerAnswer(*answer) for answer in answers), file)
+    judge_answers(WorkerAnswer(*answer) for answer in answers)
 
 
-def judge_answers(answers: Iterable[WorkerAnswer], file: Path) -> None:
+def judge_answers(answers: Iterable[WorkerAnswer]) -> None:
     """Raises for the first worker that cannot do its part."""
     for answer in answers:
         if answer.problem:
@@ -75,19 +70,12 @@ def judge_answers(answers: Iterable[WorkerAnswer], file: Path) -> None:
             raise SparkError(
                 f"the worker on {answer.host} has another version of Antiphon than this machine; install the same one"
             )
-        if answer.size != file.stat().st_size:
-            found = "finds no" if answer.size < 0 else "has another"
-            raise SparkError(
-                f"the worker on {answer.host} {found} {file}; "
-                "put the history where all workers see it under the same path"
-            )
 
 
-def _question(file: str) -> Callable[[int], tuple[str, str, str, int]]:
+def _question() -> Callable[[int], tuple[str, str, str]]:
     """What to ask each worker. It travels by value, and so also to where there is no Antiphon."""
 
-    def ask(_: int) -> tuple[str, str, str, int]:
-        import os
+    def ask(_: int) -> tuple[str, str, str]:
         import socket
 
         problem = code = ""
@@ -97,7 +85,7 @@ def _question(file: str) -> Callable[[int], tuple[str, str, str, int]]:
             code = code_digest()
         except Exception as error:  # whatever it is, it must be told
             problem = f"{type(error).__name__}: {error}"
-        return socket.gethostname(), problem, code, os.path.getsize(file) if os.path.exists(file) else -1
+        return socket.gethostname(), problem, code
 
     return ask
 

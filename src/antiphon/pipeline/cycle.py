@@ -6,7 +6,7 @@ Both auditors judge and explain `total`, `total_pairwise` and `total_global` wit
 from collections import defaultdict, deque
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import combinations, pairwise
-from typing import Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from antiphon.pipeline.explain import MessageName, Step
 
@@ -51,6 +51,15 @@ def strongly_connected_sets(sequences: Iterable[Iterable[Node]]) -> list[set[Nod
                 if len(strong_set) > 1:
                     strong_sets.append(strong_set)
     return strong_sets
+
+
+APART: Final = "\n"
+"""Between a process and a group that it reads apart, in the name of the sequence of that group alone."""
+
+
+def process_of(sequence: str) -> str:
+    """Whose deliveries a sequence holds: all of a process, or those of one group that it reads apart."""
+    return sequence.partition(APART)[0]
 
 
 class Inversion(NamedTuple, Generic[Node]):

@@ -1,11 +1,10 @@
 """From a violation to an example: the shortest chain of events that shows why a guarantee is broken, with its rows."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.audit.chain import DirectPast, chain
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import NO_ROW, Order
@@ -26,12 +25,15 @@ from antiphon.pipeline.guarantees import CAUSAL, CONTENT, CREATION, DUPLICATION,
 from antiphon.pipeline.intervals import EMPTY
 from antiphon.pipeline.result import Example
 
+FindDelivery = Callable[[str, str, str, str, int], int | None]
+"""Run, process, group, sender and number → the index of the row by which the process first delivered the message."""
+
 
 class ExampleBuilder:
-    """Builds the examples of one run; reads from the history only the few rows that they name."""
+    """Builds the examples of one run; asks the history only for the few rows that they name."""
 
-    def __init__(self, history: HistoryFiles, run: str, logs: Mapping[str, LogFacts], order: Order) -> None:
-        self._history = history
+    def __init__(self, find: FindDelivery, run: str, logs: Mapping[str, LogFacts], order: Order) -> None:
+        self._find = find
         self._run = run
         self._logs = logs
         self._order = order
@@ -140,8 +142,8 @@ class ExampleBuilder:
         delivered = log.delivered.get((message.group, message.sender), EMPTY)
         if not delivered.holds(np.array([message.number]))[0]:
             return None
-        row = self._history.first_delivery(self._run, process, message.group, message.sender, message.number)
-        return None if row is None else (process, row.index)
+        index = self._find(self._run, process, message.group, message.sender, message.number)
+        return None if index is None else (process, index)
 
     def _example(self, text: str, group: str, events: list[Event | None]) -> Example:
         known = tuple(dict.fromkeys(event for event in events if event is not None))

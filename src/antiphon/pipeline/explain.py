@@ -253,6 +253,16 @@ def undescribed_text(process: str, group: str, view: int, run: str | None) -> st
     return f"no view row describes view {view} of {group}{of_run}, in which {process} sent"
 
 
+def forced_text(told: Sequence[str], group: str, view: int, following: int, run: str | None) -> str:
+    """Of a step from view to view that an operator forced; `told`: who was told to go on."""
+    of_run = "" if run is None else f" in run {run}"
+    names = ", ".join(process_name(process) for process in told)
+    return (
+        f"on an operator's word {names} went on from view {view} to view {following} of {group}{of_run} without a "
+        f"majority, so that what the other members delivered in view {view} may be lost"
+    )
+
+
 def overrides_text(overrides: Sequence[str]) -> str:
     """Who was told to go on without a majority; at most five are named."""
     shown = 5

@@ -136,6 +136,10 @@ MEANINGS: Final = {guarantee.id: guarantee.meaning for guarantee in TABLE}
 GUARANTEES: Final = tuple(BY_ID)
 OF_OWED: Final = (FIFO, CAUSAL, LABEL_ORDER, SETTLED)
 """Those that ask for whom a message was."""
+OVER_GROUPS: Final = (CAUSAL, TOTAL_PAIRWISE, TOTAL_GLOBAL)
+"""Those that reach over groups, as far as a process reads them together."""
+LEFT_OPEN: Final = (*OF_OWED, SAFE, TOTAL)
+"""Those of which an operator's word, to go on without a majority, leaves something open."""
 OF_PARTING: Final = (TRANSITIONAL, MERGED)
 """Those that are promised only where the views of a group part and merge."""
 CHECKED: Final = tuple(guarantee.id for guarantee in TABLE if guarantee.nothing)

@@ -32,7 +32,7 @@ from antiphon.kernel.errors import UsageError
 from antiphon.pipeline.audit.fingerprint import Fingerprints, joined
 from antiphon.pipeline.audit.judge import JUDGED, PieceKnowledge
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.pieces import Task
+from antiphon.pipeline.audit.pieces import FileTask
 from antiphon.pipeline.audit.preparation import RunFacts
 from antiphon.pipeline.audit.row_queries import QUERIED_ROWS, RowQueries, RowQuery
 from antiphon.pipeline.audit.summary import SUMMARY, Summary
@@ -80,7 +80,7 @@ class Reuse:
 class Increment:
     """What is known when an audit begins, and what it adds. Made by `opened`."""
 
-    def __init__(self, history: HistoryFiles, tasks: Sequence[Task], folder: Path) -> None:
+    def __init__(self, history: HistoryFiles, tasks: Sequence[FileTask], folder: Path) -> None:
         self.reuse = Reuse(row_groups=len(history.units))
         self._folder = folder
         self._tasks = tasks
@@ -182,7 +182,7 @@ class Increment:
 
 
 @contextmanager
-def opened(history: HistoryFiles, tasks: Sequence[Task]) -> Iterator[Increment]:
+def opened(history: HistoryFiles, tasks: Sequence[FileTask]) -> Iterator[Increment]:
     """The state of a history, for one audit; saved if the audit comes to an end."""
     if not history.path.is_dir():
         raise UsageError(f"an incremental audit keeps its state in the history's directory; {history.path} is a file")

@@ -1,21 +1,32 @@
 """The passes of an audit on Spark: tasks as partitions, knowledge shipped to the workers, view rows as frames."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import Any, Final, Self
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
 
+from antiphon.history.reader import Unit
 from antiphon.pipeline import view_frames
+from antiphon.pipeline.audit.pieces import HeldTask, Piece, Task
+from antiphon.pipeline.held import LogName, RecordedHistory, delivery_in
+from antiphon.pipeline.jobs import described, settings
 from antiphon.pipeline.passes import over_numbers
 from antiphon.pipeline.promises import Promises
+from antiphon.pipeline.reading import BATCH_ROWS, ReadHistory
+from antiphon.pipeline.scan import PACKED_PIECES, packed_piece, parts_of, pieces_of_logs, unpack_table
 from antiphon.pipeline.shipping import shipped
 from antiphon.pipeline.view_rows import GroupCounts, Logs
-from antiphon.pipeline.workplace import Work, Workplace
+from antiphon.pipeline.workplace import Work, Workplace, tasks_without, unit_of
 
 
-def over_tasks(spark: SparkSession, chosen: Sequence[int], work: Work, schema: pa.Schema) -> DataFrame:
+def over_tasks(
+    spark: SparkSession, chosen: Sequence[int], work: Callable[[int], Iterator[pa.RecordBatch]], schema: pa.Schema
+) -> DataFrame:
     """Run `work` over some tasks, by their places."""
 
     def work_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -27,16 +38,131 @@ def over_tasks(spark: SparkSession, chosen: Sequence[int], work: Work, schema: p
 
 
 class OnSpark(Workplace):
-    """The tasks of an audit, spread over the workers of a session."""
+    """The row groups of a history, each read by the worker that gets it; the files lie where all workers see them."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkSession, tasks: Sequence[Task]) -> None:
         self._spark = spark
+        self.tasks = list(tasks)
 
-    def over_tasks(self, chosen: Sequence[int], work: Work, schema: pa.Schema) -> pa.Table:
-        return over_tasks(self._spark, chosen, work, schema).toArrow()
+    def over_tasks(self, chosen: Sequence[int] | None, work: Work, schema: pa.Schema) -> pa.Table:
+        tasks = self.tasks
+        places = range(len(tasks)) if chosen is None else chosen
+        return over_tasks(self._spark, places, lambda place: work(place, tasks[place]), schema).toArrow()
+
+    def unit(self, place: int, number: int) -> Unit:
+        return unit_of(self.tasks[place], number)
+
+    def leave_out(self, units: Collection[Unit]) -> None:
+        self.tasks = tasks_without(self.tasks, units)
 
     def sharing(self, content: Any) -> AbstractContextManager[Callable[[], Any]]:
         return shipped(self._spark, content)
 
     def count_views(self, logs: Logs, promises: Promises) -> list[GroupCounts]:
         return view_frames.count_views(self._spark, logs, promises)
+
+
+class PiecesHistory(RecordedHistory):
+    """One long run of a history that Spark has read: its packed pieces, each with a number, kept while in context.
+
+    Pieces of a log that overlap, since a file holds its rows in another order than that of their indices, are put in
+    order first, log by log.
+    """
+
+    def __init__(self, history: ReadHistory, run: str) -> None:
+        self._history = history
+        self._run = run
+        self.pieces = self._numbered()
+
+    def __enter__(self) -> Self:
+        self.pieces = self.pieces.persist(StorageLevel.MEMORY_AND_DISK)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.pieces.unpersist()
+
+    @property
+    def rows(self) -> int:
+        return self._history.runs[self._run]
+
+    def unfinished(self) -> dict[LogName, str]:
+        return {log: cause for log, cause in self._history.cut_short.items() if log[0] == self._run}
+
+    def first_delivery(self, run: str, process: str, group: str, sender: str, number: int) -> int | None:
+        def find(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for piece in _unpacked(batches):
+                index = delivery_in(piece[1], group, sender, number)
+                yield pa.RecordBatch.from_pydict({"index": pa.array([index], pa.int64())})
+
+        own = self.pieces.where((f.col("run") == run) & (f.col("process") == process))
+        with described(self._history.spark, f"look a delivery of {process} up"):
+            found = own.mapInArrow(find, "index LONG").agg(f.min("index").alias("index")).collect()
+        index: int | None = found[0]["index"]
+        return index
+
+    def _numbered(self) -> DataFrame:
+        own = self._history.pieces.where(f.col("run") == self._run)
+        of_log = Window.partitionBy("process").orderBy("first_index", "last_index")
+        reach = f.max("last_index").over(of_log.rowsBetween(Window.unboundedPreceding, -1))
+        with described(self._history.spark, f"see whether pieces of {self._run} overlap"):
+            logs = own.select("process", (f.col("first_index") <= reach).alias("overlaps"), "version")
+            facts = logs.groupBy("process").agg(f.max("overlaps").alias("overlaps"), f.min("version").alias("version"))
+            known = facts.where("overlaps OR version < 2").collect()
+        mixed = [row["process"] for row in known if row["overlaps"]]
+        old = {row["process"]: row["version"] for row in known if row["version"] is not None and row["version"] < 2}
+        for process, version in old.items():
+            version_of = f.when(f.col("process") == process, f.lit(version)).otherwise(f.col("version"))
+            own = own.withColumn("version", version_of.cast("long"))
+        if mixed:
+            apart = own.where(f.col("process").isin(*mixed))
+            in_order = apart.groupBy("process").applyInArrow(_put_in_order, from_arrow_schema(PACKED_PIECES))
+            own = own.where(~f.col("process").isin(*mixed)).unionAll(in_order)
+        return own.withColumn("place", f.xxhash64("process", "first_index"))
+
+
+def _put_in_order(packed: pa.Table) -> pa.Table:
+    """All of one log, cut up anew."""
+    (piece,) = pieces_of_logs(packed)
+    return pa.Table.from_pylist([packed_piece(part) for part in parts_of(piece, BATCH_ROWS)], PACKED_PIECES)
+
+
+def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Piece]]:
+    for batch in batches:
+        for row in batch.to_pylist():
+            table = unpack_table(row["body"], row["version"])
+            yield row["place"], Piece(row["run"], row["process"], table)
+
+
+class OverPieces(Workplace):
+    """The packed pieces of a long run, each judged by the worker that keeps it."""
+
+    def __init__(self, spark: SparkSession, history: PiecesHistory) -> None:
+        self._spark = spark
+        self._history = history
+
+    def over_tasks(self, chosen: Sequence[int] | None, work: Work, schema: pa.Schema) -> pa.Table:
+        def work_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for place, piece in _unpacked(batches):
+                yield from work(place, HeldTask((piece,)))
+
+        pieces = self._history.pieces
+        if chosen is not None:
+            pieces = pieces.where(f.col("place").isin(*chosen))
+        with settings(self._spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": PIECES_AT_ONCE}):
+            return pieces.mapInArrow(work_on, from_arrow_schema(schema)).toArrow().cast(schema)
+
+    def unit(self, place: int, number: int) -> Unit:
+        raise AssertionError("Spark has read the rows: no row group is read here")
+
+    def leave_out(self, units: Collection[Unit]) -> None:
+        raise AssertionError("Spark has read the rows: no row group is read here")
+
+    def sharing(self, content: Any) -> AbstractContextManager[Callable[[], Any]]:
+        return shipped(self._spark, content)
+
+    def count_views(self, logs: Logs, promises: Promises) -> list[GroupCounts]:
+        return view_frames.count_views(self._spark, logs, promises)
+
+
+PIECES_AT_ONCE: Final = 4
+"""So many packed pieces go to Python together: each is some hundred kilobytes."""

@@ -32,10 +32,16 @@ class Promises:
     """(run, group) → guarantee ids."""
     every: frozenset[str] | None
     """Named by the caller for all groups, in place of what the groups promised."""
+    claimed: frozenset[str] = frozenset()
+    """Those that are claimed of another system's log, in some group."""
 
     def holds(self, guarantee: str, run: str, group: str) -> bool:
         """Whether this group of this run is held to the guarantee."""
         return guarantee in (self.by_group.get((run, group), ()) if self.every is None else self.every)
+
+    def must_be_checked(self, guarantee: str) -> bool:
+        """Whether it is unknown, not unchecked, where nothing could be checked: somebody asked for it by name."""
+        return self.every is not None or guarantee in self.claimed
 
     def in_run(self, guarantee: str, run: str) -> bool:
         """Whether any group of the run is held to the guarantee."""
@@ -67,10 +73,12 @@ def gather(starts: Iterable[tuple[str, str, StartFacts]], named: Sequence[str] |
             raise UsageError(f"no guarantee is named; choose from: {', '.join(CHECKED)}")
         return Promises({}, frozenset(named))
     by_group: dict[tuple[str, str], frozenset[str]] = {}
+    claimed: set[str] = set()
     for run, group, facts in starts:
         for guarantee in facts.promises:
             if guarantee not in GUARANTEES:
                 problem = f"group {group!r} promises {guarantee!r}, which this version does not know; use a newer one"
                 raise UnusableHistoryError(None, problem)
         by_group[run, group] = by_group.get((run, group), frozenset()) | frozenset(facts.promises)
-    return Promises(by_group, None)
+        claimed.update(facts.promises if facts.claimed else ())
+    return Promises(by_group, None, frozenset(claimed))

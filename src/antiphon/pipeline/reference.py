@@ -28,8 +28,8 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   same causality domain. Start rows tell the domains (`antiphon.pipeline.domains`); chains lead through one domain. If
   nothing owed is missing, but the past or the message itself is partly off record, the delivery is unknown. A message
   that is in its own past (a cycle) is violated by every delivery of it.
-* A process that notes READS_APART reads each group by itself: from there on causal holds it to the messages of the same
-  group only.
+* A process that notes READS_APART reads each group by itself: from there on causal, total_global and total_pairwise
+  hold it to the messages of the same group only.
 * A message on record is *lost* if its sender crashed in the view in which it sent it, and nobody who completed that
   view delivered it. What is delivered below causal does not wait for its past, and so may come from a past that nobody
   has any more. So of what is lost, causal demands only what lies in the *strong* past: with a message that it delivers
@@ -80,7 +80,8 @@ lies in a message's past. The rules of both auditors, where the definitions leav
   present. A log tells of all views of a group unless it is open, or notes UNTOLD for the group. If only members whose
   logs do not could still make the majority, it is unknown. If no view has the id below, it is unknown if any log of the
   run does not, else violated. Where a process notes RECOVERS, an operator had it go on
-  without a majority: the view counts like every other, and the reason names the process and its next view.
+  without a majority: the view counts like every other, and the reason names the process and its next view. What that
+  leaves open of the other guarantees: `antiphon.pipeline.reference_recoveries`.
 * In groups whose views part and merge some of this holds per component, and there are transitional and merged beside:
   `antiphon.pipeline.reference_components` has the rules.
 * The rest of each open log counts as one unknown under every guarantee.
@@ -109,6 +110,7 @@ from antiphon.pipeline.explain import (
     duplication_text,
     early_text,
     fifo_text,
+    forced_text,
     open_log_text,
     override_text,
     reader_apart_text,
@@ -116,7 +118,18 @@ from antiphon.pipeline.explain import (
     undescribed_text,
     untold_text,
 )
-from antiphon.pipeline.guarantees import CAUSAL, CHECKED, CREATION, DUPLICATION, FIFO, OF_OWED, PRIMARY, SETTLED
+from antiphon.pipeline.guarantees import (
+    CAUSAL,
+    CHECKED,
+    CREATION,
+    DUPLICATION,
+    FIFO,
+    LEFT_OPEN,
+    OF_OWED,
+    OVER_GROUPS,
+    PRIMARY,
+    SETTLED,
+)
 from antiphon.pipeline.observe import observe
 from antiphon.pipeline.promises import Promises, gather
 from antiphon.pipeline.reference_calls import LAST
@@ -125,6 +138,7 @@ from antiphon.pipeline.reference_content import ContentJudge
 from antiphon.pipeline.reference_labels import LabelJudge
 from antiphon.pipeline.reference_order import OrderJudge
 from antiphon.pipeline.reference_past import AT_LEAST_CAUSAL, Pasts, chain, has_weak_deliveries
+from antiphon.pipeline.reference_recoveries import Recoveries
 from antiphon.pipeline.reference_views import ViewJudge
 from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, known_log
 from antiphon.pipeline.result import Audit, Example
@@ -136,8 +150,11 @@ AT_LEAST_FIFO = frozenset(LEVELS[LEVELS.index("fifo") :])
 Source: TypeAlias = Path | str | pa.Table | Iterable[Row] | Iterable[MemoryLog]
 
 
-def audit(source: Source, promise: Sequence[str] | None = None) -> Audit:
-    """Audit a history: a directory or file, a table, rows, or logs in memory. All of it is held in memory."""
+def audit(source: Source, promise: Sequence[str] | None = None, *, heed_recoveries: bool = True) -> Audit:
+    """Audit a history: a directory or file, a table, rows, or logs in memory. All of it is held in memory.
+
+    Without `heed_recoveries` a run is held to everything, as if no operator had said a word.
+    """
     rows, unfinished = _load(source)
     starts = [(row.run, row.group or "", parse_start(row.label)) for row in rows if row.kind == "start"]
     promises = gather(starts, promise)
@@ -153,7 +170,8 @@ def audit(source: Source, promise: Sequence[str] | None = None) -> Audit:
         joins = [row for log in known.values() for row in log.rows if row.kind == "start"]
         said = [(row.group or "", parse_start(row.label)) for row in joins]
         world = ReferenceWorld(known, domains_of(said), parted_groups(said))
-        _Judge(run, world, promises, tallies, several_runs=len(by_run) > 1).judge()
+        recoveries = Recoveries(world, heeded=heed_recoveries)
+        _Judge(run, world, recoveries, promises, tallies, several_runs=len(by_run) > 1).judge()
         observations += observe(run, world)
     return conclude(
         promises,
@@ -185,11 +203,19 @@ class _Judge:
     """Holds one run to its promises and adds up what it finds."""
 
     def __init__(
-        self, run: str, world: ReferenceWorld, promises: Promises, tallies: dict[str, Tally], *, several_runs: bool
+        self,
+        run: str,
+        world: ReferenceWorld,
+        recoveries: Recoveries,
+        promises: Promises,
+        tallies: dict[str, Tally],
+        *,
+        several_runs: bool,
     ) -> None:
         self._run = run
         self._told_run = run if several_runs else None
         self._world = world
+        self._recoveries = recoveries
         self._promises = promises
         self._tallies = tallies
         self._components = GroupSteps(world)
@@ -206,12 +232,13 @@ class _Judge:
         views.judge()
         for group, process, view in views.overrides():
             self._tallies[PRIMARY].overrides.append(override_text(process, group, view, self._told_run))
-        if self._promises.in_run(CAUSAL, self._run):
-            for log in sorted(self._world.logs.values(), key=lambda log: log.process):
-                if log.apart != LAST:
-                    words = reader_apart_text(log.process, log.apart, self._told_run)
-                    self._tallies[CAUSAL].readers_apart.append(words)
-        OrderJudge(self._world, self._components, delivered, self._tally, self._example).judge()
+        for guarantee in OVER_GROUPS:
+            if self._promises.in_run(guarantee, self._run):
+                for log in sorted(self._world.logs.values(), key=lambda log: log.process):
+                    if log.apart != LAST:
+                        words = reader_apart_text(log.process, log.apart, self._told_run)
+                        self._tallies[guarantee].readers_apart.append(words)
+        OrderJudge(self._world, self._components, self._recoveries, delivered, self._tally, self._example).judge()
         LabelJudge(self._world, self._tally, self._example).judge()
         ComponentJudge(self._world, self._components, self._tally, self._example).judge()
         self._count_open_logs()
@@ -363,7 +390,8 @@ class _Judge:
                 tally.checked += 1
                 if message in delivered[log.process]:
                     continue
-                if log.is_early(message.group) or (not surely and perhaps):
+                is_open = perhaps if not surely else world.is_left_open(log.process, message)
+                if log.is_early(message.group) or is_open:
                     tally.unknown += 1
                 elif surely:
                     tally.violations += 1
@@ -387,6 +415,10 @@ class _Judge:
                     tally.open_logs.append(early_text(log.process, log.ending, self._told_run))
                 elif guarantee == PRIMARY and log.untold:
                     tally.open_logs.append(untold_text(log.process, log.untold, self._told_run))
+            if guarantee in LEFT_OPEN:
+                for (group, view, following), told in sorted(self._recoveries.forced.items()):
+                    if self._promises.holds(guarantee, self._run, group):
+                        tally.open_logs.append(forced_text(sorted(told), group, view, following, self._told_run))
             if guarantee in OF_OWED:
                 for group, sender, view in sorted(self._world.undescribed):
                     tally.open_logs.append(undescribed_text(sender, group, view, self._told_run))

@@ -29,7 +29,7 @@ they are *companions*, and so are survivors whose last view is the same. In a gr
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.history.schema import Row
@@ -66,11 +66,12 @@ class Stay:
 
 
 class GroupSteps:
-    """Who was with whom in the groups of a run that part."""
+    """Who was with whom in some groups of a run: in those that part, unless others are named."""
 
-    def __init__(self, world: ReferenceWorld) -> None:
+    def __init__(self, world: ReferenceWorld, groups: Collection[str] | None = None) -> None:
         self._world = world
-        self.stays: dict[str, dict[str, list[Stay]]] = {group: defaultdict(list) for group in sorted(world.parted)}
+        chosen = sorted(world.parted if groups is None else groups)
+        self.stays: dict[str, dict[str, list[Stay]]] = {group: defaultdict(list) for group in chosen}
         """group → process → its stays, in order."""
         for log in world.logs.values():
             for row in log.rows:
@@ -96,8 +97,9 @@ class GroupSteps:
                 if message in self._world.bit:
                     into.setdefault(message, row)
 
-    def write_offs(self) -> dict[str, list[tuple[int | None, int]]]:
-        """By process: the row from which on, or None at the end, and the messages that it is not owed any more."""
+    def write_offs(self, only: Collection[tuple[str, int]] | None = None) -> dict[str, list[tuple[int | None, int]]]:
+        """By process: the row from which on, or None at the end, and the messages that it is not owed any more. With
+        `only`, of what was sent in these views."""
         result: dict[str, list[tuple[int | None, int]]] = defaultdict(list)
         brought: dict[tuple[str, int, int | None], int] = {}
         for group, by_process in self.stays.items():
@@ -108,6 +110,8 @@ class GroupSteps:
             for process, own in by_process.items():
                 for stay in own:
                     view, following = stay.view.view or 0, stay.following
+                    if only is not None and (group, view) not in only:
+                        continue
                     to = None if following is None else following.view
                     if (group, view, to) not in brought:
                         companions = self._companions(group, view, to)

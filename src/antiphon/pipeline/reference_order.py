@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 from antiphon.history.schema import BARRIER, Row
 from antiphon.kernel.labels import SEPARATOR
-from antiphon.pipeline.cycle import cycle_through, inversions, strongly_connected_sets
+from antiphon.pipeline.cycle import APART, cycle_through, inversions, process_of, strongly_connected_sets
 from antiphon.pipeline.explain import MessageName, group_broadcast_text, pairwise_text, safe_text, total_text
 from antiphon.pipeline.guarantees import GROUP_BROADCAST, SAFE, TOTAL, TOTAL_GLOBAL, TOTAL_PAIRWISE
-from antiphon.pipeline.reference_components import GroupSteps
+from antiphon.pipeline.reference_calls import LAST
+from antiphon.pipeline.reference_components import GroupSteps, Step
+from antiphon.pipeline.reference_recoveries import Recoveries
 from antiphon.pipeline.reference_views import FindTally, MakeExample
 from antiphon.pipeline.reference_world import KnownLog, ReferenceWorld, messages_of
 from antiphon.pipeline.roots import fewer_names
@@ -21,6 +23,8 @@ from antiphon.pipeline.verdicts import Tally
 IN_ORDER = ("agreed", "safe", "causal-total", "abcast")
 Firsts = dict[MessageName, Row]
 """Messages in the order in which a process first delivered them, each with its row."""
+Forced = dict[tuple[str, MessageName], Step]
+"""By process and message: the step on an operator's word before which it was delivered."""
 
 
 def order_label(send: Row) -> str:
@@ -39,7 +43,9 @@ class _Delivery(NamedTuple):
     is_late: bool = False
     """In a transitional configuration."""
     following: int | None = None
-    """The next view of the process."""
+    """The next view of the process, in groups that part."""
+    forced: Step | None = None
+    """The step that the process made from the view on an operator's word."""
 
 
 class _BarrierSets(NamedTuple):
@@ -56,12 +62,14 @@ class OrderJudge:
         self,
         world: ReferenceWorld,
         components: GroupSteps,
+        recoveries: Recoveries,
         delivered: Mapping[str, Firsts],
         tally: FindTally,
         example: MakeExample,
     ) -> None:
         self._world = world
         self._components = components
+        self._recoveries = recoveries
         self._delivered = delivered
         self._tally = tally
         self._example = example
@@ -93,8 +101,11 @@ class OrderJudge:
                 elif row.kind == "deliver" and row.level in IN_ORDER and group in views:
                     messages = [message for message in messages_of(row) if message in self._world.bit]
                     to = next((view for index, view in following.get(group, ()) if index > row.index), None)
+                    is_common = row.level == "safe"
+                    forced = None if is_common else self._recoveries.forced_step(group, views[group], log.process)
                     result[group] += [
-                        _Delivery(log.process, message, row, views[group], group in late, to) for message in messages
+                        _Delivery(log.process, message, row, views[group], group in late, to, forced)
+                        for message in messages
                     ]
         return result
 
@@ -113,25 +124,29 @@ class OrderJudge:
         in_components: dict[tuple[int, int], dict[str, Firsts]] = defaultdict(lambda: defaultdict(dict))
         doubtful: set[tuple[str, MessageName]] = set()
         safe = {(each.message, each.view) for each in deliveries if each.row.level == "safe" and not each.is_late}
-        for process, message, row, view, is_late, following in deliveries:
+        forced: Forced = {}
+        for process, message, row, view, is_late, following, step in deliveries:
             log = self._world.logs[process]
             if row.level != "safe" and not log.completes(group, row.index):
                 if log.is_early(group):
                     doubtful.add((process, message))
             elif not is_late or (row.level == "safe" and (message, view) in safe):
+                if step is not None and message not in sequences[process]:
+                    forced[process, message] = step
                 sequences[process].setdefault(message, row)
             if is_late and following is not None:
                 in_components[view, following][process].setdefault(message, row)
         tally.unknown += len(doubtful)
-        self._judge_sequences(tally, group, sequences)
+        self._judge_sequences(tally, group, sequences, forced)
         for _, own in sorted(in_components.items(), key=lambda item: item[0]):
-            self._judge_sequences(tally, group, own)
+            self._judge_sequences(tally, group, own, {})
 
     def _judge_queues(self, group: str, deliveries: list[_Delivery]) -> None:
         """The same for the messages of each label, of those at level abcast."""
         if (tally := self._tally(TOTAL, group)) is None:
             return
         by_label: dict[str, dict[str, Firsts]] = defaultdict(lambda: defaultdict(dict))
+        forced: Forced = {}
         doubtful: set[tuple[str, MessageName]] = set()
         for each in deliveries:
             log, send = self._world.logs[each.process], self._world.send_row.get(each.message)
@@ -141,15 +156,29 @@ class OrderJudge:
             elif send is None:
                 doubtful.add((each.process, each.message))
             else:
-                by_label[order_label(send)][each.process].setdefault(each.message, each.row)
+                own = by_label[order_label(send)][each.process]
+                if each.forced is not None and each.message not in own:
+                    forced[each.process, each.message] = each.forced
+                own.setdefault(each.message, each.row)
         tally.unknown += len(doubtful)
         for _, sequences in sorted(by_label.items()):
-            self._judge_sequences(tally, group, sequences)
+            self._judge_sequences(tally, group, sequences, forced)
 
-    def _judge_sequences(self, tally: Tally, group: str, sequences: Mapping[str, Firsts]) -> None:
-        """Count what of some deliveries, by process, is in no order."""
+    def _judge_sequences(
+        self, tally: Tally, group: str, sequences: Mapping[str, Firsts], forced: Mapping[tuple[str, MessageName], Step]
+    ) -> None:
+        """Count what of some deliveries, by process, is in no order. What is `forced` is another message to all but the
+        companions; what is in no order only if it is not, is unknown."""
         tally.checked += len({message for own in sequences.values() for message in own})
         strong_sets = strongly_connected_sets(sequences.values())
+        if strong_sets and forced:
+            nodes = [
+                [(message, forced.get((process, message), ("", 0, 0))) for message in own]
+                for process, own in sequences.items()
+            ]
+            sure = [{message for message, _ in one} for one in strongly_connected_sets(nodes)]
+            tally.unknown += max(0, len(strong_sets) - len(sure))
+            strong_sets = sure
         tally.violations += len(strong_sets)
         tally.roots += len(strong_sets)
         if strong_sets and tally.example is None:
@@ -181,7 +210,10 @@ class OrderJudge:
                     if message not in self._world.bit:
                         continue
                     if row.level == "safe" or log.completes(group, row.index):
-                        sequences[log.process].setdefault(message, row)
+                        if row.index < log.apart:
+                            sequences[log.process].setdefault(message, row)
+                        if log.apart != LAST:
+                            sequences[f"{log.process}{APART}{group}"].setdefault(message, row)
                     elif log.is_early(group):
                         doubtful.add((log.process, message))
         if tally is None:
@@ -199,7 +231,8 @@ class OrderJudge:
             told = {process: [one for one in own if one in strong_set] for process, own in sequences.items()}
             cycle = cycle_through(min(strong_set), told)
             rows = [sequences[step.process][message] for step in cycle for message in (step.before, step.after)]
-            tally.example = self._example(total_text(cycle), min(strong_set).group, rows)
+            named = [step._replace(process=process_of(step.process)) for step in cycle]
+            tally.example = self._example(total_text(named), min(strong_set).group, rows)
 
     def _count_pairs(self, tally: Tally, sequences: Mapping[str, Firsts], strong_sets: list[set[MessageName]]) -> None:
         pairs = inversions(sequences, strong_sets)
@@ -208,12 +241,15 @@ class OrderJudge:
         if pairs and tally.example is None:
             first, second, one, other, _ = min(pairs)
             rows = [sequences[one][first], sequences[one][second], sequences[other][second], sequences[other][first]]
-            tally.example = self._example(pairwise_text(one, other, first, second), first.group, rows)
+            text = pairwise_text(process_of(one), process_of(other), first, second)
+            tally.example = self._example(text, first.group, rows)
 
     def _judge_safe(self, group: str, deliveries: list[_Delivery]) -> None:
         if (tally := self._tally(SAFE, group)) is None:
             return
         wanted: dict[str, dict[MessageName, _Delivery]] = defaultdict(dict)
+        demanded: dict[str, dict[MessageName, _Delivery]] = defaultdict(dict)
+        """Of these, what no operator's word leaves open."""
         for each in deliveries:
             held = self._world.members[group, each.view]
             if each.is_late:
@@ -222,24 +258,27 @@ class OrderJudge:
             for member in held:
                 if self._world.is_meant_for(each.message, member):
                     wanted[member].setdefault(each.message, each)
+                    if self._recoveries.is_demanded(group, each.view, each.row, member):
+                        demanded[member].setdefault(each.message, each)
         lacking: tuple[set[MessageName], set[str]] = (set(), set())
         """Messages, and the processes that lack them."""
         for process, log in self._world.logs.items():
             if log.is_gone(group) or not self._world.is_held(process, group):
                 continue
-            for message, each in sorted(wanted[process].items()):
+            for message in sorted(wanted[process]):
                 tally.checked += 1
                 if message in self._delivered[process]:
                     continue
-                if log.is_early(group) or message in self._world.unsaid:
+                surely = demanded[process].get(message)
+                if surely is None or log.is_early(group) or message in self._world.unsaid:
                     tally.unknown += 1
                     continue
                 tally.violations += 1
                 lacking[0].add(message)
                 lacking[1].add(process)
                 if tally.example is None:
-                    text = safe_text(process, message, each.process, each.view)
-                    tally.example = self._example(text, group, [each.row, log.rows[-1]])
+                    text = safe_text(process, message, surely.process, surely.view)
+                    tally.example = self._example(text, group, [surely.row, log.rows[-1]])
         tally.roots += fewer_names(*lacking)
 
     def _judge_broadcast(self, group: str) -> None:

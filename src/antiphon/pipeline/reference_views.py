@@ -1,7 +1,7 @@
 """The guarantees about views, for the reference auditor; its rules are at the top of `antiphon.pipeline.reference`."""
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 
 from antiphon.history.schema import LEAVES, LEFT, RECOVERS, Row
@@ -225,9 +225,9 @@ class ViewJudge:
         electors, row_before = next(iter(before.items()))
         surely = self._left[group].union(self._left[None], row.members or ()).intersection(electors)
         perhaps = {member for member in electors if self._world.logs[member].lacks_views(group)}
-        if _is_majority(surely, electors):
+        if is_majority(surely, electors):
             return
-        if _is_majority(surely | perhaps, electors):
+        if is_majority(surely | perhaps, electors):
             tally.unknown += 1
             return
         tally.violations += 1
@@ -236,10 +236,10 @@ class ViewJudge:
             tally.example = self._example(text, group, [row_before, row])
 
 
-def _is_majority(present: set[str], electors: tuple[str, ...]) -> bool:
+def is_majority(present: Collection[str], electors: Collection[str]) -> bool:
     """More than half, or exactly half with the oldest."""
     half = 2 * len(present) == len(electors)
-    return 2 * len(present) > len(electors) or (half and not present.isdisjoint(electors[:1]))
+    return 2 * len(present) > len(electors) or (half and next(iter(electors), None) in present)
 
 
 def _id(row: Row) -> int:

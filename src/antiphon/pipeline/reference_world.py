@@ -115,7 +115,9 @@ class ReferenceWorld:
         self.parted = parted
         """The groups whose views part and merge."""
         self.write_offs: dict[str, list[tuple[int | None, int]]] = {}
-        """By process: from which row on (or None: at the end) it is not owed some messages any more."""
+        """By process: from which row on (or None: at the end) it is not owed some messages any more…"""
+        self.left_open: dict[str, list[tuple[int | None, int]]] = {}
+        """…and from which row on nobody can say whether it is, by an operator's word."""
         self._domains = domains
         self.sent: dict[tuple[str, str], int] = defaultdict(int)
         """(group, sender) → how many of its messages are on record."""
@@ -289,15 +291,27 @@ class ReferenceWorld:
 
     def owed_at(self, log: KnownLog, index: int) -> int:
         """What the process of a log is owed at a row: nothing in the groups that it has left by then."""
-        return self._without_left(self.owed[log.process], log, index)
+        return self._without_left(self.owed[log.process] & ~self._left_open_at(log, index), log, index)
+
+    def _left_open_at(self, log: KnownLog, index: int) -> int:
+        result = 0
+        for from_row, bits in self.left_open.get(log.process, ()):
+            result |= bits if from_row is not None and from_row < index else 0
+        return result
+
+    def is_left_open(self, process: str, message: MessageName) -> bool:
+        """Whether nobody can say, in the end, if the process is owed a message."""
+        return any(bits & self.bit[message] for _, bits in self.left_open.get(process, ()))
 
     def is_written_off(self, process: str, message: MessageName) -> bool:
         """Whether the process, in the end, is not owed a message that was sent in a view of its."""
         return any(bits & self.bit[message] for _, bits in self.write_offs.get(process, ()))
 
     def perhaps_owed_at(self, log: KnownLog, index: int) -> int:
-        """What it may be owed beside that: nobody knows, since no view row describes the view in which it left."""
-        return self._without_left(self._perhaps_owed[log.process], log, index)
+        """What it may be owed beside that: nobody knows, since no view row describes the view in which it left, or
+        since the process was in a view that was left on an operator's word."""
+        left_open = self._left_open_at(log, index) & self.owed[log.process]
+        return self._without_left(self._perhaps_owed[log.process] | left_open, log, index)
 
     def is_perhaps_owed(self, log: KnownLog, message: MessageName) -> bool:
         return bool(self._perhaps_owed[log.process] & self.bit[message])

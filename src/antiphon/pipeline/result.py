@@ -70,6 +70,29 @@ class MemberObservation:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Violation:
+    """One violation, or several alike: `count` says how many, and the counts of a guarantee add up to its violations.
+
+    Of a delivery: the row and the first message in it that violates. Of a message that a process lacks: the first
+    number of a series. What is judged of whole views or of a whole group is one entry per group, told by its first.
+    """
+
+    run: str
+    guarantee: str
+    group: str
+    count: int
+    reason: str
+    process: str | None = None
+    """"name/incarnation"."""
+    index: int | None = None
+    """Of the row in the log of the process."""
+    sender: str | None = None
+    number: int | None = None
+    root_cause: str | None = None
+    """What it is put down to, by name (`antiphon.pipeline.roots`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Audit:
     """The whole result. `events` counts single events: a send, receive or deliver row counts as its `count`."""
 

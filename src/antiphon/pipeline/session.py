@@ -25,6 +25,8 @@ from antiphon.pipeline.java import PID_FILE, find_java, write_java_home
 
 LOOPBACK: Final = "127.0.0.1"
 TRIES: Final = 3
+BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For a few seconds of work, most of what Java does is to optimise for many."""
 
 
 def is_local(master: str | None) -> bool:
@@ -32,8 +34,9 @@ def is_local(master: str | None) -> bool:
     return master is None or master.startswith("local")
 
 
-def make_session(master: str | None = None) -> SparkSession:
-    """A session on `master`, or on the cores of this machine. A session that is already running is used as it is."""
+def make_session(master: str | None = None, *, brief: bool = False) -> SparkSession:
+    """A session on `master`, or on the cores of this machine. A session that is already running is used as it is.
+    `brief`: for a short history; Java then starts quickly and does not get quicker."""
     home = Path(tempfile.mkdtemp(prefix="antiphon-java-"))
     atexit.register(shutil.rmtree, home, ignore_errors=True)
     log = write_java_home(find_java(), home)
@@ -54,6 +57,8 @@ def make_session(master: str | None = None) -> SparkSession:
             .config("spark.driver.memory", "2g")
             .config("spark.sql.shuffle.partitions", str(cores))
         )
+        if brief:
+            builder = builder.config("spark.driver.extraJavaOptions", BRIEF_JAVA)
     try:
         with _set(environment):
             return builder.getOrCreate()

@@ -89,7 +89,7 @@ def conclude(
             None, f"no start row says what was promised; name the guarantees to check, of: {', '.join(CHECKED)}"
         )
     findings = tuple(
-        finding(guarantee, tallies.get(guarantee, Tally()), promises.every is not None) for guarantee in judged
+        finding(guarantee, tallies.get(guarantee, Tally()), promises.must_be_checked(guarantee)) for guarantee in judged
     )
     return Audit(
         verdict=overall([finding.verdict for finding in findings]),

@@ -138,12 +138,12 @@ def _succession(before: FirstSet | None, present: set[str], is_open: set[str]) -
     """What is wrong with how a view follows the one before; None if nothing is."""
     if before is None:
         return IN_DOUBT if is_open else GAP
-    if _is_majority(present, before.members):
+    if is_majority(present, before.members):
         return None
-    return IN_DOUBT if _is_majority(present | is_open, before.members) else MINORITY
+    return IN_DOUBT if is_majority(present | is_open, before.members) else MINORITY
 
 
-def _is_majority(present: set[str], electors: Members) -> bool:
+def is_majority(present: set[str], electors: Members) -> bool:
     """More than half of the electors, or exactly half with the oldest."""
     doubled = 2 * len(present.intersection(electors))
     return doubled > len(electors) or (doubled == len(electors) and electors[0] in present)

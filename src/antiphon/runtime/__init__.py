@@ -9,6 +9,8 @@ from antiphon.runtime.errors import (
     DeclarationError,
     ExcludedError,
     JoinError,
+    KeyMissingError,
+    KeyringError,
     NodeFailedError,
     PositionLostError,
     PublishError,
@@ -20,6 +22,8 @@ from antiphon.runtime.group import Group
 from antiphon.runtime.node import Node
 from antiphon.runtime.outside import ReachedGroup
 from antiphon.runtime.plan import Plan, PlanError, load_plan
+from antiphon.runtime.sealed_streams import open_connection, start_server
+from antiphon.runtime.trust import Trust
 
 __all__ = [
     "AddressError",
@@ -34,6 +38,8 @@ __all__ = [
     "FileDiscovery",
     "Group",
     "JoinError",
+    "KeyMissingError",
+    "KeyringError",
     "Message",
     "NameDiscovery",
     "Node",
@@ -48,7 +54,10 @@ __all__ = [
     "ReaderError",
     "Stalled",
     "TransitionalView",
+    "Trust",
     "ViewChange",
     "connect",
     "load_plan",
+    "open_connection",
+    "start_server",
 ]

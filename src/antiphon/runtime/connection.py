@@ -28,6 +28,7 @@ from antiphon.runtime.driver import Driver
 from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import ConnectError, PositionLostError
 from antiphon.runtime.group import Group
+from antiphon.runtime.keyring import KeySource
 from antiphon.runtime.naming import check_name
 from antiphon.runtime.node import JOIN_S, MIB, Node
 from antiphon.runtime.outbox import SendMode, measure
@@ -283,6 +284,8 @@ class ConnectSettings(TypedDict, total=False):
     rejoin: bool
     history: str | Path | None
     run: str
+    keyring: KeySource | None
+    insecure: bool
 
 
 async def connect(
@@ -297,6 +300,8 @@ async def connect(
     rejoin: bool = False,
     history: str | Path | None = None,
     run: str = "run",
+    keyring: KeySource | None = None,
+    insecure: bool = False,
 ) -> Connection:
     """Connect to the sequencing service at `address`, "host:port" of one of its peers, or several.
 
@@ -323,6 +328,8 @@ async def connect(
         rejoin=rejoin,
         history=history,
         run=run,
+        keyring=keyring,
+        insecure=insecure,
     )
     client = Connection(node, [join_address(where) for _, where in found], service_stack())
     try:

@@ -9,6 +9,7 @@ from antiphon.kernel.calls import Call, Dial, Frames, Hang, Listen
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.outcomes import CallOutcome
+from antiphon.runtime.keyring import KeySupply
 from antiphon.runtime.links import Links
 from antiphon.runtime.stores import Stores
 
@@ -24,12 +25,14 @@ class NodeDevices:
         storage: Path | None,
         report: Callable[[CallOutcome], object],
         fail: Callable[[Exception], object],
+        keys: KeySupply | None = None,
     ) -> None:
         self._process = process
         self._address = address
         self._storage = storage
         self._report = report
         self._fail = fail
+        self._keys = keys
         self._links: Links | None = None
         self._retired: list[Links] = []
         """Of former incarnations."""
@@ -45,7 +48,7 @@ class NodeDevices:
         for call in calls:
             if isinstance(call, Listen | Dial | Frames | Hang):
                 if self._links is None:
-                    self._links = Links(self._process, self._address, self._report, self._fail)
+                    self._links = Links(self._process, self._address, self._report, self._fail, self._keys)
                 self._links.carry_out(call)
             else:
                 if self._stores is None:

@@ -3,9 +3,10 @@
 Everything happens in the thread of the event loop, one step at a time. A step is never entered from within another:
 what an effect sets off follows when the step is done.
 
-An exception out of the engine, or out of the history, is a mistake of ours or a broken disk. Then the node fails as a
-whole and at once: everyone who waits on it gets a NodeFailedError, and the socket is closed, so that to the others it
-has crashed. A node that went on after that might break a promise.
+What the application sends and the engine refuses (UsageError, before anything has changed) is counted and raised to
+whoever offered it. Any other exception out of the engine, or out of the history, is a mistake of ours or a broken
+disk. Then the node fails as a whole and at once: everyone who waits on it gets a NodeFailedError, and the socket is
+closed, so that to the others it has crashed. A node that went on after that might break a promise.
 
 A group can be over before its node is: left, abandoned, or gone on without this process. It is forgotten here at the
 end of the step that ended it; what the engine still says about it is dropped.
@@ -70,6 +71,7 @@ from antiphon.runtime.handlers import GroupHandler, RoleHandler
 from antiphon.runtime.membership_log import log_membership
 from antiphon.runtime.tap import HistoryTap
 from antiphon.runtime.transport import Transport
+from antiphon.runtime.trust import Trust
 from antiphon.runtime.waiting import Settling, Waiting
 
 log: Final = logging.getLogger("antiphon")
@@ -99,6 +101,7 @@ class Driver(RecordingDriver):
         self.outside: dict[str, RoleHandler] = {}
         """The groups that this process sends to without being in them."""
         self._asked = 0
+        self.trust = Trust()
         self.on_stop: Callable[[Exception | None], None] | None = None
         """Told of the end, after all groups."""
         self._loop = asyncio.get_running_loop()
@@ -119,6 +122,8 @@ class Driver(RecordingDriver):
         self._receiving = False
         """Whether the step that is being carried out took in what others sent."""
         self._waiting = Waiting()
+        self.sends_refused = 0
+        """What was sent and the engine refused."""
 
     def receive(self, datagrams: list[bytes]) -> None:
         self.step(Receive(datagrams))
@@ -162,13 +167,15 @@ class Driver(RecordingDriver):
 
     def step(self, input: Input) -> int:
         """Put one input in and carry out what follows; how many messages of this input the engine has taken. After a
-        failure or the end, or for a group that is over, this does nothing."""
+        failure or the end, or for a group that is over, this does nothing. Raises UsageError for messages that the
+        engine refuses."""
         self._followers.append(input)
         if self.stepping:
             return 0
         self.stepping = True
         clock = self.clock
         accepted = 0
+        refusal: UsageError | None = None
         try:
             while self._followers and not self._stopped:
                 following = self._followers.popleft()
@@ -180,7 +187,15 @@ class Driver(RecordingDriver):
                     continue
                 now_ns = clock.offset_ns + clock.monotonic_ns()
                 self._receiving = isinstance(following, Receive)
-                effects = self.engine.step(following, now_ns)
+                try:
+                    effects = self.engine.step(following, now_ns)
+                except UsageError as error:
+                    if not isinstance(following, (Send, SendBarrier)):
+                        raise
+                    self.sends_refused += 1
+                    log.error("%s: a message to group %r is refused: %s", self.process, following.group, error)
+                    refusal = error if following is input else refusal
+                    continue
                 if following is input:
                     accepted = effects.accepted
                 if self.tap is None and isinstance(following, Send) and Installed not in map(type, effects.events):
@@ -196,6 +211,8 @@ class Driver(RecordingDriver):
             self.stepping = False
         while self._afterwards:  # what is called may step, and come here itself
             self._afterwards.popleft()()
+        if refusal is not None:
+            raise refusal
         return accepted
 
     def ask(self, input: Open | Close | StackRequest) -> None:
@@ -240,13 +257,10 @@ class Driver(RecordingDriver):
     def recover(self, group: str) -> None:
         """Go on in `group` with those that can be reached, though they are no majority. Does nothing where there is no
         need by now: the group goes on by itself, or this process, in its next life, only asks to be let in."""
-        if self._stopped:
+        if self._stopped or not self.engine.is_stalled(group):
             return
         now_ns = self.clock.now_ns()
-        try:
-            effects = self.engine.step(Recover(group), now_ns)
-        except UsageError:
-            return
+        effects = self.engine.step(Recover(group), now_ns)
         self._asked += 1
         if self.tap is not None:
             self.guard(partial(self.tap.recorder.recovers, group, now_ns))

@@ -31,6 +31,11 @@ class RecordingDriver:
         """Where a history is recorded, how many views of each group the application has yet to be told of."""
         self._left: set[str] = set()
         self._excluded = False
+        self.role_numbers: dict[str, int] = {}
+        """By name of what a library of a stack does beside groups: the number of the last message that this incarnation
+        has called for there."""
+        self.open_roles: set[str] = set()
+        """Names under which libraries record at present."""
 
     @property
     def is_stopped(self) -> bool:
@@ -47,6 +52,43 @@ class RecordingDriver:
             call()
         except Exception as error:
             raise self.fail(error) from error
+
+    def record_role(self, name: str, stack: str, promises: tuple[str, ...], domain: str, view_id: int) -> None:
+        """The application takes part in something beside groups, by a library of a stack."""
+        if self.tap is not None and not self._log_ended:
+            now_ns = self.clock.now_ns()
+            self.guard(partial(self.tap.recorder.open_role, name, stack, promises, domain, view_id, now_ns))
+
+    def record_role_call(self, name: str, level: int, payload: bytes) -> int:
+        """The application calls for a message there; its number among those of this incarnation."""
+        number = self.role_numbers.get(name, 0) + 1
+        self.role_numbers[name] = number
+        self.record_call(name, (payload,), level, (), len(payload), False, None)
+        return number
+
+    def record_role_departure(self, name: str, view_id: int, number: int, size: int) -> None:
+        """The message is on its way."""
+        if self.tap is not None and not self._log_ended:
+            now_ns = self.clock.now_ns()
+            self.guard(partial(self.tap.recorder.depart_in_role, name, view_id, number, size, now_ns))
+
+    def record_role_taken(
+        self, name: str, view_id: int, sender: ProcessId, number: int, order: str, payload: bytes
+    ) -> None:
+        """The application is being handed a message there."""
+        if self.tap is not None and not self._log_ended:
+            try:
+                self.tap.recorder.deliver(
+                    name, view_id, sender, number, 1, order, [payload], 0, len(payload), False, self.clock.now_ns()
+                )
+            except Exception as error:
+                raise self.fail(error) from error
+
+    def record_role_left(self, names: Sequence[str]) -> None:
+        """The application takes no more part there."""
+        if self.tap is not None and not self._log_ended:
+            for name in names:
+                self.guard(partial(self.tap.recorder.left, name, self.clock.now_ns()))
 
     def record_call(
         self,

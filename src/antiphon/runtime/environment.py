@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from antiphon.history.log import Log
+    from antiphon.runtime.keyring import Keyring
 
 ATTRIBUTE: Final = "antiphon_environment"
 FLUSH_S: Final = 0.4
@@ -28,6 +29,10 @@ class Environment:
 
     history: str | None = None
     """Where a node records that names no directory itself; None: nowhere."""
+    keyring: "Keyring | None" = None
+    """The keys of a node that names none itself…"""
+    needs_keys = True
+    """…and whether it needs any, off loopback. Only a simulated network can do without."""
 
     def time_ns(self) -> int:
         """Wall time, in nanoseconds since 1970."""
@@ -43,6 +48,10 @@ class Environment:
 
     def token_bytes(self, size: int) -> bytes:
         """`size` bytes that nobody can foretell."""
+        return secrets.token_bytes(size)
+
+    def life_bytes(self, size: int) -> bytes:
+        """`size` bytes that were never drawn before, for the life of a seal (seal.py)."""
         return secrets.token_bytes(size)
 
     def datagram_socket(self, family: int) -> socket.socket:

@@ -138,3 +138,19 @@ class DeclarationError(JoinError):
         self.process = process
         self.contacts = ()
         self.timeout_s = 0.0
+
+
+class KeyringError(UsageError):
+    """A keyring cannot be used."""
+
+
+class KeyMissingError(UsageError):
+    """A node that other machines can reach has no key."""
+
+    def __init__(self, what: str, address: str) -> None:
+        super().__init__(
+            f"{what} at {address} can be reached from other machines and has no key. Make one, and give it to all: "
+            "`antiphon key new antiphon.key`, `scp -p antiphon.key HOST:`; then name the file, as in "
+            'keyring="antiphon.key". On a network that you trust, insecure=True does without'
+        )
+        self.address = address

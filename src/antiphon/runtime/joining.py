@@ -13,14 +13,14 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join
-from antiphon.kernel.policies import PRIMARY
 from antiphon.runtime.address import SocketAddress, join_address, resolve
 from antiphon.runtime.address_book import contacts_of
 from antiphon.runtime.discovery import LOOK_S, Discovery, ListedContacts
 from antiphon.runtime.discovery_search import Search
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import FoundingError, JoinError
-from antiphon.runtime.group import NO_VIEW, Group
+from antiphon.runtime.group import Group
+from antiphon.runtime.group_events import NO_VIEW
 from antiphon.runtime.naming import check_name, parse_process
 from antiphon.stacks.registry import offer
 
@@ -202,6 +202,7 @@ class Joining:
         self,
         group: str,
         contacts: Sequence[str] | Discovery,
+        policy: str,
         stack: str,
         domain: CausalityDomain,
         timeout_s: float,
@@ -218,13 +219,13 @@ class Joining:
                     await asyncio.sleep(LOOK_S)
                     await search.look()
                 driver = self._running()  # as above
-                member = self._make_group(driver, group, stack, PRIMARY, domain)
+                member = self._make_group(driver, group, stack, policy, domain)
                 join = Join(
                     group=group,
                     stack=stack,
-                    policy=PRIMARY,
+                    policy=policy,
                     address=search.own,
-                    contacts=search.texts() if offer(stack).service_role else (contacts_of(group),),
+                    contacts=search.texts() if offer(stack).is_served(policy) else (contacts_of(group),),
                     domain=domain,
                     last_view=self._last_views.get(group, 0),
                     unsent=self._unsent.get(group, 0),
@@ -243,7 +244,7 @@ class Joining:
 
     async def _enter(self, driver: Driver, member: Group, search: Search, found_after_s: float) -> None:
         """Wait to be let in, or found the group if that falls to this process."""
-        may_found = not offer(member.stack).service_role
+        may_found = not offer(member.stack).is_served(member.policy)
         try:
             while not await member._enter(found_after_s):
                 if search.is_first and member.view is NO_VIEW and may_found:

@@ -2,8 +2,8 @@
 
 A link is one connection. Frames go as `length u32 | bytes`, little-endian. The first frame of either side says who it
 is: `stack u8 | incarnation u64 | name`; whoever accepts a link gives it to the `Listen` of that stack. TCP keeps frames
-whole and in order, and when it breaks, only a suffix is lost. Who is at the other end is as sure as the network is: on
-a network that is not trusted, links want TLS, which belongs here and is not built yet.
+whole and in order, and when it breaks, only a suffix is lost. The links of a node that has keys are sealed
+(sealed_streams.py): at the other end is somebody who has one of them, which tells nothing about its name.
 
 What is given to a link waits in the connection's buffer. At LINK_BYTES_MAX it is full; `LinkRoom` follows when the
 buffer has drained. A peer that reads nothing is the stack's to give up.
@@ -33,6 +33,8 @@ from antiphon.kernel.identity import NAME_BYTES_MAX, ProcessId
 from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkRoom, LinkUp
 from antiphon.runtime.address import join_address, split_address
 from antiphon.runtime.errors import AddressError
+from antiphon.runtime.keyring import KeySupply
+from antiphon.runtime.sealed_streams import create_connection, create_server
 
 _LENGTH: Final = Struct("<I")
 _HELLO: Final = Struct("<BQ")
@@ -56,6 +58,7 @@ class Links:
         address: str,
         report: Callable[[CallOutcome], object],
         fail: Callable[[Exception], object] | None = None,
+        keys: KeySupply | None = None,
     ) -> None:
         self.process = process
         self.address = address
@@ -63,6 +66,7 @@ class Links:
         self.report = report
         self._fail = fail
         """Told if others cannot dial here at all."""
+        self._keys = keys
         self.listens: dict[int, int] = {}
         """The token of `Listen`, by the number of the stack."""
         self._server: asyncio.AbstractServer | None = None
@@ -100,7 +104,7 @@ class Links:
     async def _listen(self) -> None:
         host, port = split_address(self.address)
         try:
-            server = await asyncio.get_running_loop().create_server(self._accept, host, port)
+            server = await create_server(self._accept, host, port, self._keys)
         except OSError as error:
             if self._fail is None:
                 raise
@@ -122,7 +126,7 @@ class Links:
     async def _dial(self, link: int, address: str) -> None:
         try:
             host, port = split_address(address)
-            await asyncio.get_running_loop().create_connection(lambda: LinkProtocol(self, link, 0), host, port)
+            await create_connection(lambda: LinkProtocol(self, link, 0), host, port, self._keys)
         except (OSError, ValueError) as error:
             self.report(LinkDown(link, str(error)))
 

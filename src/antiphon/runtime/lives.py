@@ -113,6 +113,7 @@ class ReturningDriver(Driver):
         self._excluded = False
         self._left.clear()
         self._first_views.clear()
+        self.role_numbers.clear()
         for group in groups:
             if self._members[group].is_closed:
                 self._members[group]._part(Ended(group, excluded=True))
@@ -124,7 +125,7 @@ class ReturningDriver(Driver):
         """By asking those who were members when this process last heard of the group, and its former contacts."""
         join, member = self._joins[group], self._members[group]
         join.view, join.founders = None, ()
-        if not offer(join.stack).service_role:
+        if not offer(join.stack).is_served(join.policy):
             join.contacts = (contacts_of(group),)
         self._silenced.discard(group)
         self.join(join, member, self._addresses.others(group, self.process) + self._addresses.contacts(group))

@@ -10,7 +10,8 @@ multicast as long as B's own announcements arrive and name this process; when th
 unicast again. That is well before B would be suspected for its silence.
 
 An announcement is MAGIC, the announcer's address, and the addresses that it has heard, six bytes each: IPv4 and port.
-What does not look like one is a packet like any other. Announcements are not authenticated, as nothing on the wire is.
+What does not look like one is a packet like any other. Where the node is sealed, announcements are sealed by the same
+seal as its packets, as a class of their own (seal.py).
 
 Limits: an announcement names HEARD_MAX others; whoever is not named gets unicast. One address serves all groups of a
 process, so let processes share an address that share most of their groups: what is for a group that one is not in, it
@@ -29,6 +30,7 @@ from typing import Final
 from antiphon.runtime.address import SocketAddress, join_address, numeric, reachable
 from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import AddressError
+from antiphon.runtime.seal import HEARS, Seal, sealed_class
 from antiphon.runtime.transport import UdpTransport, enlarge
 
 MAGIC: Final = b"antiphon hears 1\0"
@@ -59,8 +61,11 @@ class MulticastTransport:
         multicast: str,
         datagram_bytes_max: int,
         on_datagrams: Callable[[list[bytes]], None],
+        seal: Seal | None = None,
     ) -> None:
+        """`seal` is that of the node: what is handed to `on_datagrams` is open, and what is sent is sealed already."""
         self._unicast = unicast
+        self._seal = seal
         self._where = check_multicast(multicast)
         self._on_datagrams = on_datagrams
         self._loop = asyncio.get_running_loop()
@@ -107,11 +112,25 @@ class MulticastTransport:
         self._hearing_s = {who: at for who, at in self._hearing_s.items() if now_s - at < HEARD_S}
         self._routes.clear()
         announcement = MAGIC + self._own + b"".join(sorted(self._heard_s)[:HEARD_MAX])
-        self._unicast.send([announcement], [self._where])
+        announcements = [announcement] if self._seal is None else self._seal.seal([announcement], HEARS)
+        self._unicast.send(announcements, [self._where])
         self._timer = self._loop.call_later(ANNOUNCE_S, self._announce)
 
     def _receive(self, datagrams: list[bytes]) -> None:
+        if self._seal is not None:
+            self._receive_sealed(datagrams, self._seal)
+            return
         packets = [datagram for datagram in datagrams if not (datagram.startswith(MAGIC) and self._hear(datagram))]
+        if packets:
+            self._on_datagrams(packets)
+
+    def _receive_sealed(self, datagrams: list[bytes], seal: Seal) -> None:
+        sources = self._listener.sources
+        hears = [at for at, datagram in enumerate(datagrams) if sealed_class(datagram) == HEARS]
+        for announcement in seal.open([datagrams[at] for at in hears], [sources[at] for at in hears], HEARS):
+            self._hear(announcement)
+        others = [at for at, datagram in enumerate(datagrams) if sealed_class(datagram) != HEARS]
+        packets = seal.open([datagrams[at] for at in others], [sources[at] for at in others])
         if packets:
             self._on_datagrams(packets)
 

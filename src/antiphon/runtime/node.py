@@ -33,7 +33,7 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import MAIN, Open, Reach
 from antiphon.kernel.levels import Order
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC, Policy
+from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, SITES, STATIC, Policy
 from antiphon.runtime.address import is_loopback, join_address, resolve, split_address
 from antiphon.runtime.arguments import (
     Destinations,
@@ -50,12 +50,15 @@ from antiphon.runtime.arguments import (
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.devices import NodeDevices
 from antiphon.runtime.discovery import Discovery
+from antiphon.runtime.discovery_beacon import BeaconDiscovery
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import JoinError
 from antiphon.runtime.faulty import FaultyTransport
-from antiphon.runtime.group import NO_VIEW, Group
+from antiphon.runtime.group import Group
+from antiphon.runtime.group_events import NO_VIEW
 from antiphon.runtime.joining import Joining
+from antiphon.runtime.keyring import KeySource, KeySupply
 from antiphon.runtime.lives import ReturningDriver
 from antiphon.runtime.memory import keep_memory
 from antiphon.runtime.multicast import MulticastTransport, check_multicast
@@ -64,8 +67,10 @@ from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox
 from antiphon.runtime.outside import OutsideGroup, ReachedGroup
 from antiphon.runtime.readers import BatchReader, MessageReader
+from antiphon.runtime.sealed_transport import SealedTransport
 from antiphon.runtime.tap import HistoryTap, record
 from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
+from antiphon.runtime.trust import Trust
 from antiphon.stacks.registry import DEFAULT, StackName, offer
 
 JOIN_S: Final = 10.0
@@ -96,9 +101,15 @@ class Node:
         faults: Sequence[Fault] = (),
         seed: int | None = None,
         storage: str | Path | None = None,
+        keyring: KeySource | None = None,
+        insecure: bool = False,
     ) -> None:
         """
         address             "host:port" to receive on; port 0 takes any free one
+        keyring             a file of keys that all processes of the cluster have (`antiphon key new FILE`): everything
+                            that leaves is sealed, and nothing else is taken (docs/security.md). Without one, a node
+                            starts on a loopback address only…
+        insecure            …or if this is true: then anybody who reaches the network can read and forge
         incarnation         which life of the process this is, higher than those before; if none is given, the time of
                             this call in milliseconds
         multicast           an IPv4 multicast address, "239.255.74.1:7401" say, that all members were given: where the
@@ -147,6 +158,9 @@ class Node:
         self._rejoin = rejoin
         self._faults = faults
         self._storage = storage
+        self.trust = Trust(keyring, insecure)
+        """For servers and connections of the same process (`antiphon.start_server`, `antiphon.open_connection`)."""
+        self._keys: KeySupply | None = None
         self._seed = seed
         self._random = Random(seed)
         self._family = 0
@@ -186,6 +200,7 @@ class Node:
         self._family, address = await resolve(self._address, socket.AF_UNSPEC)
         if self._takes_local_options and is_loopback(address):
             self._options = Options.local()
+        self._keys = self.trust.keys(f"node {self.process.name!r}", address)
         keep_memory()
         sock = bind(self._family, address)
         self._address = join_address(sock.getsockname())
@@ -209,11 +224,12 @@ class Node:
             self._queue_bytes_max,
             recorded=self._history is not None,
         )
+        self._driver.trust = self.trust
         self._driver.on_stop = self._streams.end
         self._driver.transport = self._make_transport(sock, self._driver)
         storage = None if self._storage is None else Path(self._storage)
         self._driver.devices = NodeDevices(
-            self._driver.process, self._address, storage, self._driver.step, self._driver.fail
+            self._driver.process, self._address, storage, self._driver.step, self._driver.fail, self._keys
         )
 
     def _make_tap(self) -> HistoryTap | None:
@@ -235,7 +251,9 @@ class Node:
         return self.process, engine, tap
 
     def _make_transport(self, sock: socket.socket, driver: Driver) -> Transport:
-        unicast = UdpTransport(sock, datagram_bytes_max=DATAGRAM_BYTES_MAX, on_datagrams=driver.receive)
+        sealed = None if self._keys is None else SealedTransport(self._keys, driver.receive)
+        receive = driver.receive if sealed is None else sealed.receive
+        unicast = UdpTransport(sock, datagram_bytes_max=DATAGRAM_BYTES_MAX, on_datagrams=receive)
         transport: Transport = unicast
         if self._multicast is not None:
             try:
@@ -245,13 +263,18 @@ class Node:
                     multicast=self._multicast,
                     datagram_bytes_max=DATAGRAM_BYTES_MAX,
                     on_datagrams=driver.receive,
+                    seal=None if sealed is None else sealed.seal,
                 )
             except BaseException:
                 unicast.close()
                 raise
         if self._faults:
             transport = FaultyTransport(transport, source=self._address, faults=self._faults, random=self._random)
-        return transport
+        if sealed is None:
+            return transport
+        sealed.unicast = unicast
+        sealed.below = transport
+        return sealed
 
     async def join(
         self,
@@ -282,6 +305,9 @@ class Node:
         With `partitionable`, on the stacks that offer it, this process begins in a view of its own, and views that hear
         of each other merge: `members` or `contacts` tell whom to look for, and nobody is waited for.
 
+        With `sites`, on the stacks that offer it, this process is attached to a site (`serve`), whose address is the
+        one contact. If the site fails this process has failed, too; it can be attached to one site only.
+
         `contacts` are addresses of members, or something that finds them (runtime/discovery.py); the policy is
         `primary` or `partitionable`. With `primary` at least one must answer. If none does for `found_after_s`, the
         first contact founds the group. On a stack whose groups live at a service (`serve`), contacts are addresses of
@@ -296,10 +322,13 @@ class Node:
         check_seconds("timeout_s", timeout_s)
         check_seconds("found_after_s", found_after_s)
         self._check_way_in(group, members, contacts, policy)
+        if isinstance(contacts, BeaconDiscovery):
+            contacts.seal_by(self._keys)
         if policy == PARTITIONABLE:
             return await self._joining.begin_alone(group, members, contacts, policy, stack, domain)
         if members is None:
-            return await self._joining.ask(group, contacts, stack, domain, timeout_s, found_after_s)
+            way = PRIMARY if policy is None else policy
+            return await self._joining.ask(group, contacts, way, stack, domain, timeout_s, found_after_s)
         policy = PRIMARY if policy is None else policy
         if self._is_from_clock and len(members) > 1:
             return await self._joining.meet(group, members, policy, stack, domain, timeout_s, found_after_s)
@@ -313,10 +342,13 @@ class Node:
         Others join such groups by naming this node's address as a contact; so may this node itself. Lasts until the
         node is closed. `peers` are the addresses, in figures, of other nodes that serve together with this one; each
         names all the others. Raises UsageError where members hold groups themselves.
+
+        On a stack that has the policy `sites` (docs/stacks.md), be a site: processes of this host are attached to it,
+        and join groups with that policy, naming this node's address as their contact. `peers` are the other sites.
         """
         check_contacts(peers)
         driver = self._running()
-        role = offer(stack).service_role
+        role = offer(stack).service_role or offer(stack).site_role
         if not role:
             raise UsageError(f"on stack {stack!r} members hold their groups themselves; there is nothing to serve")
         driver.ask(Open(stack=stack, role=role, address=self._address, contacts=tuple(peers)))
@@ -399,10 +431,12 @@ class Node:
         check_contacts(contacts)
         if (members is None) == (not contacts):
             raise UsageError(f"to join group {group!r}, name either its founding members, or contacts to be let in by")
-        if contacts and policy not in (None, PRIMARY, PARTITIONABLE):
+        if contacts and policy not in (None, PRIMARY, PARTITIONABLE, SITES):
             raise UsageError(
                 f"nobody can be let into a group whose policy is {policy!r}; with contacts it is `primary`"
             )
+        if policy == SITES and (members is not None or not isinstance(contacts, Sequence) or len(contacts) != 1):
+            raise UsageError(f"to join group {group!r} by way of a site, name the address of the site as the contact")
 
     def _make_group(self, driver: Driver, group: str, stack: str, policy: str, domain: CausalityDomain) -> Group:
         if (
@@ -474,12 +508,14 @@ class Node:
         return self._address
 
     def statistics(self) -> dict[str, int]:
-        """Counters of the engine, since this incarnation began, and of the socket, since the start."""
+        """Counters of the engine, since this incarnation began, and of the socket, since the start; messages that wait
+        to be read, and sends that the engine refused."""
         driver = self._driver
         if driver is None or driver.transport is None:
             raise UsageError(f"node {self.process.name!r} has not been started; use it as `async with`")
         unread = sum(group.unread for group in self._groups.values())
-        return driver.engine.statistics() | driver.transport.statistics() | {"messages_unread": unread}
+        own = {"messages_unread": unread, "sends_refused": driver.sends_refused}
+        return driver.engine.statistics() | driver.transport.statistics() | own
 
     def _running(self) -> Driver:
         if self._driver is None:

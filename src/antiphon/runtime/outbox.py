@@ -11,6 +11,11 @@ that step is done. If the engine accepts only part of a run, that run stays in f
 until the engine has room in that group again. A call that finds the outbox full waits in a queue of calls, and later
 calls wait behind it.
 
+What the engine refuses (UsageError; calls are checked before, so this takes a mistake of ours) is dropped. The call
+that offered it gets the error; if that has returned, the next call to this group does, or who waits for it to drain.
+Where calls are recorded, what was refused has its numbers in the history already, so nothing more can be sent to this
+group in this life: every call gets the error.
+
 Limits: MESSAGES_MAX messages or BYTES_MAX bytes; at either the outbox is full and calls wait. One message may pass the
 limit by its own length, so that a long one can go at all.
 """
@@ -53,7 +58,7 @@ def measure(payloads: Sequence[object], size_max: int) -> int:
 
 
 Offer = Callable[[list[bytes], SendMode], int]
-"""Offers payloads to the engine, which accepts so many of them from the front."""
+"""Offers payloads to the engine, which accepts so many of them from the front. Raises UsageError if it refuses them."""
 Called = Callable[[Sequence[bytes], SendMode, int], None]
 """Told of messages as they are put in: payloads, mode, bytes together."""
 MayWait = Callable[[object], None]
@@ -74,7 +79,7 @@ class Steps(Protocol):
 class OutboxLane:
     """What the outbox knows of one group: how it offers messages to the engine, and how many wait."""
 
-    __slots__ = ("accepted", "blocked", "called", "drains", "error", "may_wait", "messages", "offer", "over")
+    __slots__ = ("accepted", "blocked", "called", "drains", "error", "may_wait", "messages", "offer", "over", "refusal")
 
     def __init__(self, offer: Offer, called: Called | None = None, may_wait: MayWait | None = None) -> None:
         self.offer = offer
@@ -88,15 +93,20 @@ class OutboxLane:
         """The engine has accepted less than it was offered, and will tell when it has room."""
         self.error: Exception | None = None
         """Why nothing more can be sent."""
+        self.refusal: UsageError | None = None
+        """Why the engine has refused what was sent, and nobody has been told."""
         self.over = False
         """What was left here has been dropped."""
         self.drains: list[tuple[int, asyncio.Future[None]]] = []
         """Who waits until so many messages have been accepted."""
 
     def check(self) -> None:
-        """Raise why nothing more can be sent, if so."""
+        """Raise why nothing more can be sent, if so, or why what was sent before was refused."""
         if self.error is not None:
             raise self.error
+        if self.refusal is not None:
+            refusal, self.refusal = self.refusal, None
+            raise refusal
 
 
 @final
@@ -171,16 +181,25 @@ class Outbox:
 
     def put(self, lane: OutboxLane, payloads: Sequence[bytes], mode: SendMode, size: int) -> int:
         """Put messages in from the front while there is room and no earlier call waits; how many."""
+        if lane.refusal is not None:
+            lane.check()
         if self._waiting:
             return 0
         if lane.called is not None or self._scheduled or self._runs or lane.blocked or self._steps.stepping:
-            return self._put(lane, payloads, mode, size)
+            count = self._put(lane, payloads, mode, size)
+            if lane.refusal is not None:
+                lane.check()
+            return count
         # The first of its turn, with nothing before it, enters the engine at once. Where calls are recorded, how many
         # are taken has to be known before.
         self._scheduled = True
         self._loop.call_soon(self._end_turn)
         lane.blocked = True
-        count = lane.offer(list(payloads), mode)
+        try:
+            count = lane.offer(list(payloads), mode)
+        except UsageError:
+            lane.blocked = False
+            raise
         lane.accepted += count
         if count == len(payloads) or lane.over:
             lane.blocked = False
@@ -223,6 +242,8 @@ class Outbox:
     async def drain(self, lane: OutboxLane) -> None:
         """Wait until the engine has accepted what is in here for this group now. Raises the lane's error."""
         if not lane.messages:
+            if lane.refusal is not None:
+                lane.check()
             return
         entry = (lane.accepted + lane.messages, self._loop.create_future())
         lane.drains.append(entry)
@@ -294,7 +315,11 @@ class Outbox:
     def _offer(self, run: OutboxRun) -> None:
         lane = run.lane
         lane.blocked = True  # and `unblock` may come within the offer, when the engine sends at once what it accepted
-        count = lane.offer(run.payloads, run.mode)
+        try:
+            count = lane.offer(run.payloads, run.mode)
+        except UsageError as error:
+            self._drop(run, error)
+            return
         if lane.over:  # the group ended in that step
             lane.blocked = False
             self._bytes -= run.size
@@ -314,6 +339,22 @@ class Outbox:
         for accepted, waiter in lane.drains:
             if accepted <= lane.accepted and not waiter.done():
                 waiter.set_result(None)
+
+    def _drop(self, run: OutboxRun, error: UsageError) -> None:
+        """Let go of what the engine has refused, and tell."""
+        lane = run.lane
+        lane.blocked = False
+        self._bytes -= run.size
+        self.messages -= len(run.payloads)
+        lane.messages -= len(run.payloads)
+        lane.refusal = error
+        if lane.called is not None:
+            self.close(lane, error)
+            return
+        for _, waiter in lane.drains:
+            if not waiter.done():
+                waiter.set_exception(error)
+                lane.refusal = None  # somebody is told
 
     def _wake(self) -> None:
         """Tell the first call that waits that there is room."""

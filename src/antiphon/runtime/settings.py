@@ -6,6 +6,7 @@ from typing import Required, TypedDict
 
 from antiphon.faults import Fault
 from antiphon.kernel.options import Options
+from antiphon.runtime.keyring import KeySource
 
 
 class NodeSettings(TypedDict, total=False):
@@ -24,3 +25,5 @@ class NodeSettings(TypedDict, total=False):
     faults: Sequence[Fault]
     seed: int | None
     storage: str | Path | None
+    keyring: KeySource | None
+    insecure: bool

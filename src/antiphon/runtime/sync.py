@@ -24,6 +24,7 @@ from antiphon.kernel.policies import Policy
 from antiphon.runtime import connection
 from antiphon.runtime import group as asynchronous_group
 from antiphon.runtime import node as asynchronous_node
+from antiphon.runtime.arguments import Destinations
 from antiphon.runtime.connection import ConnectSettings
 from antiphon.runtime.discovery import Discovery
 from antiphon.runtime.events import StreamEvent
@@ -202,6 +203,11 @@ class Node(ThreadedNode):
         return Group(self, self.call(joining))
 
     @property
+    def asynchronous(self) -> asynchronous_node.Node:
+        """The node itself, for what runs in its thread by `call`."""
+        return self._node
+
+    @property
     def process(self) -> ProcessId:
         """Who this node is."""
         return self._node.process
@@ -246,7 +252,7 @@ class Group:
         payload: bytes,
         *,
         order: Order = "causal",
-        to: ProcessId | None = None,
+        to: Destinations = None,
         label: str | None = None,
         timeout_s: float | None = None,
     ) -> None:
@@ -261,9 +267,16 @@ class Group:
         """See `antiphon.Group.flush`."""
         self._node.call(self._group.flush(k=k), timeout_s)
 
-    def send_many(self, payloads: Sequence[bytes], *, order: Order = "causal", label: str | None = None) -> None:
+    def send_many(
+        self,
+        payloads: Sequence[bytes],
+        *,
+        order: Order = "causal",
+        to: Destinations = None,
+        label: str | None = None,
+    ) -> None:
         """See `antiphon.Group.send_many`."""
-        self._node.call(self._group.send_many(payloads, order=order, label=label))
+        self._node.call(self._group.send_many(payloads, order=order, to=to, label=label))
 
     def recv(self, *, timeout_s: float | None = None) -> StreamEvent:
         """The next event; ClosedError when there will be no more."""

@@ -150,6 +150,8 @@ class UdpTransport:
         self._on_datagrams = on_datagrams
         self._queue: deque[tuple[DatagramRun, SocketAddress]] = deque()
         self._queued = 0
+        self.sources: list[SocketAddress] = []
+        """Where each of the datagrams came from that are being handed over."""
         self._last_bytes = 0
         self._calls = 1
         """How often to read at a wake-up: to find that there is nothing more costs as much as to find some."""
@@ -168,6 +170,7 @@ class UdpTransport:
 
     def _read(self) -> None:
         datagrams: list[bytes] = []
+        self.sources = []
         read = self._read_pieces if self._reads_pieces else self._read_one
         calls = self._calls
         for call in range(calls):
@@ -190,27 +193,30 @@ class UdpTransport:
             self._on_datagrams(datagrams)
 
     def _read_one(self, datagrams: list[bytes]) -> None:
-        size = self._sock.recv_into(self._buffer)
+        size, source = self._sock.recvfrom_into(self._buffer)
         if size < len(self._buffer):
             datagrams.append(bytes(self._buffer[:size]))
+            self.sources.append(source)
         else:
             self.datagrams_oversized += 1
 
     def _read_pieces(self, datagrams: list[bytes]) -> None:
         if self._last_bytes > LONG_BYTES:  # then it is worth the memory to have the kernel write into its own
-            data, ancillary, _, _ = self._sock.recvmsg(PIECE_BYTES_MAX, _ANCILLARY_BYTES)
+            data, ancillary, _, source = self._sock.recvmsg(PIECE_BYTES_MAX, _ANCILLARY_BYTES)
         else:
-            size, ancillary, _, _ = self._sock.recvmsg_into((self._buffer,), _ANCILLARY_BYTES)
+            size, ancillary, _, source = self._sock.recvmsg_into((self._buffer,), _ANCILLARY_BYTES)
             data = bytes(self._buffer[:size])
         self._last_bytes = size = len(data)
         segment = _SEGMENT_READ.unpack(ancillary[0][2])[0] if ancillary else size
         if size <= segment <= self._datagram_bytes_max:
             datagrams.append(data)
+            self.sources.append(source)
             return
         for start in range(0, size, segment):
             datagram = data[start : start + segment]
             if len(datagram) <= self._datagram_bytes_max:
                 datagrams.append(datagram)
+                self.sources.append(source)
             else:
                 self.datagrams_oversized += 1
 

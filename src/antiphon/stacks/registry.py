@@ -90,6 +90,14 @@ def has_number(number: int) -> bool:
     return any(offers.number == number for offers in OFFERS.values())
 
 
+def unasked_stack(number: int, packet_kind: int) -> str:
+    """The name of the stack with this number, if it takes packets of this kind before anybody has asked for it."""
+    for offers in OFFERS.values():
+        if offers.number == number and packet_kind in offers.unasked_kinds:
+            return offers.name
+    return ""
+
+
 def founding_stacks() -> list[str]:
     """The stacks whose members found groups among themselves; the groups of the others live at a service."""
     return [offers.name for offers in OFFERS.values() if not offers.service_role]

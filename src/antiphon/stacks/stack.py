@@ -35,7 +35,7 @@ from antiphon.kernel.inputs import MAIN, Close, Join, Open, Send, StackRequest
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import ApplicationAnswer, CallOutcome
-from antiphon.kernel.policies import POLICIES, PRIMARY
+from antiphon.kernel.policies import POLICIES, PRIMARY, SITES
 from antiphon.parts.member import Member, add_counts
 
 GROUP: Final = "group"
@@ -95,8 +95,10 @@ class Capabilities:
         "private",
         "promised",
         "service_role",
+        "site_role",
         "situations",
         "subsets",
+        "unasked_kinds",
     )
 
     def __init__(
@@ -117,8 +119,10 @@ class Capabilities:
         open_groups: bool = False,
         service_role: str = "",
         client_role: str = "",
+        site_role: str = "",
         situations: tuple[str, ...] = (),
         options: dict[str, int] | None = None,
+        unasked_kinds: tuple[int, ...] = (),
     ) -> None:
         self.name = name
         self.number = number
@@ -148,14 +152,22 @@ class Capabilities:
         then join by naming such processes as contacts."""
         self.client_role = client_role
         """The role of a process that sends to such groups without being a member."""
+        self.site_role = site_role
+        """The role of the processes that members are attached to under the policy `sites`, if the stack has it."""
         self.situations = situations
         """What can happen on it beside what packet kinds and phases tell, by name (`Stack.situations`)."""
         self.options = options or {}
         """The options that only this stack reads, and what they are by default (`Options.of_stacks`)."""
+        self.unasked_kinds = unasked_kinds
+        """Packets that may come before the process has to do with the stack, and are not to be dropped then."""
         self.level_bits = 0
         """A bit for each level that is offered."""
         for level in levels:
             self.level_bits |= 1 << LEVELS[level]
+
+    def is_served(self, policy: str) -> bool:
+        """Whether members of a group with this policy name a process that serves them as their contact."""
+        return bool(self.service_role) or policy == SITES
 
     def promises(self, policy: str) -> tuple[str, ...]:
         """The guarantees that a group with this policy can be held to."""

@@ -7,9 +7,9 @@ that a process that was killed joins with a number that was never used, and each
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from antiphon import ExcludedError, Group, Node, Options
+from antiphon import ExcludedError, Group, Node, Options, Trust
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,7 @@ class StreamPlace:
     contacts: Sequence[str]
     address: str = "127.0.0.1:0"
     options: Options | None = None
+    trust: Trust = field(default_factory=Trust)
     join_s: float = 30.0
     """How long it tries to join before it gives up."""
 
@@ -31,6 +32,7 @@ async def member(place: StreamPlace, next_incarnation: Callable[[], int]) -> Asy
     until_s = asyncio.get_running_loop().time() + place.join_s
     while True:
         node = Node(place.name, address=place.address, incarnation=next_incarnation(), options=place.options)
+        node.trust = place.trust
         async with node:
             left_s = until_s - asyncio.get_running_loop().time()
             try:

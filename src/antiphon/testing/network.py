@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from antiphon.faults import Fault, Flight, fly
-from antiphon.runtime.address import SocketAddress
+from antiphon.runtime.address import WILDCARDS, SocketAddress
 from antiphon.testing.streams import SimulatedServer, StreamProtocol, StreamTransport
 from antiphon.testing.timeline import Timeline
 
@@ -30,8 +30,10 @@ CONNECT_TRIES: Final = 100
 class Network:
     """Who is bound where, and what becomes of what they send."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, is_sealed: bool = True) -> None:
         self.timeline = timeline
+        self.is_sealed = is_sealed
+        """Whether nodes that bring no keys are given some."""
         self.layers: list[Fault] = []
         self.hosts: dict[str, Host] = {}
         """By address."""
@@ -99,21 +101,29 @@ class Network:
         source = sock.program.host
         self.datagrams_sent += 1
         now_ns = self.timeline.now_ns
+        whence = self._whence(sock, address)
         if _is_multicast(address[0]):
             for hearer in self._subscribers.get((address[0], address[1]), ()):
                 for delay_ns, arriving in self.flights(source, hearer.program.host, data):
-                    self.timeline.at(now_ns + delay_ns, partial(hearer.arrive, arriving))
+                    self.timeline.at(now_ns + delay_ns, partial(hearer.arrive, arriving, whence))
             return
         target = self.host_of(source, address[0])
         if target is not None:
             where = (target.name, address[1])
             for delay_ns, arriving in self.flights(source, target, data):
-                self.timeline.at(now_ns + delay_ns, partial(self._arrive, where, arriving))
+                self.timeline.at(now_ns + delay_ns, partial(self.arrive, where, arriving, whence))
 
-    def _arrive(self, where: tuple[str, int], data: bytes) -> None:
+    def _whence(self, sock: "SimulatedSocket", address: SocketAddress) -> SocketAddress:
+        """The source that a datagram to `address` bears."""
+        bound = sock.getsockname()
+        own = address[0] if address[0].startswith("127.") else sock.program.host.address
+        return (own if bound[0] in WILDCARDS or _is_multicast(bound[0]) else bound[0], bound[1])
+
+    def arrive(self, where: tuple[str, int], data: bytes, whence: SocketAddress) -> None:
+        """A datagram is at a port of a host, named by its name: sent there, or forged."""
         sock = self._bound.get(where)
         if sock is not None:
-            sock.arrive(data)
+            sock.arrive(data, whence)
 
     def flights(self, source: "Host", target: "Host", data: bytes) -> list[Flight]:
         """When and how a packet arrives; there may be none, or several."""

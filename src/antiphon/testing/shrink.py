@@ -16,9 +16,11 @@ from antiphon.testing.verdict import Expectations
 RUNS_MAX: Final = 60
 
 
-def shrink(programs: Programs, plan: FaultPlan, failed: Result, expected: Expectations) -> Result:
+def shrink(
+    programs: Programs, plan: FaultPlan, failed: Result, expected: Expectations, *, sealed: bool = True
+) -> Result:
     """The smallest run found that fails as `failed` did under `plan`."""
-    return _Shrinking(programs, plan, failed, expected).run()
+    return _Shrinking(programs, plan, failed, expected, sealed).run()
 
 
 def find_failure(
@@ -28,15 +30,19 @@ def find_failure(
     faults: str | FaultPlan | Sequence[Fault] = ALL,
     active_s: float = ACTIVE_S,
     expected: Expectations,
+    sealed: bool = True,
 ) -> Result:
     """`simulate`, and where that fails, the smallest run found that fails alike."""
     plan = draw_plan(faults, list(mains_of(programs)), int(active_s * SECOND_NS), seed)
-    result = run_plan(programs, plan, seed, expected)
-    return result if result.kept else shrink(programs, plan, result, expected)
+    result = run_plan(programs, plan, seed, expected, sealed=sealed)
+    return result if result.kept else shrink(programs, plan, result, expected, sealed=sealed)
 
 
 class _Shrinking:
-    def __init__(self, programs: Programs, plan: FaultPlan, failed: Result, expected: Expectations) -> None:
+    def __init__(
+        self, programs: Programs, plan: FaultPlan, failed: Result, expected: Expectations, sealed: bool
+    ) -> None:
+        self._sealed = sealed
         self._programs = programs
         self._plan = plan
         self._smallest = failed
@@ -59,7 +65,7 @@ class _Shrinking:
         if self._runs >= RUNS_MAX:
             return
         self._runs += 1
-        result = run_plan(lambda: self._chosen(names), plan, self._smallest.seed, self._expected)
+        result = run_plan(lambda: self._chosen(names), plan, self._smallest.seed, self._expected, sealed=self._sealed)
         if not result.kept and _symptom(result) == self._symptom:
             self._smallest, self._plan, self._names = result, plan, names
 

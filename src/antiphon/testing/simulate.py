@@ -30,7 +30,8 @@ class Result:
     problems: tuple[str, ...]
     """What was not kept, one each; empty if all was."""
     unknown: tuple[str, ...]
-    """What cannot be told, and may be left undecided; what else cannot be told is among the problems."""
+    """What cannot be told, and may be left undecided, because the caller says so, or because an operator's word leaves
+    it open; what else cannot be told is among the problems."""
     faults: tuple[str, ...]
     """What the seed did, one fault each."""
     programs: tuple[str, ...]
@@ -105,17 +106,17 @@ def simulate(
     return run_plan(programs, plan, seed, Expectations(check, apart, may_stall, may_be_unknown))
 
 
-def run_plan(programs: Programs, plan: FaultPlan, seed: int, expected: Expectations) -> Result:
-    """The same under a given plan."""
+def run_plan(programs: Programs, plan: FaultPlan, seed: int, expected: Expectations, *, sealed: bool = True) -> Result:
+    """The same under a given plan; without seals, if it is to be the run that a seed was before there were any."""
     mains = mains_of(programs)
-    simulation = Simulation(mains, plan, seed)
+    simulation = Simulation(mains, plan, seed, sealed)
     try:
         simulation.run()
         judgement = judge_simulation(simulation, expected)
         passed = [
             problem
             for problem in judgement.problems
-            if problem.verdict != BROKEN and problem.guarantee in expected.may_be_unknown
+            if problem.verdict != BROKEN and (problem.by_word or problem.guarantee in expected.may_be_unknown)
         ]
         result = Result(
             seed=seed,

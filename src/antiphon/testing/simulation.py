@@ -38,11 +38,11 @@ GIVEN_UP: Final = ExcludedError | JoinError
 class Simulation:
     """One run: hosts, programs, network, faults."""
 
-    def __init__(self, programs: Mapping[str, Main], plan: FaultPlan, seed: int) -> None:
+    def __init__(self, programs: Mapping[str, Main], plan: FaultPlan, seed: int, sealed: bool = True) -> None:
         self.seed = seed
         self.plan = plan
         self.timeline = Timeline(seed)
-        self.network = Network(self.timeline)
+        self.network = Network(self.timeline, sealed)
         self.network.layers = plan.layers()
         self.hosts: dict[str, Host] = {}
         self.programs: list[Program] = []

@@ -25,7 +25,7 @@ class SimulatedSocket:
         self.bound: SocketAddress | None = None
         self._network = program.network
         self._fd = program.timeline.number() + (1 << 40)
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[tuple[bytes, SocketAddress]] = deque()
         self._waiting_bytes = 0
         self._closed = False
         program.at_death[self._fd] = self._die
@@ -35,10 +35,10 @@ class SimulatedSocket:
 
     # ---- what the network does -------------------------------------------------------------------------------------
 
-    def arrive(self, data: bytes) -> None:
+    def arrive(self, data: bytes, source: SocketAddress) -> None:
         """A datagram is here."""
         if not self._closed and self._waiting_bytes + len(data) <= BUFFER_BYTES_MAX:
-            self._waiting.append(data)
+            self._waiting.append((data, source))
             self._waiting_bytes += len(data)
             self.program.readable[self._fd] = None
             self.program.loop.wake()
@@ -79,20 +79,20 @@ class SimulatedSocket:
             self._network.send(self, bytes(data), address)
         return len(data)
 
-    def recv_into(self, buffer: memoryview) -> int:
-        data = self.recv(len(buffer))
+    def recvfrom_into(self, buffer: memoryview) -> tuple[int, SocketAddress]:
+        data, source = self.recvfrom(len(buffer))
         buffer[: len(data)] = data
-        return len(data)
+        return len(data), source
 
-    def recv(self, size: int) -> bytes:
+    def recvfrom(self, size: int) -> tuple[bytes, SocketAddress]:
         self.program.touch()
         if not self._waiting or not self.program.is_alive:
             raise BlockingIOError(errno.EAGAIN, "nothing has come")
-        data = self._waiting.popleft()
+        data, source = self._waiting.popleft()
         self._waiting_bytes -= len(data)
         if not self._waiting:
             self.program.readable.pop(self._fd, None)
-        return data[:size]
+        return data[:size], source
 
     def close(self) -> None:
         if not self._closed:

@@ -19,6 +19,7 @@ class Timeline:
 
     def __init__(self, seed: int) -> None:
         self.now_ns = 0
+        self.seed = seed
         self.random = Random(seed)
         self.events = 0
         self._heap: list[tuple[int, int, Callable[[], None]]] = []

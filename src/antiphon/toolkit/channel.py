@@ -3,7 +3,18 @@
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from antiphon import Barrier, Excluded, Message, Order, ProcessId, Question, Stalled, TransitionalView, ViewChange
+from antiphon import (
+    Barrier,
+    Excluded,
+    Message,
+    Order,
+    ProcessId,
+    Question,
+    Stalled,
+    TransitionalView,
+    Trust,
+    ViewChange,
+)
 
 GroupEvent = Message | ViewChange | Barrier | Stalled | Excluded | TransitionalView | Question
 """An event of a group."""
@@ -19,6 +30,10 @@ class Channel(Protocol):
     @property
     def process(self) -> ProcessId:
         """The process that is the member."""
+
+    @property
+    def trust(self) -> Trust:
+        """Who may connect to this process."""
 
     async def send(self, payload: bytes, *, order: Order = "causal", to: ProcessId | None = None) -> None:
         """Multicast, or send to one member; waits only for flow control."""

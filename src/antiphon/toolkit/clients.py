@@ -29,7 +29,7 @@ from typing import Final, Self
 
 import msgspec
 
-from antiphon import ClosedError, MessageTooLargeError, ProcessId, UsageError
+from antiphon import ClosedError, MessageTooLargeError, ProcessId, Trust, UsageError, open_connection
 from antiphon.toolkit import wire
 from antiphon.toolkit.client_domain import ClientDomain
 from antiphon.toolkit.errors import GatewayError, ServerGoneError, UnansweredError
@@ -89,8 +89,15 @@ class Client:
     """One client; `async with` opens and closes it. Clients of one `domain` keep causal order over their services."""
 
     def __init__(
-        self, group: str, gateways: Sequence[str], *, patience_s: float = 30.0, domain: ClientDomain | None = None
+        self,
+        group: str,
+        gateways: Sequence[str],
+        *,
+        patience_s: float = 30.0,
+        domain: ClientDomain | None = None,
+        trust: Trust | None = None,
     ) -> None:
+        """`trust` has the keys of the cluster, as in `Trust("antiphon.key")`; gateways on loopback need none."""
         if isinstance(gateways, str) or not gateways:
             raise UsageError("a client needs a list of gateways, as in Client('quotes', ['10.0.0.1:7500'])")
         for gateway in gateways:
@@ -102,6 +109,7 @@ class Client:
         self._gateways = deque(gateways)
         self._patience_s = patience_s
         self._domain = domain
+        self._trust = trust or Trust()
         self._position: dict[ProcessId, int] = {}
         self._is_new = True
         self._number = 0
@@ -279,7 +287,7 @@ class Client:
         """Be served by one gateway until that fails."""
         host, port = split_host(gateway)
         async with asyncio.timeout(SILENCE_S):
-            reader, writer = await asyncio.open_connection(host, port)
+            reader, writer = await open_connection(host, port, trust=self._trust)
         try:
             position = [(to_wire(process), number) for process, number in self._position.items()]
             hello = wire.Hello(self._group, self.id, self._accepted, self._is_new, position)

@@ -35,7 +35,7 @@ from typing import Final, Self, cast
 
 import msgspec
 
-from antiphon import AntiphonError, Order, ProcessId, UsageError
+from antiphon import AntiphonError, Order, ProcessId, UsageError, start_server
 from antiphon.toolkit.frames import FrameError, join_host, put_frame, read_frame, split_host
 from antiphon.toolkit.messages import Relayed, from_wire, to_wire
 from antiphon.toolkit.messages import encode as encode_own
@@ -165,7 +165,7 @@ class Gateway(GatewayListener):
     async def __aenter__(self) -> Self:
         host, port = split_host(self._address)
         try:
-            self._server = await asyncio.start_server(self._connect, host, port)
+            self._server = await start_server(self._connect, host, port, trust=self._service.group.trust)
         except OSError as error:
             raise UsageError(f"no gateway can be opened at {self._address}: {error}") from error
         self._address = join_host(host, self._server.sockets[0].getsockname()[1])

@@ -26,7 +26,7 @@ from typing import Final, Self
 
 import msgspec
 
-from antiphon import ProcessId, UsageError
+from antiphon import ProcessId, Trust, UsageError, open_connection, start_server
 from antiphon.toolkit.errors import NoLeafError
 from antiphon.toolkit.frames import FrameError, hang_up, join_host, put_frame, read_frame, send_frame, split_host
 from antiphon.toolkit.messages import WireProcess, from_wire
@@ -124,7 +124,9 @@ def _weight(leaf: str, key: bytes) -> bytes:
 class HierarchyRoot:
     """Answers `find_leaf` at `address`, from the directory of a representative."""
 
-    def __init__(self, hierarchy: "LeafFinder", *, address: str = "127.0.0.1:0") -> None:
+    def __init__(self, hierarchy: "LeafFinder", *, address: str = "127.0.0.1:0", trust: Trust | None = None) -> None:
+        """`trust` says who may ask, as `Node.trust` does; by default, on loopback everybody."""
+        self._trust = trust or Trust()
         self._find: Callable[[bytes | None], LeafPlace | None] = hierarchy.find_leaf
         self._address = address
         self._server: asyncio.Server | None = None
@@ -136,7 +138,7 @@ class HierarchyRoot:
     async def __aenter__(self) -> Self:
         host, port = split_host(self._address)
         try:
-            self._server = await asyncio.start_server(self._serve, host, port)
+            self._server = await start_server(self._serve, host, port, trust=self._trust)
         except OSError as error:
             raise UsageError(f"no root can be opened at {self._address}: {error}") from error
         self._address = join_host(host, self._server.sockets[0].getsockname()[1])
@@ -186,7 +188,7 @@ class LeafFinder:
         raise NotImplementedError
 
 
-async def find_leaf(roots: Sequence[str], *, key: bytes | None = None) -> LeafPlace:
+async def find_leaf(roots: Sequence[str], *, key: bytes | None = None, trust: Trust | None = None) -> LeafPlace:
     """Ask the roots, one after the other, which leaf is in charge of `key`, or without a key which is the smallest.
 
     Raises NoLeafError if none of them can tell.
@@ -199,7 +201,7 @@ async def find_leaf(roots: Sequence[str], *, key: bytes | None = None) -> LeafPl
     for root in roots:
         try:
             async with asyncio.timeout(ANSWER_S):
-                answer = await _ask(root, key)
+                answer = await _ask(root, key, trust or Trust())
         except (FrameError, OSError, ValueError, msgspec.DecodeError) as error:
             why = f"{root}: {str(error) or type(error).__name__}"
             continue
@@ -209,8 +211,9 @@ async def find_leaf(roots: Sequence[str], *, key: bytes | None = None) -> LeafPl
     raise NoLeafError(why)
 
 
-async def _ask(root: str, key: bytes | None) -> LeafPlace | NoLeaf:
-    reader, writer = await asyncio.open_connection(*split_host(root))
+async def _ask(root: str, key: bytes | None, trust: Trust) -> LeafPlace | NoLeaf:
+    host, port = split_host(root)
+    reader, writer = await open_connection(host, port, trust=trust)
     try:
         await send_frame(writer, _ENCODER.encode(WhichLeaf(key)))
         answer: LeafPlace | NoLeaf = _ANSWERS.decode(await read_frame(reader))

@@ -88,8 +88,9 @@ class ReplicatedObject:
         founders: Sequence[str] = (),
         order: Literal["safe", "agreed", "causal"] = "safe",
         timeout_s: float = CALL_S,
+        remove_silent: bool = False,
     ) -> None:
-        """`options` are for a conversation; the others for groups.
+        """`options` and `remove_silent` are for a conversation; the others for groups.
 
         name          of the object among the tools of its members; by default that of the class
         path          a file of this member's own, in which the object outlives the process; all members have one
@@ -108,7 +109,7 @@ class ReplicatedObject:
                     "an object in a conversation has no file of its own: a conversation that is kept is restarted "
                     "instead; use a group"
                 )
-            self._copy = ConversationCopy(self, place, options)
+            self._copy = ConversationCopy(self, place, options, remove_silent)
             return
         self._check_order(order, path)
         if getattr(place, "policy", "primary") == "partitionable" and not isinstance(place, Tools):

@@ -149,10 +149,10 @@ class Service:
         self._handler: Handler | None = None
         self._asks = Asks()
         self._inbox = Inbox(events_max, bytes_max)
-        self._server = SnapshotServer(group.flush)
+        self._server = SnapshotServer(group.flush, group.trust)
         every = providers == "all"
         self._provider = Provider(group, self.tables, snapshot, self.tell, self._server, self._background, every)
-        self._joiner = Joiner(restore, self.tell)
+        self._joiner = Joiner(restore, self.tell, group.trust)
         self._must_obtain = self.has_state
         """The state has to be fetched before the next event."""
         self._pumped_view = self.view

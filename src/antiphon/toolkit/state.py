@@ -31,7 +31,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final
 
-from antiphon import AntiphonError, Barrier, Message, ProcessId, View, ViewChange
+from antiphon import AntiphonError, Barrier, Message, ProcessId, Trust, View, ViewChange
 from antiphon.toolkit.channel import Channel
 from antiphon.toolkit.errors import StateError, TransferError
 from antiphon.toolkit.frames import split_host
@@ -167,10 +167,11 @@ async def _failing(error: Exception) -> Any:
 class Joiner:
     """The side that lacks the state. The pump tells it of offers and views, before the application reads them."""
 
-    def __init__(self, restore: Restore | None, tell: Tell) -> None:
+    def __init__(self, restore: Restore | None, tell: Tell, trust: Trust | None = None) -> None:
         self.is_lacking = restore is not None
         self._restore = restore
         self._tell = tell
+        self._trust = trust or Trust()
         self._entered = asyncio.Event()
         self._view: View | None = None
         self._offer: SnapshotOffer | None = None
@@ -325,7 +326,7 @@ class Joiner:
 
     async def _fetch(self, offer: SnapshotOffer) -> Header:
         assert self._restore is not None
-        async with Fetch(offer) as fetch:
+        async with Fetch(offer, self._trust) as fetch:
             header = await fetch.header()
             if not self._covers(header):
                 raise TransferError("the snapshot does not contain messages that were dropped here")

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from antiphon import current_environment
+from antiphon import Trust, current_environment, open_connection, start_server
 from antiphon.toolkit.errors import TransferError
 from antiphon.toolkit.frames import (
     FrameError,
@@ -70,8 +70,9 @@ class OfferedSnapshot:
 class SnapshotServer:
     """Serves each snapshot once, to the connection that presents its token. Holds at most one for each joiner."""
 
-    def __init__(self, settle: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, settle: Callable[[], Awaitable[None]], trust: Trust | None = None) -> None:
         self._settle = settle
+        self._trust = trust or Trust()
         self._offered: dict[object, OfferedSnapshot] = {}
         self._server: asyncio.Server | None = None
         self._starting = asyncio.Lock()
@@ -81,7 +82,7 @@ class SnapshotServer:
         """Keep a snapshot for `joiner`, in place of an earlier one; return the offer to send to it."""
         async with self._starting:
             if self._server is None:
-                self._server = await asyncio.start_server(self._accept, host, 0)
+                self._server = await start_server(self._accept, host, 0, trust=self._trust)
         offered = OfferedSnapshot(header, chunks)
         self._offered[joiner] = offered
         port: int = self._server.sockets[0].getsockname()[1]
@@ -161,8 +162,9 @@ async def _slices(chunks: Chunks) -> AsyncIterator[bytes]:
 class Fetch:
     """The joiner's side of the connection: `async with`, then `header`, then `chunks`."""
 
-    def __init__(self, offer: SnapshotOffer) -> None:
+    def __init__(self, offer: SnapshotOffer, trust: Trust | None = None) -> None:
         self._offer = offer
+        self._trust = trust or Trust()
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
         self._ended = False
@@ -171,7 +173,7 @@ class Fetch:
         try:
             host, port = split_host(self._offer.address)
             async with asyncio.timeout(IDLE_S):
-                self._reader, self._writer = await asyncio.open_connection(host, port)
+                self._reader, self._writer = await open_connection(host, port, trust=self._trust)
                 await send_frame(self._writer, self._offer.token)
         except (OSError, ValueError, FrameError) as error:  # OSError: TimeoutError too
             await self.__aexit__()

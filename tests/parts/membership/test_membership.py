@@ -78,7 +78,7 @@ def test_an_earlier_incarnation_of_a_member_is_refused(stack: str) -> None:
     assert "choose a higher incarnation" in wire.ended["a8"].reason
 
 
-@pytest.mark.parametrize("stack", [*STACKS, "domain"])
+@pytest.mark.parametrize("stack", [*STACKS, "domain", "label"])
 @pytest.mark.parametrize("talker", ["", "a2", "a1"], ids=["all", "p2", "p1"])
 @pytest.mark.parametrize("founder", ["a1", "a3"])
 def test_a_founder_that_begins_again_with_the_same_incarnation_is_left_behind(
@@ -94,7 +94,7 @@ def test_a_founder_that_begins_again_with_the_same_incarnation_is_left_behind(
     assert set(wire.ended) == {founder}, "nobody else suffers"
 
 
-@pytest.mark.parametrize("stack", [*STACKS, "domain"])
+@pytest.mark.parametrize("stack", [*STACKS, "domain", "label"])
 def test_a_founder_that_begins_again_is_left_behind_in_a_later_view(stack: str) -> None:
     """It is told of the view that came after the first, in which nothing was sent, and enters that."""
     wire, view = founded(stack, 4, talker="a2")

@@ -37,6 +37,24 @@ CASES: list[tuple[str, Lines, dict[str, int]]] = [
         {"total_global": 1},
     ),
     (
+        "who reads each group apart is promised the order of each group",
+        {"p": "s1@a~agreed s1@b~agreed d:p1@a~agreed d:p1@b~agreed quiet",
+         "q": "apart d:p1@b~agreed d:p1@a~agreed quiet"},
+        {},
+    ),
+    (
+        "and the order between groups up to there",
+        {"p": "s1@a~agreed s1@b~agreed d:p1@a~agreed d:p1@b~agreed quiet",
+         "q": "d:p1@b~agreed d:p1@a~agreed apart quiet"},
+        {"total_pairwise": 1, "total_global": 1},
+    ),
+    (
+        "within each group it is held to the order of the others",
+        {"p": "s1-2@a~agreed s1@b~agreed d:p1@a~agreed d:p2@a~agreed d:p1@b~agreed quiet",
+         "q": "apart d:p1@b~agreed d:p2@a~agreed d:p1@a~agreed quiet"},
+        {"total": 1, "total_pairwise": 1, "total_global": 1},
+    ),
+    (
         "rows of several messages: every message of one with every message of the other",
         {
             "p": "s1-2@a~agreed s1-3@b~agreed d:p1-2@a~agreed d:p1-3@b~agreed quiet",

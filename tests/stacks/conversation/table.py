@@ -105,7 +105,7 @@ def late_problem() -> str | None:
     table.cut = set()
     table.wait(1)
     said = [got[-1] for got in table.receive_all()[:2]]
-    if again.mid() != (C, 2) or said != [b"again", b"again"] or table.talk(A).replica.conflict:
+    if again.mid() != (C, 2) or said != [b"again", b"again"] or table.talk(A).has_diverged():
         return f"{again.mid()} was received as {said}"
     return None
 
@@ -125,7 +125,7 @@ def hasty_problem() -> str | None:
         back.send(b"again")
     table.cut = set()
     table.wait(1)
-    return "two messages of one number" if any(table.talk(rank).replica.conflict for rank in range(3)) else None
+    return "two messages of one number" if any(table.talk(rank).has_diverged() for rank in range(3)) else None
 
 
 def minority_problem() -> str | None:

@@ -1,13 +1,14 @@
 """How long messages stand still around a change of configuration, under the policy `partitionable`, in virtual time.
 
-    python -m tests.stacks.domain.flow [--seeds 10]
+    python -m tests.stacks.domain.flow [--seeds 10] [--rate 2000]
 
-Five processes send a message each 10 ms, at the levels causal and agreed in turn. For each scene: the longest time,
-from the moment before the change until all is over, in which a survivor sent no packet with messages, delivered nothing
-and delivered nothing agreed; the longest of all survivors and seeds. Links take 0.5 to 0.6 ms. The time in which a
-silent member has not been given up yet (a second) is part of it: agreed messages go on, since they need a majority
-alone. Members that have none, in a part of two of five or beside one that has died of two, are not looked at: they
-cannot order anything before the others are given up.
+Five processes send messages, a hundred a second each unless `--rate` says how many all of them send together, at the
+levels causal and agreed in turn. For each scene: the longest time, from the moment before the change until all is over,
+in which a survivor sent no packet with messages, delivered nothing and delivered nothing agreed; the longest of all
+survivors and seeds. Links take 0.5 to 0.6 ms. The time in which a silent member has not been given up yet (a second) is
+part of it: agreed messages go on, as far as votes are not divided, since they need a majority alone. Members that have
+none, in a part of two of five or beside one that has died of two, are not looked at: they cannot order anything before
+the others are given up.
 """
 
 import argparse
@@ -152,11 +153,11 @@ SCENES = {
 }
 
 
-def longest(scene: str, seeds: int) -> dict[str, float]:
+def longest(scene: str, seeds: int, rate: int) -> dict[str, float]:
     """The longest pauses in some runs of a scene, in ms."""
     result: dict[str, float] = {}
     for seed in range(seeds):
-        for what, pause_ms in Flow(seed, scene).play().items():
+        for what, pause_ms in Flow(seed, scene, COUNT * SECOND_NS // rate).play().items():
             result[what] = max(pause_ms, result.get(what, 0.0))
     return result
 
@@ -165,10 +166,11 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=10)
-    seeds = parser.parse_args().seeds
+    parser.add_argument("--rate", type=int, default=500, help="messages a second, of all five together")
+    given = parser.parse_args()
     print("| scene | sends, ms | deliveries, ms | agreed, ms |\n| --- | --- | --- | --- |")
     for scene in SCENES:
-        pauses = longest(scene, seeds)
+        pauses = longest(scene, given.seeds, given.rate)
         print(f"| {scene} | {pauses['sends']:.1f} | {pauses['deliveries']:.1f} | {pauses['agreed']:.1f} |", flush=True)
 
 

@@ -1,7 +1,7 @@
 """Runs of groups under the policy `partitionable`, on a simulated network that parts, merges, loses and delays, and
 what must hold of them.
 
-    python -m tests.stacks.domain.islands --seeds 0:20000 --jobs 2
+    python -m tests.stacks.domain.islands --seeds 0:20000 --jobs 2 [--seconds 240]
 
 A run: some processes found a group, others join; the network is cut into up to four components, again and again, also
 while components merge; links work one way only, or not at all between two processes that others hear; processes crash
@@ -11,7 +11,6 @@ everything heals, and after a quiet time all is judged.
 
 import argparse
 import time
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from random import Random
@@ -22,6 +21,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Pause, Receive, Resume, Send, Tick
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, SAFE
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from tests.bounded import run_seeds
 
 GROUP = "g"
 SECOND_NS = 1000 * MILLISECOND_NS
@@ -29,6 +29,9 @@ QUIET_NS = 12 * SECOND_NS
 """How long after healing all must have come to rest; a run ends earlier…"""
 REST_NS = 3 * SECOND_NS
 """…if all were in one configuration for so long, with nothing outstanding."""
+CONFIGURATIONS_MAX = 3
+"""For each fault, and for each process at its beginning; one at the most is what runs show."""
+FAULTS = ("part", "cut", "crash", "start", "pause", "heal")
 Name = tuple[ProcessId, int]
 """Sender and number of a message."""
 
@@ -87,6 +90,7 @@ class Islands:
         names = tuple(f"p{place}" for place in range(founders))
         self.first = View(1, tuple(ProcessId(name) for name in names), names)
         self.problems: list[str] = []
+        self.faults = 0
 
     # ---- running ---------------------------------------------------------------------------------------------------
 
@@ -190,6 +194,7 @@ class Islands:
         return name not in self.chosen or process in self.chosen[name]
 
     def happen(self, what: str, about: object) -> None:
+        self.faults += what in FAULTS
         if what == "packet":
             assert isinstance(about, tuple)
             source, target, packet = about
@@ -378,6 +383,8 @@ class Islands:
         return [name for name in names if self.levels.get(name, -1) >= AGREED]
 
     def _judge_end(self) -> None:
+        if self.configurations() > CONFIGURATIONS_MAX * (self.faults + self.count):
+            self.problems.append(f"{self.configurations()} configurations for {self.faults} faults")
         running = [life for life in self.lives if life is not None]
         if not self.is_one():
             views = [(life.process, life.stays[-1].view) for life in running]
@@ -418,28 +425,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0:200", help="from:to, the last one excluded")
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the work")
+    parser.add_argument("--seconds", type=float, help="begin no further seed after so long")
     given = parser.parse_args()
     first, last = map(int, given.seeds.split(":"))
     begun_s = time.monotonic()
     failed = configurations = delivered = 0
     settled: list[int] = []
-    with ProcessPoolExecutor(given.jobs) as pool:
-        seeds = range(first, last)
-        for seed, problems, installed, count, settled_ns in pool.map(summary_of, seeds, chunksize=8):
-            configurations += installed
-            delivered += count
-            settled.append(settled_ns)
-            if problems:
-                failed += 1
-                print(f"seed {seed}: {len(problems)} problems, the first: {problems[0]}", flush=True)
-            if (seed + 1 - first) % 1000 == 0:
-                print(f"{seed + 1 - first} seeds, {failed} failed", flush=True)
+    outcomes = run_seeds(summary_of, first, last, given.jobs, given.seconds)
+    for seed, problems, installed, count, settled_ns in outcomes:
+        configurations += installed
+        delivered += count
+        settled.append(settled_ns)
+        if problems:
+            failed += 1
+            print(f"seed {seed}: {len(problems)} problems, the first: {problems[0]}", flush=True)
+        if len(settled) % 1000 == 0:
+            print(f"{len(settled)} seeds, {failed} failed", flush=True)
     settled.sort()
     took_s = time.monotonic() - begun_s
     print(
-        f"{last - first} seeds, {failed} failed, {configurations} configurations, {delivered} deliveries, "
+        f"{len(settled)} seeds, {failed} failed, {configurations} configurations, {delivered} deliveries, "
         f"one configuration {settled[len(settled) // 2] / 1e6:.0f} ms after healing at the median, "
-        f"{settled[-1] / 1e6:.0f} ms at most, {60 * (last - first) / took_s:.0f} seeds a minute"
+        f"{settled[-1] / 1e6:.0f} ms at most, {60 * len(settled) / took_s:.0f} seeds a minute"
     )
 
 

@@ -1,4 +1,4 @@
-"""How old agreed messages are at delivery, by early delivery and by all-ack, in virtual time.
+"""How old agreed messages are at delivery, by early delivery, by all-ack and by the token of `vector`, in virtual time.
 
     python -m tests.stacks.domain.latency [--seconds 0.5] [--members 3 5 8]
 
@@ -6,11 +6,13 @@ Each member is a machine of its own: it takes in what has arrived while it was b
 and up to a quarter more; a machine is busy for PACKET_NS with each packet that comes, half of that for each copy that
 leaves, and MESSAGE_NS for each message that is delivered. So queues build up as on a real network, and two runs with
 one seed are the same. All members send at the same rate, one after the other in turn; ages are those of messages of
-others. Beside them, how many packets there were for each delivery at another member.
+others. Beside them, how many packets there were for each delivery at another member, and how many members had been
+heard at the mean when a message got its place; n/2 + 1 is the best case.
 """
 
 import argparse
 import heapq
+from dataclasses import dataclass
 from random import Random
 from struct import Struct
 from typing import Final
@@ -38,7 +40,7 @@ LOADS: Final = {"idle": 20, "moderate": 125, "loaded": 5000}
 class Machines:
     """The members of one group, each on a machine of its own."""
 
-    def __init__(self, members: int, of_stack: dict[str, int], seed: int = 0) -> None:
+    def __init__(self, members: int, of_stack: dict[str, int], seed: int = 0, stack: str = "domain") -> None:
         self.random = Random(seed)
         self.names = tuple(f"p{rank}" for rank in range(members))
         self.ids = tuple(ProcessId(name) for name in self.names)
@@ -59,7 +61,7 @@ class Machines:
         self.until_ns = 0
         view = View(1, self.ids, self.names)
         for rank, name in enumerate(self.names):
-            self.step(rank, Join(group=GROUP, view=view, policy="static", address=name, stack="domain"))
+            self.step(rank, Join(group=GROUP, view=view, policy="static", address=name, stack=stack))
 
     def at(self, time_ns: int, what: str, rank: int, packets: list[bytes] | None = None) -> None:
         self.events += 1
@@ -125,14 +127,29 @@ class Machines:
         self.run(self.until_ns + SECOND_NS // 2)
 
 
-def measure(members: int, rate: int, of_stack: dict[str, int], seconds: float) -> tuple[float, float, float]:
-    """The median age and the 99th percentile in microseconds, and packets per delivery at another member."""
-    machines = Machines(members, of_stack)
+@dataclass(frozen=True)
+class Ages:
+    """What was measured."""
+
+    median_us: float
+    late_us: float
+    """The 99th percentile."""
+    packets: float
+    """For each delivery at another member."""
+    heard: float
+    """Members that had been heard when a message got its place, at the mean; 0 where votes do not count."""
+
+
+def measure(members: int, rate: int, of_stack: dict[str, int], seconds: float, stack: str = "domain") -> Ages:
+    machines = Machines(members, of_stack, stack=stack)
     machines.talk(rate, seconds)
     ages_ns = sorted(machines.ages_ns)
     assert ages_ns, "nothing was delivered"
     median_ns, late_ns = ages_ns[len(ages_ns) // 2], ages_ns[len(ages_ns) * 99 // 100]
-    return median_ns / 1000, late_ns / 1000, machines.packets / len(ages_ns)
+    counts = [engine.statistics() for engine in machines.engines]
+    placed = sum(each.get("ordered_placed", 0) for each in counts)
+    heard = sum(each.get("ordered_heard", 0) for each in counts)
+    return Ages(median_ns / 1000, late_ns / 1000, machines.packets / len(ages_ns), heard / placed if placed else 0.0)
 
 
 def main() -> None:
@@ -140,12 +157,19 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=0.5)
     parser.add_argument("--members", type=int, nargs="*", default=[3, 5, 8])
     given = parser.parse_args()
-    print("| members | load | early p50, us | p99 | packets | all-ack p50, us | p99 | packets |\n" + "| --- " * 8 + "|")
+    titles = ["members", "load"]
+    for system in ("early", "all-ack"):
+        titles += [f"{system} p50, us", "p99", "packets", "heard"]
+    titles += ["token p50, us", "p99", "packets"]
+    print(f"| {' | '.join(titles)} |\n{'| --- ' * len(titles)}|")
     for members in given.members:
         for load, rate in LOADS.items():
-            figures = [*measure(members, rate, EARLY, given.seconds), *measure(members, rate, ALL_ACK, given.seconds)]
-            told = " | ".join(f"{figure:,.{0 if place % 3 < 2 else 2}f}" for place, figure in enumerate(figures))
-            print(f"| {members} | {load} | {told} |", flush=True)
+            told = []
+            for of_stack, stack in ((EARLY, "domain"), (ALL_ACK, "domain"), (EARLY, "vector")):
+                ages = measure(members, rate, of_stack, given.seconds, stack)
+                told += [f"{ages.median_us:,.0f}", f"{ages.late_us:,.0f}", f"{ages.packets:.2f}"]
+                told += [f"{ages.heard:.2f}"] if stack == "domain" else []
+            print(f"| {members} | {load} | {' | '.join(told)} |", flush=True)
 
 
 if __name__ == "__main__":

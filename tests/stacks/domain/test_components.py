@@ -27,7 +27,7 @@ from tests.stacks.domain.slow_network import SlowIslands
 A, B, C = ProcessId("a"), ProcessId("b", 7), ProcessId("c")
 
 
-@pytest.mark.parametrize("seed", [133, 303, *range(1000, 1016)])
+@pytest.mark.parametrize("seed", [133, 303, *range(1000, 1016), 30093, 30349])
 def test_islands_part_and_merge(seed: int) -> None:
     problems, _ = judge_seed(seed)
     assert problems == []
@@ -56,8 +56,9 @@ def test_messages_survive_the_wire() -> None:
     assert (commit.sender, commit.installed) == (A, False)
     assert {who: (word.held, word.heard) for who, word in commit.words.items()} == {A: ([1, 2], 3), B: ([], 2)}
     assert (commit.suggestion.id, commit.suggestion.cuts) == (suggestion.id, suggestion.cuts)
-    attempt = decode_attempt(encode_attempt(Attempt(B, "here", View(9, (A, B), ("there", "here")), True, True)))
+    attempt = decode_attempt(encode_attempt(Attempt(B, "here", View(9, (A, B), ("there", "here")), True, True, True)))
     assert (attempt.sender, attempt.view.members, attempt.leaving, attempt.probe) == (B, (A, B), True, True)
+    assert attempt.hears
 
 
 def test_what_makes_no_sense_is_dropped() -> None:
@@ -106,9 +107,43 @@ def test_a_process_takes_back_a_cut_when_it_hears_the_other_again() -> None:
     around.give_up({(A, C)}, now_ns + 3)  # it is heard, and is given up for another reason
     around.hear(C, now_ns + 4)
     assert drafted(A, around, [WITHOUT_C], now_ns + 5) == {A, B}
-    for later_ns in range(0, GIVEN_UP_NS + 1, 500 * MILLISECOND_NS):
-        around.hear(C, now_ns + 5 + later_ns)
-    assert drafted(A, around, [WITHOUT_C], now_ns + 5 + GIVEN_UP_NS) == {A, B, C}
+    now_ns += 5
+    memory_ns = 2 * Options().silence_ns_min
+    for _ in range(6):  # given up again and again, though it is heard: remembered for twice as long each time
+        for later_ns in range(0, memory_ns, 100 * MILLISECOND_NS):
+            around.hear(C, now_ns + later_ns)
+            assert drafted(A, around, [WITHOUT_C], now_ns + later_ns - 5) == {A, B}
+        now_ns += memory_ns
+        assert drafted(A, around, [WITHOUT_C], now_ns) == {A, B, C}
+        around.give_up({(A, C)}, now_ns)
+        memory_ns = min(2 * memory_ns, GIVEN_UP_NS)
+    assert memory_ns == GIVEN_UP_NS
+
+
+def test_the_other_end_of_a_link_takes_a_cut_back_when_it_is_told() -> None:
+    """Else, where both ends had given each other up, neither could make a suggestion with both."""
+    second = 1_000 * MILLISECOND_NS
+    around = Surroundings(C, Options())
+    around.hear(A, 2 * second)
+    assert drafted(C, around, [WITHOUT_C], 2 * second) == {B, C}
+    around.is_told(A, True, 2 * second)
+    assert drafted(C, around, [WITHOUT_C], 2 * second) == {A, B, C}
+    assert drafted(C, around, [WITHOUT_C], 4 * second) == {B, C}
+    around.is_told(A, True, 5 * second)
+    around.is_told(A, False, 5 * second)
+    assert drafted(C, around, [WITHOUT_C], 5 * second) == {B, C}
+
+
+def test_whoever_hears_another_and_has_not_given_it_up_says_so() -> None:
+    second = 1_000 * MILLISECOND_NS
+    around = Surroundings(A, Options())
+    around.know(C, "c")
+    assert not around.hears_at("c", 2 * second)
+    around.hear(C, 2 * second)
+    assert around.hears_at("c", 2 * second)
+    assert not around.hears_at("b", 2 * second)
+    around.give_up({(A, C)}, 2 * second)
+    assert not around.hears_at("c", 2 * second)
 
 
 def test_others_believe_whoever_takes_a_cut_back() -> None:

@@ -52,7 +52,7 @@ class Table:
         self.past[name, number] = set(self.known[name])
         self.known[name].add((name, number))
         self.waiting[name] += level != CAUSAL_EXPORT
-        self.machines[name].submit(f"{name}1", level, domains, b"")
+        self.machines[name].submit(f"{name}1", number, level, domains, b"")
         self.take(name)
 
     def frames(self) -> list[ExportFrame]:
@@ -119,7 +119,7 @@ def test_global_messages_are_in_causal_and_in_one_order(seed: int) -> None:
 
 def test_a_safe_message_waits_for_all_its_domains() -> None:
     machines = {name: DomainExports(name, ("A", "B", "C")) for name in "ABC"}
-    machines["A"].submit("a", SAFE_EXPORT, ("A", "B", "C"), b"x")
+    machines["A"].submit("a", 1, SAFE_EXPORT, ("A", "B", "C"), b"x")
     frames = machines["A"].outbox
     assert machines["B"].import_frame(frames["B"][0])
     assert machines["B"].import_frame(frames["B"][1])
@@ -136,9 +136,9 @@ def test_a_safe_message_waits_for_all_its_domains() -> None:
 def test_a_message_by_another_way_does_not_overtake() -> None:
     """m1 from A to B and C; then, behind it, m2 from B to C: C waits for m1."""
     machines = {name: DomainExports(name, ("A", "B", "C")) for name in "ABC"}
-    machines["A"].submit("a", CAUSAL_EXPORT, ("A", "B", "C"), b"m1")
+    machines["A"].submit("a", 1, CAUSAL_EXPORT, ("A", "B", "C"), b"m1")
     assert machines["B"].import_frame(machines["A"].outbox["B"][0])
-    machines["B"].submit("b", CAUSAL_EXPORT, ("B", "C"), b"m2")
+    machines["B"].submit("b", 1, CAUSAL_EXPORT, ("B", "C"), b"m2")
     assert not machines["C"].import_frame(machines["B"].outbox["C"][0])
     assert machines["C"].import_frame(machines["A"].outbox["C"][0])
     assert machines["C"].import_frame(machines["B"].outbox["C"][0])
@@ -148,7 +148,7 @@ def test_a_message_by_another_way_does_not_overtake() -> None:
 def test_what_is_acknowledged_leaves_the_outbox() -> None:
     machine = DomainExports("A", ("A", "B"))
     for _ in range(3):
-        machine.submit("a", CAUSAL_EXPORT, ("A", "B"), b"")
+        machine.submit("a", 1, CAUSAL_EXPORT, ("A", "B"), b"")
     machine.acknowledge("B", 2)
     assert [frame.number() for frame in machine.outbox["B"]] == [3]
     machine.acknowledge("Z", 9)
@@ -157,7 +157,7 @@ def test_what_is_acknowledged_leaves_the_outbox() -> None:
 
 def test_frames_that_nobody_can_have_sent_are_not_sound() -> None:
     machine = DomainExports("B", ("A", "B", "C"))
-    message = GlobalMessage(("A", 1), "a", CAUSAL_EXPORT, ("A", "B"), b"")
+    message = GlobalMessage(("A", 1), "a", 1, CAUSAL_EXPORT, ("A", "B"), b"")
     good = ExportFrame("A", "B", {("A", "B"): 1}, MESSAGE, ("A", 1), message)
     assert machine.is_sound(good)
     for bad in (
@@ -168,7 +168,7 @@ def test_frames_that_nobody_can_have_sent_are_not_sound() -> None:
         ExportFrame("A", "B", {}, MESSAGE, ("A", 1), None),
         ExportFrame("C", "B", {}, PLACE, ("A", 1), None),
         ExportFrame("A", "B", {}, 7, ("A", 1), None),
-        ExportFrame("A", "B", {}, MESSAGE, ("A", 1), GlobalMessage(("A", 1), "a", 9, ("A", "B"), b"")),
+        ExportFrame("A", "B", {}, MESSAGE, ("A", 1), GlobalMessage(("A", 1), "a", 1, 9, ("A", "B"), b"")),
     ):
         assert not machine.is_sound(bad)
 
@@ -176,6 +176,6 @@ def test_frames_that_nobody_can_have_sent_are_not_sound() -> None:
 def test_in_its_own_domain_a_causal_message_waits_for_no_place() -> None:
     """Else local messages of its sender, which do not stand in line, would overtake it."""
     machine = DomainExports("A", ("A", "B", "C"))
-    machine.submit("a", SAFE_EXPORT, ("A", "B"), b"safe")
-    machine.submit("b", CAUSAL_EXPORT, ("A", "C"), b"causal")
+    machine.submit("a", 1, SAFE_EXPORT, ("A", "B"), b"safe")
+    machine.submit("b", 1, CAUSAL_EXPORT, ("A", "C"), b"causal")
     assert [message.payload for message in machine.delivered] == [b"causal"]

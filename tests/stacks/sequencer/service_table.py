@@ -12,14 +12,14 @@ table until `release(name)`.
 from random import Random
 
 from antiphon.engine import Engine
-from antiphon.kernel.calls import Dial, Frames, Hang, Listen, accepted_link
 from antiphon.kernel.effects import NEVER, Delivered, Effects, Ended, Event, Installed
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Leave, Open, Send, Tick
 from antiphon.kernel.levels import AGREED
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkUp
+from antiphon.kernel.outcomes import CallOutcome
 from antiphon.stacks.sequencer.wire import messages_parts
+from tests.table_links import TableLink, TableLinks
 
 SERVICE = "s"
 
@@ -27,17 +27,6 @@ SERVICE = "s"
 def messages_bytes(number: int, level: int, payloads: list[bytes]) -> bytes:
     """Consecutive messages of one sender, as frames hold them."""
     return b"".join(messages_parts(number, level, payloads, [len(payload) for payload in payloads]))
-
-
-class TableLink:
-    """One link: the client's id of it, the service's, and what is under way."""
-
-    def __init__(self, client: str, dialled: int, accepted: int) -> None:
-        self.client = client
-        self.dialled = dialled
-        self.accepted = accepted
-        self.to_service: list[bytes] = []
-        self.to_client: list[bytes] = []
 
 
 class ServiceTable:
@@ -52,11 +41,10 @@ class ServiceTable:
         self.log: dict[str, list[str]] = {name: [] for name in self.names}
         self.events: dict[str, list[Event]] = {name: [] for name in self.names}
         self.views: dict[str, dict[str, View]] = {name: {} for name in self.names}
-        self.links: list[TableLink] = []
-        self.unreachable: set[str] = set()
+        self._links = TableLinks(self.step)
+        self.links = self._links.all
+        self.unreachable = self._links.unreachable
         self._held: set[str] = set()
-        self._listen = 0
-        self._accepted = 0
         self.step(SERVICE, Open(stack="sequencer", role="peer"))
 
     # ---- what applications do --------------------------------------------------------------------------------------
@@ -80,15 +68,7 @@ class ServiceTable:
         self.deadline_ns[name] = effects.deadline_ns
         for event in effects.events:
             self._observe(name, event)
-        for call in effects.calls or ():
-            if isinstance(call, Listen):
-                self._listen = call.token
-            elif isinstance(call, Dial):
-                self._dial(name, call)
-            elif isinstance(call, Frames):
-                self._send(name, call)
-            elif isinstance(call, Hang):
-                self._hang(name, call.link)
+        self._links.carry_out(name, effects.calls or ())
         return effects
 
     def _observe(self, name: str, event: Event) -> None:
@@ -104,42 +84,17 @@ class ServiceTable:
             self.views[name].pop(event.group, None)
             self.log[name].append(f"{event.group}: {'excluded' if event.excluded else 'left'}")
 
-    def _dial(self, name: str, dial: Dial) -> None:
-        if name in self.unreachable:
-            self.step(name, LinkDown(dial.link, "nobody listens there"))
-            return
-        self._accepted += 1
-        link = TableLink(name, dial.link, accepted_link(self._listen, self._accepted))
-        self.links.append(link)
-        self.step(SERVICE, LinkUp(link.accepted, ProcessId(name), self._listen))
-        self.step(name, LinkUp(link.dialled, ProcessId(SERVICE)))
-
-    def _send(self, name: str, call: Frames) -> None:
-        for link in self.links:
-            if link.client == name and link.dialled == call.link:
-                link.to_service += call.frames
-            elif name == SERVICE and link.accepted == call.link:
-                link.to_client += call.frames
-
-    def _hang(self, name: str, id: int) -> None:
-        for link in list(self.links):
-            if (name == SERVICE and link.accepted == id) or (link.client == name and link.dialled == id):
-                self.links.remove(link)
-                self.step(
-                    link.client if name == SERVICE else SERVICE,
-                    LinkDown(link.dialled if name == SERVICE else link.accepted, "hung up"),
-                )
-
     # ---- the network -----------------------------------------------------------------------------------------------
 
     def cut(self, name: str, unreachable: bool = False) -> None:
         """The link of this client breaks; what is under way is lost."""
         if unreachable:
             self.unreachable.add(name)
-        for link in [link for link in self.links if link.client == name]:
-            self.links.remove(link)
-            self.step(SERVICE, LinkDown(link.accepted, "cut"))
-            self.step(name, LinkDown(link.dialled, "cut"))
+        self._links.cut(name)
+
+    def accept(self, name: str) -> TableLink:
+        """A link that somebody who is no engine has dialled."""
+        return self._links.accept(name, SERVICE)
 
     def hold(self, name: str) -> None:
         self._held.add(name)
@@ -149,17 +104,7 @@ class ServiceTable:
 
     def pass_all(self) -> bool:
         """What lies on the table arrives; whether there was anything."""
-        moved = False
-        for link in list(self.links):
-            frames, link.to_service = link.to_service, []
-            if frames:
-                moved = True
-                self.step(SERVICE, LinkFrames(link.accepted, frames))
-            if link in self.links and link.to_client and link.client not in self._held:
-                frames, link.to_client = link.to_client, []
-                moved = True
-                self.step(link.client, LinkFrames(link.dialled, frames))
-        return moved
+        return self._links.pass_all(self._held)
 
     def wait(self, duration_ns: int) -> None:
         end_ns = self.now_ns + duration_ns

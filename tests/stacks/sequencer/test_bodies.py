@@ -23,8 +23,7 @@ from antiphon.stacks.sequencer.bodies import Body, BodyExchange, BodyKey
 from antiphon.stacks.sequencer.place import Place
 from antiphon.stacks.sequencer.stack import SequencerStack
 from tests.runtime.cluster import read, run
-from tests.runtime.places import HASTY, LOOPBACK
-from tests.stacks.sequencer.test_stack_runtime import free_address
+from tests.runtime.places import HASTY, LOOPBACK, free_address
 
 DIRECT = {"sequencer.direct": 1, "sequencer.direct_kib": 0}
 P, Q = ProcessId("p", 1), ProcessId("q", 1)

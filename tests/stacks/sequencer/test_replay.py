@@ -14,9 +14,8 @@ from antiphon.runtime.positions import parse_position
 from antiphon.stacks.sequencer.place import Place
 from antiphon.stacks.sequencer.replay import ReplayJob
 from tests.runtime.cluster import run
-from tests.runtime.places import HASTY
+from tests.runtime.places import HASTY, free_address
 from tests.runtime.test_connection import messages
-from tests.stacks.sequencer.test_stack_runtime import free_address
 
 KEEPING = replace(HASTY, of_stacks={"sequencer.retained_kib": 64})
 

@@ -12,8 +12,7 @@ from antiphon import Message, Node, _build
 from antiphon.kernel.options import Options
 from antiphon.stacks.sequencer import seat_disk
 from tests.runtime.cluster import run
-from tests.runtime.places import HASTY
-from tests.stacks.sequencer.test_stack_runtime import free_address
+from tests.runtime.places import HASTY, free_address
 
 DURABLE = Options(
     silence_ns_min=HASTY.silence_ns_min,

@@ -15,16 +15,7 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.pipeline import reference
 from antiphon.runtime.errors import JoinError, NodeFailedError
 from tests.runtime.cluster import read, run
-from tests.runtime.places import HASTY, LOOPBACK
-
-
-def free_address() -> str:
-    """An address at which neither datagrams nor links are taken yet."""
-    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as links:
-        links.bind(("127.0.0.1", 0))
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
-            datagrams.bind(links.getsockname())
-            return f"127.0.0.1:{links.getsockname()[1]}"
+from tests.runtime.places import HASTY, LOOPBACK, free_address
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Import of `cs451` logs: a folder of files `N.output`, as a course in distributed algorithms has them written.
+"""Import of `cs451` logs: a folder of files `N.output` or `procN.output`, as a course has them written.
 
     b SEQ           the process broadcasts its message SEQ; SEQ counts 1, 2, 3…
     d SENDER SEQ    the process delivers message SEQ of process SENDER
@@ -6,10 +6,11 @@
 One group; its members are the processes that have a file. The format has no times: every row is of time 0, so latencies
 mean nothing, and runs of consecutive messages become single rows.
 
-Such programs end by a signal. A file that ends with a whole line says all that its process did until then, but not
-whether the run had gone quiet: its log ends with a `stop` row that says so, and `settled` is unknown. A file whose last
-line has no end was cut while it was being written: what stands there may be half a number, so that line is left out,
-and the log is left open.
+Such programs end by a signal, and the format has no mark for the end. So a file proves nothing beyond its last line:
+what a process may have done behind it, and lost in a buffer, is unknown, and its log is left open. Whoever knows that
+the processes wrote all that they did says so (`ImportOptions.complete`); then each log ends with a `stop` row. It does
+not say that the run had gone quiet, so `settled` stays unknown. A last line without an end may be half a number: it is
+left out, and the log is left open in any case.
 
 Memory: one line, and what a Recorder holds.
 """
@@ -20,14 +21,14 @@ from pathlib import Path
 from typing import Final
 
 from antiphon.history.formats.errors import MalformedLogError
-from antiphon.history.formats.importing import ENDED, Imported, ImportOptions, begin
+from antiphon.history.formats.importing import ENDED, PROMISES, Imported, ImportOptions, begin
 from antiphon.history.log import Log
 from antiphon.history.recorder import Recorder
 
 LEVEL: Final = "fifo"
 GROUP: Final = "broadcast"
 STACK: Final = "cs451"
-FILE_NAME: Final = re.compile(r"([1-9][0-9]{0,8})\.output")
+FILE_NAME: Final = re.compile(r"(?:proc)?0{0,8}([1-9][0-9]{0,8})\.output")
 NUMBER: Final = re.compile(rb"[1-9][0-9]{0,17}")
 LINE_BYTES_MAX: Final = 100
 PROCESSES_MAX: Final = 10_000
@@ -44,12 +45,21 @@ def import_cs451(source: Path, directory: Path, options: ImportOptions) -> Impor
         with Recorder(directory, run=options.run, process=str(process)) as log:
             begin(log, GROUP, STACK, level, members)
             whole, lines = _record(file, log, level, files)
-            if whole:
+            if whole and options.complete:
                 log.stop(0, ENDED)
-            else:
+            elif not whole:
                 cut_short.append(file.name)
             events += lines
-    remarks = [f"{name} ends in the middle of a line: its log counts as cut short" for name in cut_short]
+    remarks = []
+    if options.level is None:
+        told = f"no level was named, so the history is held to level {level} ({', '.join(PROMISES[level])})"
+        remarks.append(f"{told}; --level names another")
+    if not options.complete:
+        remarks.append(
+            "the format has no mark for the end of a log, so what lies behind its last line is unknown; --complete "
+            "says that the processes wrote all that they did"
+        )
+    remarks += [f"{name} ends in the middle of a line: its log counts as cut short" for name in cut_short]
     return Imported(runs=1, logs=len(files), events=events, remarks=tuple(remarks))
 
 
@@ -57,13 +67,15 @@ def _files(source: Path) -> dict[int, Path]:
     if not source.is_dir():
         raise MalformedLogError(source, 0, "a cs451 log is a folder of files N.output, and this is no folder")
     files: dict[int, Path] = {}
-    for file in sorted(source.glob("*.output")):
+    for file in sorted(source.iterdir()):
         match = FILE_NAME.fullmatch(file.name)
-        if match is None:
-            raise MalformedLogError(file, 0, "its name must be N.output, with the number N of the process")
-        files[int(match[1])] = file
+        if match is None or not file.is_file():
+            continue
+        other = files.setdefault(int(match[1]), file)
+        if other is not file:
+            raise MalformedLogError(file, 0, f"{other.name} is a log of process {int(match[1])} already")
     if not files:
-        raise MalformedLogError(source, 0, "the folder holds no file N.output")
+        raise MalformedLogError(source, 0, "the folder holds no file N.output, nor procN.output")
     if len(files) > PROCESSES_MAX:
         raise MalformedLogError(source, 0, f"it holds {len(files)} logs, but at most {PROCESSES_MAX} can be imported")
     return dict(sorted(files.items()))

@@ -34,6 +34,10 @@ class ImportOptions:
     """None: what the format suggests."""
     parser: str | None = None
     """ShiViz alone: the parser expression of a bare log."""
+    delimiter: str | None = None
+    """ShiViz alone: the expression between the executions of a bare log."""
+    complete: bool = False
+    """cs451 alone: every log holds all that its process did; the format has no mark for that."""
 
     def __post_init__(self) -> None:
         if self.level is not None and self.level not in PROMISES:
@@ -53,5 +57,5 @@ class Imported:
 
 def begin(log: Log, group: str, stack: str, level: str, members: Sequence[str]) -> None:
     """The first rows of a log: what was promised, and who is in the group. Foreign groups have one view for ever."""
-    log.start(0, group, stack, POLICY, [level], PROMISES[level])
+    log.start(0, group, stack, POLICY, [level], PROMISES[level], claimed=True)
     log.view(0, group, 1, members)

@@ -28,8 +28,8 @@ import pyarrow as pa
 
 from antiphon.history.formats.errors import MalformedLogError
 from antiphon.history.formats.importing import ENDED, Imported, ImportOptions, begin
-from antiphon.history.formats.shiviz_clocks import CheckedEvent, check
-from antiphon.history.formats.shiviz_text import read_executions
+from antiphon.history.formats.shiviz_clocks import CheckedEvent, CheckedExecution
+from antiphon.history.formats.shiviz_text import Execution, read_executions
 from antiphon.history.log import Cells, Log, MemoryLog, to_table
 from antiphon.history.recorder import Recorder
 from antiphon.history.schema import LEAVES, LEFT, Row
@@ -47,10 +47,15 @@ def import_shiviz(source: Path, directory: Path, options: ImportOptions) -> Impo
     """Write the history of the log `source` into `directory`; each execution is a run."""
     runs = logs = events = 0
     several: set[str] = set()
-    for execution in read_executions(source, options.parser):
-        hosts = check(source, execution)
+    skipped: list[int] = []
+    amended: list[int] = []
+    for execution in read_executions(source, options.parser, options.delimiter):
         own_rows = execution.events[0].row is not None
-        run = (unquote(execution.name) if own_rows else execution.name) or options.run
+        checked = CheckedExecution(source, execution, strict=own_rows)
+        hosts = checked.hosts
+        skipped += execution.skipped
+        amended += checked.amended_lines
+        run = _run_name(execution, options.run, runs + 1, own_rows)
         if run in several:
             raise MalformedLogError(source, execution.line, f"there is a run {run!r} already")
         several.add(run)
@@ -63,7 +68,24 @@ def import_shiviz(source: Path, directory: Path, options: ImportOptions) -> Impo
         runs += 1
         logs += len(hosts)
         events += len(execution.events)
-    return Imported(runs=runs, logs=logs, events=events)
+    return Imported(runs=runs, logs=logs, events=events, remarks=tuple(_told(skipped, amended)))
+
+
+def _run_name(execution: Execution, default: str, place: int, own_rows: bool) -> str:
+    """The name of an execution; the first without one is the run that was named, others have their place behind it."""
+    name = unquote(execution.name) if own_rows else execution.name
+    return name or (default if place == 1 else f"{default}-{place}")
+
+
+def _told(skipped: list[int], amended: list[int]) -> list[str]:
+    remarks = []
+    if skipped:
+        told = f"{len(skipped):,} lines hold text that the parser expression does not match"
+        remarks.append(f"{told}, the first is line {skipped[0]}; it was skipped")
+    if amended:
+        told = f"{len(amended):,} clocks know less than the events that they know of, the first on line {amended[0]}"
+        remarks.append(f"{told}; they were completed")
+    return remarks
 
 
 def _write_events(directory: Path, run: str, level: str, hosts: dict[str, list[CheckedEvent]]) -> None:

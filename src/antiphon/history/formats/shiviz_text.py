@@ -4,7 +4,9 @@ A file that ShiViz takes begins with two lines: the parser expression, and the d
 be empty. The parser expression is a regular expression of JavaScript with the named groups `event`, `host` and `clock`,
 matched over and over against the text. A delimiter may have a group `trace`, which names the execution behind it.
 
-Stricter than ShiViz: text between matches is refused, not skipped, so that no event is lost unseen.
+As in ShiViz, text between matches is skipped, so that headings and a tool's own messages do no harm; how many lines,
+and which was the first, is told. In an export of our own nothing is skipped. A clock may stand in the text as
+JSON, or as the inside of a quoted string, as TLC prints it. Executions without a name are numbered by the import.
 """
 
 import json
@@ -50,13 +52,15 @@ class Execution:
     name: str
     line: int
     events: list[Event]
+    skipped: list[int]
+    """Lines of text that belong to no event."""
 
 
-def read_executions(file: Path, parser: str | None) -> Iterator[Execution]:
-    """The executions of a log; with `parser` the file is a bare log, else it begins with its expressions."""
+def read_executions(file: Path, parser: str | None, separator: str | None = None) -> Iterator[Execution]:
+    """The executions of a log; with `parser` or `separator` the file is a bare log, else it begins with both."""
     text = _read(file)
-    if parser is not None:
-        expression, delimiter, start = _compile(file, 0, parser), "", 0
+    if parser is not None or separator is not None:
+        expression, delimiter, start = _compile(file, 0, parser or DEFAULT_PARSER), separator or "", 0
     else:
         first_end = _line_end(text, 0)
         start = _line_end(text, first_end)
@@ -65,7 +69,7 @@ def read_executions(file: Path, parser: str | None) -> Iterator[Execution]:
     missing = [name for name in GROUPS if name not in expression.groupindex]
     if missing:
         reason = f"the parser expression has no group {' or '.join(missing)}; that of a bare log is named by --parser"
-        raise MalformedLogError(file, 0 if parser is not None else 1, reason)
+        raise MalformedLogError(file, 1 if start else 0, reason)
     scanner = _ShivizScanner(file, text, expression)
     for name, first, end in _parts(file, text, start, delimiter):
         yield scanner.execution(name, first, end)
@@ -78,7 +82,7 @@ def _read(file: Path) -> str:
         raise MalformedLogError(file, 0, f"it is longer than {BYTES_MAX} bytes; cut it into executions")
     data = file.read_bytes()
     try:
-        return data.decode()
+        return data.decode().replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         raise MalformedLogError(file, 1 + data.count(b"\n", 0, error.start), "the text is not UTF-8") from None
 
@@ -109,7 +113,7 @@ def _parts(file: Path, text: str, start: int, delimiter: str) -> Iterator[tuple[
                 yield name, start, match.start()
             start = match.end()
             name = match.groupdict().get("trace") or ""
-            if name in seen:
+            if name and name in seen:
                 line = 1 + text.count("\n", 0, match.start())
                 raise MalformedLogError(file, line, f"there is an execution {name!r} already")
             seen.add(name)
@@ -130,10 +134,11 @@ class _ShivizScanner:
 
     def execution(self, name: str, start: int, end: int) -> Execution:
         first_line = self._line_of(start)
-        events = []
+        events: list[Event] = []
+        skipped: list[int] = []
         behind = start
         for match in self._expression.finditer(self._text, start, end):
-            self._refuse_text(behind, match.start())
+            skipped += self._skipped(behind, match.start())
             if match.end() == match.start():
                 raise self._error(match.start(), "the parser expression matches where there is no text")
             events.append(self._event(match))
@@ -141,10 +146,10 @@ class _ShivizScanner:
             self._events += 1
             if self._events > EVENTS_MAX:
                 raise self._error(match.start(), f"more than {EVENTS_MAX} events; cut the log into executions")
-        self._refuse_text(behind, end)
+        skipped += self._skipped(behind, end)
         if not events:
             raise MalformedLogError(self._file, first_line, "the log holds no events")
-        return Execution(name, first_line, events)
+        return Execution(name, first_line, events, skipped)
 
     def _event(self, match: re.Match[str]) -> Event:
         fields = match.groupdict()
@@ -152,11 +157,11 @@ class _ShivizScanner:
         if not host or len(host.encode()) > NAME_BYTES_MAX:
             raise self._error(match.start(), f"the host must have a name, of at most {NAME_BYTES_MAX} bytes")
         line = self._line_of(match.start())
-        return Event(line, host, text.strip("\r"), self._clock(match.start(), host, clock), fields.get(ROW))
+        return Event(line, host, text, self._clock(match.start(), host, clock), fields.get(ROW))
 
     def _clock(self, place: int, host: str, text: str) -> Clock:
         try:
-            clock = json.loads(text, object_pairs_hook=_unique)
+            clock = json.loads(json.loads(f'"{text}"') if '\\"' in text else text, object_pairs_hook=_unique)
         except ValueError as error:
             raise self._error(place, f"the clock is no JSON object: {error}") from None
         if not isinstance(clock, dict):
@@ -169,12 +174,17 @@ class _ShivizScanner:
             raise self._error(place, f"the clock has no component for its own host {host!r}")
         return clock
 
-    def _refuse_text(self, start: int, end: int) -> None:
+    def _skipped(self, start: int, end: int) -> list[int]:
+        """The lines, blank ones left out, of the text between two events."""
         between = self._text[start:end]
-        if rest := between.strip():
-            place = start + len(between) - len(between.lstrip())
-            told = rest.splitlines()[0][:80]
-            raise self._error(place, f"the parser expression does not match {told!r}")
+        if not between.strip():
+            return []
+        first = self._line_of(start)
+        lines = [first + place for place, line in enumerate(between.split("\n")) if line.strip()]
+        if ROW in self._expression.groupindex:
+            told = between.strip().split("\n")[0][:80]
+            raise MalformedLogError(self._file, lines[0], f"the parser expression does not match {told!r}")
+        return lines
 
     def _error(self, place: int, reason: str) -> MalformedLogError:
         return MalformedLogError(self._file, self._line_of(place), reason)

@@ -72,7 +72,7 @@ class DeclaredMember(Member):
 
     def answer_other_stack(self, stack: int, kind: int, flags: int, data: bytes, effects: Effects) -> None:
         message = self._chunks.take(flags, data) if kind == MEMBERSHIP and self._session is not None else None
-        if message is not None and message.kind == JOIN and message.sender != self._process:
+        if message is not None and _asks(message) and message.sender != self._process:
             route = Route((message.sender,), (message.address,))
             self._tell_declaration(message.sender, route, effects, stack)
 
@@ -81,7 +81,7 @@ class DeclaredMember(Member):
         message = self._chunks.take(flags, data)
         if message is None or message.sender == self._process or tag == self._declaration.id:
             return
-        if message.kind == DECLARED:
+        if message.kind == DECLARED and not (self._session is not None and _asks(message)):
             self._compare(message, effects)
         elif not self.over and (self._session is not None or self._is_listed(message.sender)):
             self._tell_declaration(message.sender, Route((message.sender,), (message.address,)), effects)
@@ -155,3 +155,9 @@ class DeclaredMember(Member):
             self._membership.become_out()
         effects.events.append(Ended(self.group, True, reason=reason, refused=True))
         self._end(effects)
+
+
+def _asks(message: MembershipMessage) -> bool:
+    """Whether a process asks to be let in: by a request, or, where views part, by showing its declaration to whoever is
+    at an address."""
+    return message.kind == JOIN or (message.kind == DECLARED and message.about is None and not message.view_id)

@@ -156,11 +156,11 @@ class GroupMember(DeclaredMember):
             self._check_destinations(input.level, input.destinations)
         if self.over:
             raise self._no_member()
-        if self._membership is not None:
-            self._membership.notice_time(effects, now_ns)
         for payload in payloads:
             if len(payload) > self._options.message_bytes_max:
                 raise MessageTooLargeError(len(payload), self._options.message_bytes_max)
+        if self._membership is not None:
+            self._membership.notice_time(effects, now_ns)
         return self._pending.accept(payloads, input.level, input.destinations, label=input.label)
 
     def barrier(self, payload: bytes, effects: Effects, now_ns: int) -> int:
@@ -189,8 +189,11 @@ class GroupMember(DeclaredMember):
             super().abandon()
             self._gone()
 
+    def is_stalled(self) -> bool:
+        return self._membership is not None and self._membership.is_stalled()
+
     def recover(self, effects: Effects, now_ns: int) -> None:
-        if self._membership is None or not self._membership.is_stalled():
+        if self._membership is None or not self.is_stalled():
             super().recover(effects, now_ns)
         else:
             self._membership.recover(effects, now_ns)

@@ -169,21 +169,22 @@ class Case:
 
     def cover(self, place: int, wanted: Spans) -> DeliveryCoverage:
         """When the process had delivered certain numbers of a key, or was not owed them any more."""
+        return self._cover(place, wanted, self._written_off(place))
+
+    def deliveries(self, place: int, wanted: Spans | None = None) -> DeliveryCoverage:
+        """When the process had delivered certain numbers of a key, or each of them."""
+        return self._cover(place, span(1, ENDLESS) if wanted is None else wanted, _NOTHING)
+
+    def _cover(self, place: int, wanted: Spans, off: WrittenOff) -> DeliveryCoverage:
         rows = self.rows_of(place)
         already = self.known(place).spans(self.order.owed(self.process, place))
         delivered = (self.rows.start[rows], self.rows.end[rows], self.rows.index[rows])
-        return DeliveryCoverage(*_with(self._written_off(place), *delivered), wanted, already)
-
-    def deliveries(self, place: int) -> DeliveryCoverage:
-        """When the process had delivered each number of a key."""
-        rows = self.rows_of(place)
-        already = self.known(place).spans(self.order.owed(self.process, place))
-        every = span(1, ENDLESS)
-        return DeliveryCoverage(self.rows.start[rows], self.rows.end[rows], self.rows.index[rows], every, already)
+        return DeliveryCoverage(*_with(off, *delivered), wanted, already)
 
     def _written_off(self, place: int) -> WrittenOff:
-        """What the process is not owed any more from some row on, as far as it still lacked it before the piece."""
-        off = self.order.written_off.get((self.process, place))
+        """What the process is not owed any more from some row on, or perhaps not, as far as it still lacked it before
+        the piece."""
+        off = self.order.written_off.get((self.process, place)) or self.order.left_open.get((self.process, place))
         if off is None:
             return _NOTHING
         chosen = (off.row != ENDLESS) & (off.ends > self.known(place).below)

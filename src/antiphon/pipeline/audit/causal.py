@@ -108,6 +108,10 @@ def _perhaps_late(case: Case, segments: Segments) -> Mask:
             coverage = case.cover(place, perhaps)
             for _, _, needed in _demands(case, segments, [place]):
                 late |= coverage.position(needed) > at
+        left_open = order.open_to(case.process, place)
+        if left_open.size():
+            for _, wanted, needed in _demands(case, segments, [place]):
+                late |= case.deliveries(place, intersection(wanted, left_open)).position(needed) > at
     return late
 
 

@@ -46,22 +46,38 @@ def steps_of(view_intervals: GroupIntervals) -> Steps:
 
 
 def note_write_offs(order: Order, logs: Mapping[str, LogFacts], view_intervals: Mapping[str, GroupIntervals]) -> None:
-    """Write down in the order what is written off to whom, in the groups that part."""
+    """Write down in the order what is written off to whom, in the groups that part; and of views that were torn on an
+    operator's word, what is left open to whom."""
     for group in sorted(order.parted & view_intervals.keys()):
-        sent_in = _sent_in(order, group)
-        found: dict[tuple[str, int], list[tuple[Spans, int]]] = defaultdict(list)
-        for (view, _), passages in steps_of(view_intervals[group]).items():
-            companions = [(passage.process, passage.interval) for passage in passages]
-            lost = _without(sent_in.get(view, {}), order, companions)
-            for passage in passages:
-                for place, spans in lost.items():
-                    found[passage.process, place].append((spans, passage.following.index))
-        for process, place, spans in _at_the_end(order, group, sent_in, logs, view_intervals[group]):
-            found[process, place].append((spans, ENDLESS))
-        for name, parts in found.items():
-            index = np.concatenate([np.full(len(spans.starts), at) for spans, at in parts])
-            starts, ends = (np.concatenate(sides) for sides in zip(*(spans for spans, _ in parts), strict=True))
-            order.written_off[name] = WrittenOff(starts, ends, index)
+        order.written_off.update(_write_offs(order, group, _sent_in(order, group), logs, view_intervals[group]))
+    for group, recoveries in order.recoveries.items():
+        sent_in = {view: sent for view, sent in _sent_in(order, group).items() if view in recoveries.torn}
+        order.left_open.update(_write_offs(order, group, sent_in, logs, view_intervals[group]))
+
+
+def _write_offs(
+    order: Order,
+    group: str,
+    sent_in: Mapping[int, Mapping[int, Spans]],
+    logs: Mapping[str, LogFacts],
+    view_intervals: GroupIntervals,
+) -> dict[tuple[str, int], WrittenOff]:
+    """By process and key: what of that which was sent in some views none of its companions brought along."""
+    found: dict[tuple[str, int], list[tuple[Spans, int]]] = defaultdict(list)
+    for (view, _), passages in steps_of(view_intervals).items():
+        companions = [(passage.process, passage.interval) for passage in passages]
+        lost = _without(sent_in.get(view, {}), order, companions)
+        for passage in passages:
+            for place, spans in lost.items():
+                found[passage.process, place].append((spans, passage.following.index))
+    for process, place, spans in _at_the_end(order, group, sent_in, logs, view_intervals):
+        found[process, place].append((spans, ENDLESS))
+    result = {}
+    for name, parts in found.items():
+        index = np.concatenate([np.full(len(spans.starts), at) for spans, at in parts])
+        starts, ends = (np.concatenate(sides) for sides in zip(*(spans for spans, _ in parts), strict=True))
+        result[name] = WrittenOff(starts, ends, index)
+    return result
 
 
 def _sent_in(order: Order, group: str) -> dict[int, dict[int, Spans]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from antiphon.history.schema import DIGEST_DIGITS, LEVELS
+from antiphon.history.schema import DIGEST_DIGITS
 from antiphon.pipeline.audit.case import Case, FirstViolation, RowCounts, spans_by_key
 from antiphon.pipeline.audit.contents import DIGEST_TYPE, SentContents
 from antiphon.pipeline.intervals import Ints, Mask, Spans
@@ -33,10 +33,11 @@ def _differing(case: Case, own: Ints, sent: SentContents) -> Ints:
     rows = case.rows
     start, end = rows.start[own], np.minimum(rows.end[own], sent.sent + 1)
     bad = np.zeros(len(own), np.int64)
-    for level in range(len(LEVELS)):
-        chosen = rows.level[own] == level
-        same = sent.at_level(level, end[chosen]) - sent.at_level(level, start[chosen])
-        bad[chosen] = end[chosen] - start[chosen] - same
+    levels = rows.level[own]
+    for level in np.unique(levels).tolist():
+        chosen = levels == level
+        below_end, below_start = np.split(sent.at_level(level, np.concatenate((end[chosen], start[chosen]))), 2)
+        bad[chosen] = end[chosen] - start[chosen] - (below_end - below_start)
     if len(sent.digests):
         for at, row in enumerate(own.tolist()):
             if rows.digest[row] is not None:

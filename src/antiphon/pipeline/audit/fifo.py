@@ -30,6 +30,10 @@ def count(case: Case) -> RowCounts:
         if perhaps.size():
             late = case.cover(place, perhaps).position(rows.start[own] - 1) > at
             unknown[own] |= late & ~case.left_by(place, at)
+        left_open = case.order.open_to(case.process, place)
+        if left_open.size():
+            late = case.deliveries(place, left_open).position(rows.start[own] - 1) > at
+            unknown[own] |= late & ~case.left_by(place, at)
         unknown[own] &= ~violated[own]
     messages = np.where(held, case.end - rows.start, 0)
     return RowCounts(np.where(violated, messages, 0), np.where(unknown, messages, 0), messages)

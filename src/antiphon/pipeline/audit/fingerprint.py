@@ -180,14 +180,16 @@ class Fingerprints:
         _add_spans(digest, {key: spans for key, spans in perhaps if spans.size()})
 
     def _add_written_off(self, digest: Digest, process: str, reached: Mapping[int, int], end: int) -> None:
-        """What the process is not owed any more by some row of the log so far, in groups that part."""
+        """What the process is not owed any more by some row of the log so far, in groups that part; and of what that is
+        left open, in groups that were torn."""
         for place, highest in sorted(reached.items(), key=lambda item: self._order.keys[item[0]]):
-            off = self._order.written_off.get((process, place))
-            if off is not None:
-                chosen = (off.row < end) & (off.starts <= highest)
-                digest.add(self._order.keys[place])
-                for column in off:
-                    digest.add_array(column[chosen])
+            for name, known in (("off", self._order.written_off), ("open", self._order.left_open)):
+                off = known.get((process, place))
+                if off is not None:
+                    chosen = (off.row < end) & (off.starts <= highest)
+                    digest.add(name, self._order.keys[place])
+                    for column in off:
+                        digest.add_array(column[chosen])
 
 
 def _add_spans(digest: Digest, by_key: Mapping[tuple[str, ...], Spans]) -> None:

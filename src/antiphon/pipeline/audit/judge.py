@@ -47,6 +47,12 @@ CHECKS: Final[Mapping[str, Check]] = {
     SILENCE: Check(silence.count, silence.first_violation, silence.roots),
 }
 
+_MESSAGE: Final = (("group", pa.string()), ("sender", pa.string()), ("number", pa.int64()))
+_LISTED: Final = (
+    *(("index", pa.int64()), ("sender", pa.string()), ("number", pa.int64()), ("count", pa.int64())),
+    ("lacked", pa.struct(_MESSAGE)),  # the first message, by group, sender and number, that should have come before
+)
+
 JUDGED: Final = pa.schema(
     [
         ("run", pa.string()),
@@ -65,7 +71,7 @@ JUDGED: Final = pa.schema(
         ("number", pa.int64()),
         (
             "lacking",
-            pa.list_(pa.struct([("group", pa.string()), ("sender", pa.string()), ("number", pa.int64())])),
+            pa.list_(pa.struct(_MESSAGE)),
         ),
         # …and the causes of all violations, as intervals of numbers…
         (
@@ -79,6 +85,8 @@ JUDGED: Final = pa.schema(
                 )
             ),
         ),
+        # …and, where that is asked for, each violating row: how many of its messages violate, and the first of them…
+        ("listed", pa.list_(pa.struct(_LISTED))),
         # …one row per group for the positions that its agreed and safe messages go through…
         ("position_first", pa.int64()),
         ("position_end", pa.int64()),
@@ -115,9 +123,15 @@ class PieceKnowledge:
 
 
 def judge(
-    piece: Piece, order: Order, of_group: GroupPositions, known: PieceKnowledge, promises: Promises
+    piece: Piece,
+    order: Order,
+    of_group: GroupPositions,
+    known: PieceKnowledge,
+    promises: Promises,
+    listing: bool = False,
 ) -> pa.RecordBatch:
-    """Hold a piece to what was promised; rows of JUDGED. `of_group`: the positions of agreed and safe messages."""
+    """Hold a piece to what was promised; rows of JUDGED. `of_group`: the positions of agreed and safe messages.
+    `listing`: whether each violating row is listed."""
     first_index = piece.table["index"][0].as_py()
     rows = message_rows(piece.table.slice(0, known.known_end - first_index), "deliver")
     case = Case(
@@ -131,7 +145,10 @@ def judge(
         if held:
             counts = check.count(case)
             for group, mask in held.items():
-                found.append({"group": group, "guarantee": guarantee} | _counted(case, counts, mask, check))
+                entry = _counted(case, counts, mask, check)
+                if listing and entry["violations"]:
+                    entry["listed"] = _listed(case, counts, mask, check)
+                found.append({"group": group, "guarantee": guarantee} | entry)
     for group in masks:
         if promises.holds(TOTAL, piece.run, group):
             found += [{"group": group} | entry for entry in _placed(case, group, of_group, first_index)]
@@ -158,6 +175,21 @@ def _counted(case: Case, counts: RowCounts, mask: Mask, check: Check) -> dict[st
             for key, spans in check.roots(case, violating)
         ]
     return entry
+
+
+def _listed(case: Case, counts: RowCounts, mask: Mask, check: Check) -> list[dict[str, Any]]:
+    """Each row that violates, with the first message of it that does."""
+    found = []
+    for row in np.flatnonzero(mask & (counts.violations > 0)).tolist():
+        number, lacking = check.first_violation(case, row)
+        sender = case.order.keys[case.place[row]][1]
+        entry: dict[str, Any] = {"index": int(case.rows.index[row]), "sender": sender, "number": number}
+        entry["count"] = int(counts.violations[row])
+        if lacking:
+            place, missing = min(lacking)
+            entry["lacked"] = dict(zip(("group", "sender"), case.order.keys[place], strict=True)) | {"number": missing}
+        found.append(entry)
+    return found
 
 
 def _placed(case: Case, group: str, of_group: GroupPositions, first_index: int) -> Iterator[dict[str, int]]:

@@ -185,6 +185,7 @@ class _LabelledGroup:
         first: ViewViolation | None = None
         for process, events in logs.items():
             owed, perhaps = self._owed(process, False), self._owed(process, True)
+            left_open = self._left_open(process)
             done = 0
             for event in events:
                 block = self._blocks[event.block]
@@ -192,14 +193,17 @@ class _LabelledGroup:
                     continue
                 checked += block.size
                 lacking = preceding.get(event.block, 0) & ~done
-                missing = lacking & owed
+                is_open = 0
+                for row, blocks in left_open.items():
+                    is_open |= blocks if row < event.row else 0
+                missing = lacking & owed & ~is_open
                 done |= 1 << event.block
                 if missing:
                     violations += block.size
                     wanted = min(_bits(missing), key=lambda each: self._blocks[each].message)
                     roots.add(wanted)
                     first = first or self._violation(process, block, self._blocks[wanted], events, wanted)
-                elif not is_known(block.label) or lacking & perhaps:
+                elif not is_known(block.label) or lacking & (perhaps | owed & is_open):
                     unknown += block.size
         return ViewCounts(violations, unknown, checked, first, len(roots))
 
@@ -211,6 +215,16 @@ class _LabelledGroup:
             if len(spans.starts):
                 for block in np.flatnonzero(spans.holds(cuts)).tolist():
                     result |= 1 << (self._offsets[place] + block)
+        return result
+
+    def _left_open(self, process: str) -> dict[int, int]:
+        """By row: the blocks of which nobody can say from there on whether the process is owed them."""
+        result: dict[int, int] = defaultdict(int)
+        for place, cuts in self._cuts.items():
+            off = self._order.left_open.get((process, place))
+            for start, end, row in zip(*(column.tolist() for column in off), strict=True) if off is not None else ():
+                for block in np.flatnonzero((start <= cuts) & (cuts < end)).tolist():
+                    result[row] |= 1 << (self._offsets[place] + block)
         return result
 
     def _violation(self, process: str, block: _Block, wanted: _Block, events: list[_Event], at: int) -> ViewViolation:

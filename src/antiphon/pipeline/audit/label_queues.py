@@ -16,7 +16,7 @@ from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.row_queries import QueriedRows, RowQuery
 from antiphon.pipeline.audit.rows import ABCAST_RANK
-from antiphon.pipeline.audit.total import OrderCycles, blocks_of, distinct
+from antiphon.pipeline.audit.total import OrderCycles, blocks_of, distinct, step_at
 from antiphon.pipeline.audit.view_intervals import ViewViolation
 from antiphon.pipeline.cycle import cycle_through, strongly_connected_sets
 from antiphon.pipeline.explain import MessageName, total_text
@@ -120,13 +120,24 @@ def _cycles(order: Order, group: str, rows: Mapping[str, LabelledRows]) -> Order
     every = LabelledRows(*(np.concatenate(columns) for columns in zip(*rows.values(), strict=True)))
     bounds, sequences = blocks_of({process: (own.key, own.start, own.end) for process, own in rows.items()})
     strong_sets = strongly_connected_sets(sequences.values())
+    unknown = 0
+    if strong_sets and group in order.recoveries:
+        forced, count = order.recoveries[group].ranges, len(order.keys)
+        keys = {process: own.key + count * step_at(own.row, forced.get(process, ())) for process, own in rows.items()}
+        bounds, sequences = blocks_of({process: (keys[process], own.start, own.end) for process, own in rows.items()})
+        together, strong_sets = len(strong_sets), strongly_connected_sets(sequences.values())
+        unknown = max(0, together - len(strong_sets))
     if not strong_sets:
-        return OrderCycles(checked=every.messages())
-    names = [MessageName(group, order.keys[key][1], int(cut)) for key, cuts in bounds.items() for cut in cuts]
+        return OrderCycles(checked=every.messages(), unknown=unknown)
+    names = [
+        MessageName(group, order.keys[key % len(order.keys)][1], int(cut))
+        for key, cuts in bounds.items()
+        for cut in cuts
+    ]
     firsts = [min(names[block] for block in one) for one in strong_sets]
     chosen = strong_sets[firsts.index(min(firsts))]
     told = {process: [names[block] for block in own if block in chosen] for process, own in sequences.items()}
     cycle = cycle_through(min(firsts), told)
     deliveries = tuple((step.process, message) for step in cycle for message in (step.before, step.after))
     violation = ViewViolation(total_text(cycle), (), deliveries)
-    return OrderCycles(len(strong_sets), violation, every.messages())
+    return OrderCycles(len(strong_sets), violation, every.messages(), unknown)

@@ -18,10 +18,11 @@ from antiphon.pipeline.audit.departures import NOT_LEFT
 from antiphon.pipeline.audit.logs import ENDLESS, MISSING, LogFacts
 from antiphon.pipeline.audit.parting import Parting
 from antiphon.pipeline.audit.past import Past, Sources, direct_past, raise_to_full
+from antiphon.pipeline.audit.recoveries import GroupRecoveries
 from antiphon.pipeline.audit.rows import ABCAST_RANK, Key
 from antiphon.pipeline.audit.summary import Summary
 from antiphon.pipeline.domains import domain_of
-from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, difference, span, union
+from antiphon.pipeline.intervals import EMPTY, Ints, Mask, Spans, difference, intersection, span, union
 
 NO_ROW: Final = -1
 
@@ -99,6 +100,10 @@ class Order:
     """Of these groups, what is in one order everywhere."""
     written_off: dict[tuple[str, int], WrittenOff] = field(default_factory=dict)
     """By process and key, in these groups (`antiphon.pipeline.audit.components`)."""
+    recoveries: dict[str, GroupRecoveries] = field(default_factory=dict)
+    """By group, where an operator tore a view of it."""
+    left_open: dict[tuple[str, int], WrittenOff] = field(default_factory=dict)
+    """By process and key, in these groups: of what nobody can say from some row on whether the process is owed it."""
     lost: dict[int, "LostMessages"] = field(default_factory=dict)
     """By key, where they make a difference."""
     told: Ints = field(default_factory=lambda: np.empty((0, 0), np.int64))
@@ -138,6 +143,11 @@ class Order:
         if (process, place) not in self._perhaps:
             self._perhaps[process, place] = self._find_perhaps(process, place)
         return self._perhaps[process, place]
+
+    def open_to(self, process: str, place: int) -> Spans:
+        """The numbers of a key that a process is owed, but for an operator's word, which leaves it open in the end."""
+        off = self.left_open.get((process, place))
+        return EMPTY if off is None else intersection(self.owed(process, place), union((off.starts, off.ends)))
 
     def _find_perhaps(self, process: str, place: int) -> Spans:
         runs = slice(self.first_run[place], self.first_run[place + 1])

@@ -3,6 +3,7 @@
 A *task* is one row group, or several where they share a stretch of some log; a *piece* is what one task holds of one
 log, in order of index. Pieces of a log never interleave, so that a pass can work on each by itself, with a seed for
 what came before it. The recorder writes one log per file, in order: there each row group is one task and one piece.
+On Spark rows are cut up as they are read (`antiphon.pipeline.scan`), and a task holds its pieces.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,8 +19,6 @@ from antiphon.history.reader import LOG_COLUMNS, HistoryFiles, Unit, read_unit, 
 
 ORDER: Final = [(name, "ascending") for name in (*LOG_COLUMNS, "index")]
 
-Task = tuple[Unit, ...]
-
 
 class Piece(NamedTuple):
     """The rows that one task holds of one log, in order of index."""
@@ -28,6 +27,16 @@ class Piece(NamedTuple):
     process: str
     """"name/incarnation"."""
     table: pa.Table
+
+
+class HeldTask(NamedTuple):
+    """Pieces that are in memory already."""
+
+    pieces: tuple[Piece, ...]
+
+
+FileTask = tuple[Unit, ...]
+Task = FileTask | HeldTask
 
 
 class Extent(NamedTuple):
@@ -42,7 +51,7 @@ class Extent(NamedTuple):
     """Which row group, by its place in the history."""
 
 
-def plan(history: HistoryFiles) -> list[Task]:
+def plan(history: HistoryFiles) -> list[FileTask]:
     """The tasks of a history: row groups that share a stretch of a log belong together."""
     extents = sorted(extent for place, unit in enumerate(history.units) for extent in _extents(unit, place))
     joined = list(range(len(history.units)))
@@ -66,6 +75,9 @@ def plan(history: HistoryFiles) -> list[Task]:
 
 def read_pieces(task: Task, columns: Sequence[str] | None = None) -> Iterator[Piece]:
     """The pieces of a task, one by one; where columns are named, those alone, and unchecked as by `read_unit`."""
+    if isinstance(task, HeldTask):
+        yield from task.pieces
+        return
     if not task:
         return
     names = None if columns is None else dict.fromkeys((*LOG_COLUMNS, "index", *columns))

@@ -13,6 +13,7 @@ from antiphon.pipeline.audit.components import note_write_offs, parted_groups
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.order import Order, close, make_order
 from antiphon.pipeline.audit.parting import parting_of
+from antiphon.pipeline.audit.recoveries import recoveries_of
 from antiphon.pipeline.audit.row_queries import LogName, QueryResults, ReadRows, RowQuery
 from antiphon.pipeline.audit.total import OrderCycles, Placed, Positions
 from antiphon.pipeline.audit.view_intervals import GroupIntervals, view_intervals_by_group
@@ -70,6 +71,10 @@ def _make_run(name: str, logs: Mapping[str, LogFacts]) -> RunFacts:
     order = make_order(name, logs, domains_of(facts), parted_groups(facts))
     close(order)
     run = RunFacts(logs, order, view_intervals_by_group(logs))
+    for group, of_group in run.view_intervals.items():
+        found = None if group in order.parted else recoveries_of(group, of_group, logs)
+        if found is not None:
+            order.recoveries[group] = found
     note_write_offs(order, logs, run.view_intervals)
     for group in sorted(order.parted & run.view_intervals.keys()):
         order.partings[group] = parting_of(run.view_intervals[group], logs)

@@ -1,7 +1,7 @@
 """What the second pass found, added up. Each piece sends a few hundred rows of JUDGED, so the driver does it alone."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +43,15 @@ def placements(judged: pa.Table) -> list[Placement]:
         (*(row[name] for name in names), Placed(row["position_first"], row["position_end"]))
         for row in rows.select([*names, "position_first", "position_end"]).to_pylist()
     ]
+
+
+def listed(judged: pa.Table) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Every violating deliver row that the pieces list, each with the row of JUDGED that it comes from."""
+    rows = judged.filter(pc.greater(pc.fill_null(pc.list_value_length(judged["listed"]), 0), 0))
+    order = [(name, "ascending") for name in ("run", "process", "index")]
+    for row in rows.select(["run", "process", "group", "guarantee", "index", "listed"]).sort_by(order).to_pylist():
+        for entry in row["listed"]:
+            yield row, entry
 
 
 def findings(judged: pa.Table) -> dict[str, Found]:

@@ -13,6 +13,7 @@ from antiphon.pipeline.audit.components import steps_of
 from antiphon.pipeline.audit.logs import LogFacts
 from antiphon.pipeline.audit.missed import MissedMessages
 from antiphon.pipeline.audit.order import Order
+from antiphon.pipeline.audit.recoveries import GroupRecoveries
 from antiphon.pipeline.audit.view_intervals import GroupIntervals, ViewCounts, ViewViolation
 from antiphon.pipeline.audit.view_synchrony import Sendings
 from antiphon.pipeline.explain import MessageName, safe_text
@@ -24,6 +25,7 @@ def count(
 ) -> ViewCounts:
     parts = group in order.parted
     in_view = _delivered_in(group, view_intervals, sendings, parts)
+    recoveries = order.recoveries.get(group)
     members = _members(view_intervals)
     behind = _delivered_behind(group, view_intervals, sendings) if parts else {}
     violations = unknown = checked = 0
@@ -44,6 +46,9 @@ def count(
                 unknown += lacking.size()
                 continue
             doubtful = sendings.unsaid((group, sender), lacking)
+            if recoveries is not None and lacking.size():
+                demanded = _demanded(process, sender, by_view, members, view_intervals, recoveries)
+                doubtful = union(doubtful, difference(lacking, demanded))
             unknown += doubtful.size()
             lacking = difference(lacking, doubtful)
             violations += lacking.size()
@@ -51,7 +56,29 @@ def count(
             if lacking.size() and first_violation is None:
                 message = MessageName(group, sender, int(lacking.starts[0]))
                 first_violation = _first_violation(process, message, log.rows - 1, view_intervals, members, parts)
-    return ViewCounts(violations, unknown, checked, first_violation, missed.roots())
+    return ViewCounts(violations, unknown, checked, first_violation, missed.roots(), missed)
+
+
+def _demanded(
+    process: str,
+    sender: str,
+    by_view: Mapping[int, Spans],
+    members: Mapping[int, set[str]],
+    view_intervals: GroupIntervals,
+    recoveries: GroupRecoveries,
+) -> Spans:
+    """What of a sender's safe messages a process must have, whatever an operator said: what was delivered in other
+    views than torn ones, by its companions, and before the word."""
+    result = [spans for view, spans in by_view.items() if view not in recoveries.torn and process in members[view]]
+    for other, own in view_intervals.items():
+        for interval, following in zip(own, [*own[1:], None], strict=True):
+            if interval.view not in recoveries.torn or process not in members[interval.view]:
+                continue
+            if recoveries.are_companions(interval.view, process, other):
+                result.append(interval.safe.get(sender, EMPTY))
+            elif following is not None and other in recoveries.told.get((interval.view, following.view), ()):
+                result.append(interval.untold_safe.get(sender, EMPTY))
+    return union(*result)
 
 
 def _delivered_behind(

@@ -59,6 +59,9 @@ def _settle(
         surely = lacking if logs[sender].is_survivor(group) else intersection(lacking, had)
         doubtful = difference(lacking, surely)
         found.unknown += (doubtful if logs[sender].is_early(group) else intersection(doubtful, perhaps)).size()
+        left_open = intersection(surely, order.open_to(process, place))
+        found.unknown += left_open.size()
+        surely = difference(surely, left_open)
         found.violations += surely.size()
         found.missed.add(process, sender, surely)
         if surely.size() and found.first_violation is None:

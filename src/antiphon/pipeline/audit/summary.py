@@ -93,7 +93,8 @@ SUMMARY: Final = pa.schema(
         # What was delivered, by key, as intervals.
         ("keys", pa.list_(pa.struct([("group", pa.string()), ("sender", pa.string())]))),
         ("delivered", PACKED),
-        # The same for groups with view rows or transitional rows in this piece, behind so many of these.
+        # The same for groups with view rows, transitional rows or notes that an operator has the process go on in this
+        # piece, behind so many of these.
         ("stretches", PACKED),
         # What of it was agreed or safe, behind so many such rows of the group in this piece.
         ("ordered", PACKED),
@@ -138,6 +139,7 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
     deliveries, sends = message_rows(known, "deliver"), message_rows(known, "send")
     ends = pc.is_in(known["kind"], pa.array(["stop", "crash"])).to_numpy()
     views, transitions = _configurations(known, "view"), _configurations(known, "transitional")
+    recovers = _notes(known, RECOVERS)
     barriers = _barriers(deliveries)
     of_abcast = deliveries.level == ABCAST_RANK
     places = np.append(sends.index, int(index[0]) + known_rows)
@@ -158,7 +160,7 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "transitions": transitions,
         "leaves": _leaves(known),
         "left": _notes(known, LEFT),
-        "recovers": _notes(known, RECOVERS),
+        "recovers": recovers,
         "untold": _notes(known, UNTOLD),
         "apart": _reads_apart(known),
         "stalled": _notes(known, STALLED),
@@ -166,7 +168,7 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
         "keys": [dict(zip(("group", "sender"), key, strict=True)) for key in deliveries.keys],
         "abcasts": sorted({deliveries.keys[key][0] for key in np.unique(deliveries.key[of_abcast]).tolist()}),
         "barriers": barriers,
-        **_intervals(deliveries, cuts_of(views, transitions), barriers),
+        **_intervals(deliveries, cuts_of(views, transitions, recovers), barriers),
         **_destinations(known, deliveries),
         **_sends(known, sends),
         **_departures(message_rows(known, "depart")),
@@ -179,9 +181,13 @@ def summarise(piece: Piece, task: int, limits: Mapping[Key, int]) -> pa.RecordBa
     return pa.RecordBatch.from_arrays(arrays, schema=SUMMARY)
 
 
-def cuts_of(views: list[dict[str, Any]], transitions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """View rows and transitional rows together, in order: where what was delivered is cut up."""
-    return sorted((*views, *transitions), key=lambda cut: int(cut["index"])) if transitions else views
+def cuts_of(
+    views: list[dict[str, Any]], transitions: list[dict[str, Any]], recovers: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """View rows, transitional rows and an operator's words together, in order: where what was delivered is cut up."""
+    if not transitions and not recovers:
+        return views
+    return sorted((*views, *transitions, *recovers), key=lambda cut: int(cut["index"]))
 
 
 def _configurations(known: pa.Table, kind: str) -> list[dict[str, Any]]:
@@ -341,7 +347,7 @@ def _notes(known: pa.Table, label: str) -> list[dict[str, Any]]:
 def _groups(known: pa.Table, sends: MessageRows, deliveries: MessageRows) -> list[dict[str, Any]]:
     """Counts and times, by group."""
     result: dict[str, dict[str, Any]] = {}
-    of_group = known.filter(pc.is_valid(known["group"])).group_by("group")
+    of_group = known.filter(pc.is_valid(known["group"])).group_by("group", use_threads=False)
     for row in of_group.aggregate([("time_ns", "min"), ("time_ns", "max")]).to_pylist():
         counts = dict.fromkeys(_GROUP_FIELDS, 0)
         result[row["group"]] = counts | {"first_ns": row["time_ns_min"], "last_ns": row["time_ns_max"]}

@@ -15,7 +15,7 @@ behind the row is in order among those that went on together: it is little, and 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -190,10 +190,15 @@ def positions(order: Order, models: Iterable[Model], seen: Mapping[str, QueriedR
 
 def existing(order: Order, seen: QueriedRows) -> tuple[Ints, Ints, Ints]:
     """Key, start and end of rows, in order, without what was never sent."""
+    key, end, sent = _sent_part(order, seen)
+    return key[sent], seen.start[sent], end[sent]
+
+
+def _sent_part(order: Order, seen: QueriedRows) -> tuple[Ints, Ints, Mask]:
+    """Key of each row, the end of what of it was sent, and whether anything was."""
     key = np.array([order.places[name] for name in seen.keys], np.int64)[seen.key]
     end = np.where(order.open_keys[key], seen.end, np.minimum(seen.end, order.sent[key] + 1))
-    sent = end > seen.start
-    return key[sent], seen.start[sent], end[sent]
+    return key, end, end > seen.start
 
 
 def distinct(key: Ints, start: Ints, end: Ints) -> int:
@@ -308,16 +313,57 @@ def regular_rows(seen: Mapping[str, QueriedRows], parting: Parting) -> dict[str,
 
 def find_cycles(order: Order, group: str, seen: Mapping[str, QueriedRows]) -> OrderCycles:
     """What is in no order, from all deliveries of a group that take part."""
-    bounds, sequences = blocks_of({process: existing(order, own) for process, own in seen.items()})
+    rows = {process: existing(order, own) for process, own in seen.items()}
+    bounds, sequences = blocks_of(rows)
     strong_sets = strongly_connected_sets(sequences.values())
     if not strong_sets:
         return OrderCycles()
-    names = [MessageName(group, order.keys[key][1], int(cut)) for key, cuts in bounds.items() for cut in cuts]
+    if group in order.recoveries:
+        forced = order.recoveries[group].ranges
+        apart = {process: _set_apart(order, own, forced.get(process, ())) for process, own in seen.items()}
+        bounds, sequences = blocks_of(apart)
+        together, strong_sets = len(strong_sets), strongly_connected_sets(sequences.values())
+        if not strong_sets:
+            return OrderCycles(unknown=together)
+        return _told(order, group, bounds, sequences, strong_sets, max(0, together - len(strong_sets)))
+    return _told(order, group, bounds, sequences, strong_sets, 0)
+
+
+def _set_apart(order: Order, own: QueriedRows, forced: Sequence[tuple[int, int, int]]) -> tuple[Ints, Ints, Ints]:
+    """Key, start and end of rows: what was delivered below safe in a view that was left by a forced step has keys of
+    its own."""
+    key, end, sent = _sent_part(order, own)
+    step = np.where(own.level != SAFE_RANK, step_at(own.index, forced), 0)
+    return (key + len(order.keys) * step)[sent], own.start[sent], end[sent]
+
+
+def step_at(index: Ints, forced: Sequence[tuple[int, int, int]]) -> Ints:
+    """The number of the forced step by which the view of each row was left, or 0."""
+    result = np.zeros(len(index), np.int64)
+    for first, end, number in forced:
+        result[(first <= index) & (index < end)] = number
+    return result
+
+
+def _told(
+    order: Order,
+    group: str,
+    bounds: Mapping[int, Ints],
+    sequences: Mapping[str, list[int]],
+    strong_sets: list[set[int]],
+    unknown: int,
+) -> OrderCycles:
+    """What is in no order, with an example. The places of keys may be told apart by multiples of their number."""
+    names = [
+        MessageName(group, order.keys[key % len(order.keys)][1], int(cut))
+        for key, cuts in bounds.items()
+        for cut in cuts
+    ]
     strong_set = min(strong_sets, key=min)
     told = {process: [names[block] for block in own if block in strong_set] for process, own in sequences.items()}
     cycle = cycle_through(names[min(strong_set)], told)
     deliveries = tuple((step.process, message) for step in cycle for message in (step.before, step.after))
-    return OrderCycles(len(strong_sets), ViewViolation(total_text(cycle), (), deliveries))
+    return OrderCycles(len(strong_sets), ViewViolation(total_text(cycle), (), deliveries), unknown=unknown)
 
 
 def blocks_of(rows: Mapping[str, tuple[Ints, Ints, Ints]]) -> tuple[dict[int, Ints], dict[str, list[int]]]:

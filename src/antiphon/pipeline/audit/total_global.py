@@ -15,14 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from antiphon.pipeline.audit.logs import LogFacts
+from antiphon.pipeline.audit.logs import ENDLESS, LogFacts
 from antiphon.pipeline.audit.order import Order
 from antiphon.pipeline.audit.preparation import RunFacts
 from antiphon.pipeline.audit.row_queries import LogName, QueryResults, ReadRows, RowQuery
 from antiphon.pipeline.audit.rows import AGREED_RANK
 from antiphon.pipeline.audit.total import all_queries, blocks_of, distinct, existing
 from antiphon.pipeline.audit.view_intervals import ViewCounts, ViewViolation
-from antiphon.pipeline.cycle import cycle_through, inversions, strongly_connected_sets
+from antiphon.pipeline.cycle import APART, cycle_through, inversions, process_of, strongly_connected_sets
 from antiphon.pipeline.explain import MessageName, pairwise_text, total_text
 from antiphon.pipeline.guarantees import TOTAL_GLOBAL, TOTAL_PAIRWISE
 from antiphon.pipeline.intervals import Ints
@@ -54,7 +54,7 @@ def count(
         doubts: QueryResults = read_rows(doubtful) if doubtful else {}
         for name, groups in chosen.items():
             if groups:
-                rows = _taking_part(runs[name].order, groups, name, results)
+                rows = _taking_part(runs[name], groups, name, results)
                 unknown = _count_doubtful(runs[name].order, groups, name, doubts)
                 yield name, guarantee, *_judge(guarantee, runs[name].order, rows, unknown, groups[0])
 
@@ -68,8 +68,10 @@ def _doubtful_queries(group: str, logs: Mapping[str, LogFacts]) -> Iterator[tupl
             yield process, RowQuery(group, first, log.rows, level=AGREED_RANK)
 
 
-def _taking_part(order: Order, groups: Sequence[str], name: str, results: QueryResults) -> dict[str, _Rows]:
-    """The deliveries of all groups, in the order of each log."""
+def _taking_part(run: RunFacts, groups: Sequence[str], name: str, results: QueryResults) -> dict[str, _Rows]:
+    """The deliveries of all groups, in the order of each log, up to where it reads each group apart; and, of one that
+    does, those of each group."""
+    order = run.order
     parts: dict[str, list[tuple[Ints, Ints, Ints, Ints]]] = defaultdict(list)
     for group in groups:
         for process, seen in results.get((name, group), {}).items():
@@ -79,9 +81,14 @@ def _taking_part(order: Order, groups: Sequence[str], name: str, results: QueryR
             parts[process].append((key, start, end, seen.index[sent]))
     found: dict[str, _Rows] = {}
     for process, own in parts.items():
+        apart = run.logs[process].apart
         key, start, end, index = (np.concatenate(columns) for columns in zip(*own, strict=True))
         along = np.argsort(index, kind="stable")
+        along = along[index[along] < apart]
         found[process] = (key[along], start[along], end[along])
+        if apart != ENDLESS:
+            for place, (key, start, end, _) in enumerate(own):
+                found[f"{process}{APART}{place}"] = (key, start, end)
     return found
 
 
@@ -106,6 +113,7 @@ def _judge(guarantee: str, order: Order, rows: Mapping[str, _Rows], unknown: int
     chosen = strong_sets[firsts.index(min(firsts))]
     told = {process: [names[block] for block in own if block in chosen] for process, own in sequences.items()}
     cycle = cycle_through(min(firsts), told)
+    cycle = [step._replace(process=process_of(step.process)) for step in cycle]
     deliveries = tuple((step.process, message) for step in cycle for message in (step.before, step.after))
     violation = ViewViolation(total_text(cycle), (), deliveries)
     return ViewCounts(len(strong_sets), unknown, checked, violation, len(strong_sets)), min(firsts).group
@@ -126,6 +134,7 @@ def _count_pairs(
     violations = sum(sizes[pair.first] * sizes[pair.second] for pair in pairs)
     roots = len({pair.strong_set for pair in pairs})
     first, second, one, other = min((names[pair.first], names[pair.second], pair.one, pair.other) for pair in pairs)
+    one, other = process_of(one), process_of(other)
     deliveries = ((one, first), (one, second), (other, second), (other, first))
     violation = ViewViolation(pairwise_text(one, other, first, second), (), deliveries)
     return ViewCounts(violations, counts.unknown, counts.checked, violation, roots), first.group

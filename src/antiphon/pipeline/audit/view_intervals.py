@@ -3,10 +3,11 @@
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.audit.rows import AGREED_RANK
+from antiphon.pipeline.audit.missed import MissedMessages
+from antiphon.pipeline.audit.rows import AGREED_RANK, SAFE_RANK
 from antiphon.pipeline.audit.summary import cuts_of
 from antiphon.pipeline.explain import MessageName
 from antiphon.pipeline.intervals import EMPTY, Spans, union
@@ -36,6 +37,10 @@ class ViewInterval:
     """What was delivered before that row…"""
     late: "IntervalPart" = field(default_factory=lambda: IntervalPart())
     """…and behind it."""
+    told: int | None = None
+    """The index of the first note that an operator has the process go on without a majority."""
+    untold_safe: dict[str, Spans] = field(default_factory=dict)
+    """What was delivered as safe before that note, where there is one."""
 
 
 @dataclass
@@ -45,6 +50,20 @@ class IntervalPart:
     delivered: dict[str, Spans] = field(default_factory=dict)
     agreed: dict[str, Spans] = field(default_factory=dict)
     safe: dict[str, Spans] = field(default_factory=dict)
+
+
+class LogStretch(NamedTuple):
+    """Where a log is in a group: between two rows that cut up what was delivered."""
+
+    place: int
+    """Which view interval of the process it is, or -1 before the first."""
+    is_late: bool = False
+    """Behind a transitional row."""
+    is_told: bool = False
+    """Behind an operator's word."""
+
+
+NOWHERE: Final = LogStretch(-1)
 
 
 class Presence(NamedTuple):
@@ -74,6 +93,8 @@ class ViewCounts(NamedTuple):
     checked: int
     first_violation: ViewViolation | None
     roots: int
+    missed: MissedMessages | None = None
+    """Who lacks which messages, where violations are such, or some of them."""
 
 
 GroupIntervals = Mapping[str, list[ViewInterval]]
@@ -83,38 +104,44 @@ GroupIntervals = Mapping[str, list[ViewInterval]]
 def view_intervals_of(log: LogFacts) -> dict[str, list[ViewInterval]]:
     """By group. What was delivered before the first view row of its group belongs to no interval."""
     view_intervals: dict[str, list[ViewInterval]] = {}
-    parts: dict[tuple[str, int, bool, int | None, str], list[Spans]] = defaultdict(list)
+    parts: dict[tuple[str, LogStretch, int | None, str], list[Spans]] = defaultdict(list)
     completed_end = log.completed_ends()
-    last: dict[str, tuple[int, bool]] = {}
-    """By group: the interval that lasts, and whether it is behind its transitional row."""
+    last: dict[str, LogStretch] = {}
+    """By group: where the log is."""
     for piece in log.pieces:
-        stretches: dict[str, list[tuple[int, bool]]] = {}
+        stretches: dict[str, list[LogStretch]] = {}
         begins = {(view["group"], view["index"]) for view in piece["views"]}
-        for cut in cuts_of(piece["views"], piece["transitions"]):
+        words = {(note["group"], note["index"]) for note in piece["recovers"]}
+        for cut in cuts_of(piece["views"], piece["transitions"], piece["recovers"]):
             group, index = cut["group"], cut["index"]
-            here = stretches.setdefault(group, [last.get(group, (-1, False))])
+            here = stretches.setdefault(group, [last.get(group, NOWHERE)])
             if (group, index) in begins:
                 own = view_intervals.setdefault(group, [])
                 own.append(ViewInterval(cut["view"], tuple(cut["members"]), index, index < completed_end[group]))
-                last[group] = (len(own) - 1, False)
+                last[group] = LogStretch(len(own) - 1)
+            elif group in view_intervals and (group, index) in words:
+                interval = view_intervals[group][-1]
+                interval.told = index if interval.told is None else interval.told
+                last[group] = last[group]._replace(is_told=True)
             elif group in view_intervals:
                 interval = view_intervals[group][-1]
                 if interval.transit is None:
                     interval.transit, interval.mates = index, tuple(cut["members"])
-                last[group] = (len(view_intervals[group]) - 1, True)
-            here.append(last.get(group, (-1, False)))
+                last[group] = last[group]._replace(is_late=True)
+            here.append(last.get(group, NOWHERE))
         whole = [entry | {"stretch": 0} for entry in piece["delivered"] if entry["group"] not in stretches]
         for entry in (*whole, *piece["stretches"], *piece["ordered"]):
             group = entry["group"]
-            place, is_late = stretches.get(group, [last.get(group, (-1, False))])[entry["stretch"]]
-            if place >= 0:
-                which = (group, place, is_late, entry.get("level"), entry["sender"])
-                parts[which].append(Spans(entry["starts"], entry["ends"]))
-    for (group, place, is_late, level, sender), spans in parts.items():
-        interval, together = view_intervals[group][place], union(*spans)
-        _part(interval.late if is_late else interval.regular, level)[sender] = together
-        whole_interval = _part(interval, level)
-        whole_interval[sender] = union(whole_interval.get(sender, EMPTY), together)
+            stretch = stretches.get(group, [last.get(group, NOWHERE)])[entry["stretch"]]
+            if stretch.place >= 0:
+                parts[group, stretch, entry.get("level"), entry["sender"]].append(Spans(entry["starts"], entry["ends"]))
+    for (group, stretch, level, sender), spans in parts.items():
+        interval, together = view_intervals[group][stretch.place], union(*spans)
+        of_part = _part(interval.late if stretch.is_late else interval.regular, level)
+        for known in (of_part, _part(interval, level)):
+            known[sender] = union(known.get(sender, EMPTY), together)
+        if level == SAFE_RANK and interval.told is not None and not stretch.is_told:
+            interval.untold_safe[sender] = union(interval.untold_safe.get(sender, EMPTY), together)
     return view_intervals
 
 

@@ -118,7 +118,7 @@ def count(group: str, view_intervals: GroupIntervals, sendings: Sendings) -> Vie
                 if lacking.size() and first_violation is None:
                     message = MessageName(group, sender, int(lacking.starts[0]))
                     first_violation = _first_violation(process, message, view, following, passages)
-    return ViewCounts(violations, unknown, checked, first_violation, missed.roots())
+    return ViewCounts(violations, unknown, checked, first_violation, missed.roots(), missed)
 
 
 def _steps(

@@ -10,14 +10,17 @@ without these groups, everything must be kept to the end.
 
 More failures at once than a causality domain was told to expect may break causal order, and nothing else; that counts
 as kept, and is told apart.
+
+An operator who has a group go on without a majority leaves some of its promises open (reference_recoveries.py). What is
+unknown for that alone says so, and nobody is to blame for it.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from antiphon.history.log import MemoryLog
-from antiphon.history.schema import LEFT, LEVELS, QUIET, Row
+from antiphon.history.schema import LEFT, LEVELS, QUIET, RECOVERS, Row
 from antiphon.pipeline import reference
 from antiphon.pipeline.guarantees import CAUSAL
 from antiphon.pipeline.result import BROKEN, UNKNOWN, Audit
@@ -59,6 +62,8 @@ class Problem:
     verdict: str
     """broken or unknown."""
     text: str
+    by_word: bool = False
+    """Whether nothing but an operator's word, to go on without a majority, leaves it unknown."""
 
     def __str__(self) -> str:
         return f"{self.guarantee} {self.verdict}: {self.text}"
@@ -126,17 +131,25 @@ def judge(run: SimulatedRun) -> Judgement:
 def _audit(rows: Sequence[Row]) -> list[Problem]:
     if not any(row.kind == "start" for row in rows):  # a mistake came before anything was promised
         return []
-    return problems_of(reference.audit(rows))
+    audit = reference.audit(rows)
+    unknown = [finding for finding in audit.findings if finding.verdict == UNKNOWN]
+    if not unknown or not any(row.kind == "note" and row.label == RECOVERS for row in rows):
+        return problems_of(audit)
+    # What is unknown, and would be decided without the word, is unknown for the word alone.
+    strict = {finding.guarantee: finding for finding in reference.audit(rows, heed_recoveries=False).findings}
+    by_word = [finding.guarantee for finding in unknown if not strict[finding.guarantee].unknown]
+    return problems_of(audit, by_word)
 
 
-def problems_of(audit: Audit) -> list[Problem]:
-    """What an audit found not to be kept."""
+def problems_of(audit: Audit, by_word: Collection[str] = ()) -> list[Problem]:
+    """What an audit found not to be kept; `by_word`: what only an operator's word leaves unknown."""
     return [
         Problem(
             finding.guarantee,
             finding.verdict,
             f"{finding.violations or finding.unknown} of {finding.checked}: "
             f"{finding.example.text if finding.example else finding.reason}",
+            finding.guarantee in by_word,
         )
         for finding in audit.findings
         if finding.verdict in (BROKEN, UNKNOWN)

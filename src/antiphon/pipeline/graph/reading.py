@@ -13,6 +13,7 @@ from antiphon.history.reader import HistoryFiles
 from antiphon.pipeline.audit.pieces import Task, plan
 from antiphon.pipeline.first_pass import read_logs
 from antiphon.pipeline.graph.causal import CausalRun, causal_run
+from antiphon.pipeline.held import FileHistory
 from antiphon.pipeline.on_spark import OnSpark
 
 
@@ -27,7 +28,9 @@ class CausalHistory:
 
 def read_causal_history(history: HistoryFiles, spark: SparkSession) -> CausalHistory:
     """Raises UnusableHistoryError for what is no history, or has no causal order."""
-    read = read_logs(OnSpark(spark), history, plan(history))
+    place = OnSpark(spark, plan(history))
+    read = read_logs(place, FileHistory(history))
+    assert isinstance(read.history, FileHistory)
     return CausalHistory(
-        read.history, read.tasks, {name: causal_run(name, of_run) for name, of_run in read.logs.items()}
+        read.history.files, place.tasks, {name: causal_run(name, of_run) for name, of_run in read.logs.items()}
     )

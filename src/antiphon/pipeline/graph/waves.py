@@ -8,7 +8,7 @@ empty past, else one more than the highest wave in its past.
 All groups of a run are one conversation here, since causes reach from group to group.
 
 Within a send run the wave rises by one with each message. Send runs are visited by the size of their pasts: what comes
-before a message has a smaller past than it. That is one step per send run on the driver, which holds these anyway.
+before a message has a smaller past than it. That is one step per send run, on the worker that is handed the run.
 """
 
 from typing import Final

@@ -1,14 +1,22 @@
-"""Structured Streaming over live groups: `register(spark)`, then the format "antiphon" can be read and written."""
+"""Structured Streaming over live groups: `register(spark)`, then the format "antiphon" can be read and written.
+
+Sources and sinks that are written in Python, read Arrow and plan by limits came to Spark after 4.0: streams want 4.3.
+"""
 
 from typing import Final
 
+import pyspark
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
 from antiphon.kernel.errors import UsageError
-from antiphon.pipeline.streaming.sink import SpoolStreamWriter
-from antiphon.pipeline.streaming.source import ROW_SCHEMA, JournalStreamReader
+
+try:
+    from antiphon.pipeline.streaming.sink import SpoolStreamWriter
+    from antiphon.pipeline.streaming.source import ROW_SCHEMA, JournalStreamReader
+except ImportError as error:
+    raise UsageError(f"streams need pyspark 4.3, and this is {pyspark.__version__} ({error.msg}); update it") from error
 
 FORMAT: Final = "antiphon"
 

@@ -17,6 +17,7 @@ OFFERS: Final = Capabilities(
     packet_kinds=(ADD, STATUS, REQUEST, MEMBERSHIP, START, ASK, RESTART, PART, ASK_PARTS),
     private=True,
     subsets=True,
+    unasked_kinds=(START,),
     promised=group_promises(Promise("causal", GROUP, POLICIES)),
     situations=("node resent", "acknowledgement without a node", "node with several predecessors"),
 )

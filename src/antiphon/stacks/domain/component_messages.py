@@ -2,7 +2,8 @@
 flags; the body is msgpack. Everything may be lost, doubled or late, and is sent again until it no longer matters.
 
 ATTEMPT  (the paper: AJ) the configuration that its sender is in, for processes that are in others; `leaving`: its
-         sender wants to be let go; `probe`: its sender has not heard the receiver for long, and asks for an answer
+         sender wants to be let go; `probe`: its sender has not heard the receiver for long, and asks for an answer;
+         `hears`: its sender hears the receiver, and has not given it up of late
 COMMIT   (the paper: JOIN, and its acknowledgement) a suggestion that its sender is committed to, with the words on it
          of all that the sender knows of: whom each hears of the members of the suggestion, which is a row of the
          reachability matrix; and how much it holds, if it has closed its configuration. `installed`: its sender is in
@@ -23,7 +24,7 @@ COMMIT: Final = 2
 
 _MEMBERS_MAX: Final = 1000
 
-AttemptBody = tuple[Member, Count, list[Member], bool, bool]
+AttemptBody = tuple[Member, Count, list[Member], bool, bool, bool]
 Origin = tuple[Member, Count]
 """A member of a suggestion, and the configuration that it comes from."""
 SuggestionBody = tuple[Count, Life, list[Origin], list[tuple[Life, Life]]]
@@ -76,14 +77,17 @@ class Suggestion:
 class Attempt:
     """What somebody says of the configuration that it is in."""
 
-    __slots__ = ("address", "leaving", "probe", "sender", "view")
+    __slots__ = ("address", "hears", "leaving", "probe", "sender", "view")
 
-    def __init__(self, sender: ProcessId, address: str, view: View, leaving: bool, probe: bool = False) -> None:
+    def __init__(
+        self, sender: ProcessId, address: str, view: View, leaving: bool, probe: bool = False, hears: bool = False
+    ) -> None:
         self.sender = sender
         self.address = address
         self.view = view
         self.leaving = leaving
         self.probe = probe
+        self.hears = hears
 
 
 @final
@@ -125,7 +129,7 @@ def encode_attempt(attempt: Attempt) -> bytes:
     view = attempt.view
     members = [(who.name, who.incarnation, where) for who, where in zip(view.members, view.addresses, strict=True)]
     sender = (attempt.sender.name, attempt.sender.incarnation, attempt.address)
-    body: AttemptBody = (sender, view.id, members, attempt.leaving, attempt.probe)
+    body: AttemptBody = (sender, view.id, members, attempt.leaving, attempt.probe, attempt.hears)
     return _ENCODER.encode(body)
 
 
@@ -143,7 +147,7 @@ def encode_commit(commit: Commit) -> bytes:
 def decode_attempt(data: bytes) -> Attempt:
     """Raises MalformedError."""
     try:
-        sender, view_id, members, leaving, probe = _ATTEMPTS.decode(data)
+        sender, view_id, members, leaving, probe, hears = _ATTEMPTS.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedError("membership") from error
     processes = tuple([_process(name, incarnation) for name, incarnation, _ in members])
@@ -151,7 +155,7 @@ def decode_attempt(data: bytes) -> Attempt:
     own = _process(sender[0], sender[1])
     if own not in processes or len(set(processes)) != len(processes) or len(processes) > _MEMBERS_MAX:
         raise MalformedError("membership")
-    return Attempt(own, sender[2], view, leaving, probe)
+    return Attempt(own, sender[2], view, leaving, probe, hears)
 
 
 def decode_commit(data: bytes) -> Commit:

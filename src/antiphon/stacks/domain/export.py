@@ -24,6 +24,10 @@ Rule.
    has told that all its members have it: a domain tells when the record that imports it has been delivered as safe.
 6. A local or causal message that follows a global ordered one of the same sender waits until that is delivered in its
    own domain (`delivered_of`), and only then is delivered or exported.
+7. What leads to exports, global messages and imported frames, is multicast as safe in its domain, whatever its level.
+   So its place, and all places before it, are the same at all members, and no frame is numbered by an order that a
+   relay had alone: agreed order is not uniform, and a relay that exported by it and then failed might have given the
+   number of a frame to another one than its successor does.
 
 Causal, because: let m -> m', and both be for d. If both come from one domain, their frames to d are counted in the
 order of their places, and import goes by that count. If they come from o and o', the chain from m to m' goes through
@@ -52,8 +56,8 @@ Limits: OUTBOX_MAX frames for a domain that does not acknowledge; beyond it, `is
 
 Deviations. One deciding domain in place of an agreement of xport nodes: section 4 leaves the algorithm open. Replicas
 of a relay are all members of the domain, not a group of their own. Export needs no multicast beside the message's own,
-which is agreed in its domain whatever its level; import needs one, as in the paper. So a causal global message has the
-latency of an agreed one in its own domain.
+which is safe in its domain whatever its level; import needs one, as in the paper. So a causal global message has the
+latency of a safe one in its own domain.
 """
 
 from typing import Final, final
@@ -76,12 +80,16 @@ GlobalId = tuple[str, int]
 class GlobalMessage:
     """A message for several domains."""
 
-    __slots__ = ("domains", "id", "level", "payload", "sender")
+    __slots__ = ("domains", "id", "level", "number", "payload", "sender")
 
-    def __init__(self, id: GlobalId, sender: str, level: int, domains: tuple[str, ...], payload: bytes) -> None:
+    def __init__(
+        self, id: GlobalId, sender: str, number: int, level: int, domains: tuple[str, ...], payload: bytes
+    ) -> None:
         self.id = id
         self.sender = sender
         """ "name/incarnation"."""
+        self.number = number
+        """Among what the sender has sent to these domains."""
         self.level = level
         self.domains = domains
         self.payload = payload
@@ -160,10 +168,10 @@ class DomainExports:
 
     # ---- records of this domain, in agreed order -------------------------------------------------------------------
 
-    def submit(self, sender: str, level: int, domains: tuple[str, ...], payload: bytes) -> GlobalMessage:
+    def submit(self, sender: str, number: int, level: int, domains: tuple[str, ...], payload: bytes) -> GlobalMessage:
         """A message of a member of this domain takes its place among the exports."""
         self.initiated += 1
-        message = GlobalMessage((self.domain, self.initiated), sender, level, domains, payload)
+        message = GlobalMessage((self.domain, self.initiated), sender, number, level, domains, payload)
         targets = set(domains)
         if level == CAUSAL_EXPORT:
             self._send(targets, MESSAGE, message.id, message)

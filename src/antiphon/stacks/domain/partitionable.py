@@ -11,6 +11,11 @@ Before each new configuration the application is told which members of the old o
 delivered between the two was decided among these alone. Sessions of configurations before this one answer processes
 that lack some of their messages still.
 
+A process that has declared the group differently, on this stack or on another, is told so if it asks to be let in
+here. A process that has met nobody yet shows its declaration along with its attempts: a member of a group of this name
+that is declared differently answers with its own, and then this process takes no part (parts/membership/declared_member
+has the same for other policies).
+
 Limits: EARLIER_MAX earlier sessions are kept.
 """
 
@@ -18,7 +23,7 @@ from collections import deque
 from random import Random
 from typing import Final, final
 
-from antiphon.kernel.declaration import Declaration, declare
+from antiphon.kernel.declaration import Declaration, declare, read_shown
 from antiphon.kernel.effects import NEVER, Effects, Ended, Installed, Route, Suspected, Transitional, Transmit, Writable
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
 from antiphon.kernel.identity import ProcessId, View
@@ -26,7 +31,7 @@ from antiphon.kernel.inputs import Join, Send
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
 from antiphon.parts.member import Member, StabilityMark, add_counts
-from antiphon.parts.membership.messages import Chunks, packets_of
+from antiphon.parts.membership.messages import DECLARED, JOIN, Chunks, MembershipMessage, packets_of
 from antiphon.parts.membership.phases import CLOSING, NORMAL, OUT
 from antiphon.parts.membership.policies import PARTITIONABLE_POLICY
 from antiphon.parts.pending import PendingQueue
@@ -51,6 +56,7 @@ class PartitionableMember(Member):
         "_declaration",
         "_earlier",
         "_leave_by_ns",
+        "_met",
         "_options",
         "_paused",
         "_pending",
@@ -74,6 +80,8 @@ class PartitionableMember(Member):
         if view is None:
             alone = PARTITIONABLE_POLICY.merged_id([join.last_view], process, join.last_view)
             view = View(alone, (process,), (join.address,))
+        self._met = len(view.members) > 1
+        """Whether this process has ever been in a configuration with others."""
         self._session = self._make_session(view)
         self._earlier: deque[DomainSession] = deque(maxlen=EARLIER_MAX)
         self._components = Components(process, join.address, options, members_max(options))
@@ -127,9 +135,10 @@ class PartitionableMember(Member):
             raise MalformedError("group")
         if kind == MEMBERSHIP:
             if tag != self._declaration.id:
-                raise MalformedError("declaration")
+                self._receive_different(flags, data, effects)
+                return
             message = self._chunks.join(flags, data)
-            if message is not None:
+            if message is not None and message[0] != DECLARED:
                 self._receive_message(message[0], message[1], now_ns)
                 self._follow()
         elif tag == self._session.tag:
@@ -144,6 +153,35 @@ class PartitionableMember(Member):
                     session.answer_late(kind, sender, data, effects, now_ns)
                     return
             raise MalformedError("view")
+
+    def answer_other_stack(self, stack: int, kind: int, flags: int, data: bytes, effects: Effects) -> None:
+        message = self._chunks.take(flags, data) if kind == MEMBERSHIP else None
+        if message is not None and message.kind == JOIN and message.sender != self._process:
+            self._tell_declaration(message.sender, message.address, stack, effects)
+
+    def _receive_different(self, flags: int, data: bytes, effects: Effects) -> None:
+        """A message about membership whose sender has declared the group differently, or says how it has."""
+        message = self._chunks.take(flags, data)
+        if message is None or message.sender == self._process:
+            return
+        if message.kind == DECLARED and message.about == self._process and message.view_id and not self._met:
+            reason = (
+                f"{self._process} has declared group {self.group!r} differently: {self._declaration.text}. "
+                f"{message.sender} has declared it as: {read_shown(message.annex)}"
+            )
+            self.over = True
+            effects.events.append(Ended(self.group, True, reason=reason, refused=True))
+        elif self._met and (message.kind == JOIN or (message.kind == DECLARED and message.about is None)):
+            self._tell_declaration(message.sender, message.address, NUMBER, effects)
+
+    def _tell_declaration(self, to: ProcessId | None, address: str, stack: int, effects: Effects) -> None:
+        """Say how the group is declared here, to one that asked, or (None) to whoever is at an address."""
+        view_id = self._session.view.id if to is not None else 0
+        shown = MembershipMessage(
+            DECLARED, self._process, self._address, view_id, about=to, annex=self._declaration.shown()
+        )
+        packets = shown.encode(stack, self.group_id, self._declaration.id, self._options.packet_bytes_max)
+        effects.transmits.append(Transmit(Route((), (address,)), packets))
 
     def _receive_message(self, kind: int, body: bytes, now_ns: int) -> None:
         if kind == ATTEMPT:
@@ -228,6 +266,7 @@ class PartitionableMember(Member):
                 tuple(sorted(set(suggestion.origins.values()))),
             )
         )
+        self._met = self._met or len(after.members) > 1
         components.begin(after, self._session.cut, (), now_ns)
         self._closing_at = 0
         if self._paused:
@@ -253,6 +292,8 @@ class PartitionableMember(Member):
                 kind, body, NUMBER, self.group_id, self._declaration.id, self._options.packet_bytes_max
             )
             effects.transmits.append(Transmit(Route((), (address,)), packets))
+            if kind == ATTEMPT and not self._met:
+                self._tell_declaration(None, address, NUMBER, effects)
 
     # ---- questions -------------------------------------------------------------------------------------------------
 

@@ -8,9 +8,10 @@ suggestions would never be alike: so the highest id that anybody says counts. Of
 last one counts.
 
 A cut link that others name counts until the process at its first end, which is the one that did not hear or had given
-up the other, takes it back: by a later suggestion of its own that has both and does not name it. That process makes one
-when it hears the other again (surroundings.py). Otherwise a cut would go round for good among processes that withdraw
-at different times and hear of it again from each other, long after the link works.
+up the other, takes it back: by a later suggestion of its own that has both and does not name it, or by its word to the
+other end. That process makes such a suggestion when it hears the other again (surroundings.py). Otherwise a cut would
+go round for good among processes that withdraw at different times and hear of it again from each other, long after the
+link works.
 """
 
 from typing import final
@@ -56,6 +57,8 @@ class SuggestionDraft:
         first, second = cut
         if first == self._process:
             return self._around.takes_back(second, self._now_ns)
+        if second == self._process and self._around.is_heard_by(first, self._now_ns):
+            return True
         return any(
             other.proposer == first and other.number > by.number and other.has(second) and cut not in other.cuts
             for other in others

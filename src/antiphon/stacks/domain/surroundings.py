@@ -8,8 +8,11 @@ configurations. 20 s without a drop, and all is forgotten.
 Gaps. How long a member has been silent, and was not given up, is remembered for the configurations that follow; else
 suspicion would not adapt to a slow machine or network where configurations change.
 
-Cuts that others name. A process that has given another up itself says so for GIVEN_UP_NS, or until it hears the other
-anew; from then on it takes back (proposal.py) what others still repeat of it.
+Cuts that others name. A process that has given another up itself says so for twice `silence_ns_min`, twice as long each
+further time, up to GIVEN_UP_NS, or until it hears the other anew; from then on it takes back (proposal.py) what others
+still repeat of it. It tells the other that (`Attempt.hears`), who then takes it back as well: where both ends of a link
+had given each other up, neither could make a suggestion with both in it otherwise, and those who follow their
+suggestions would repeat both cuts to them for ever.
 
 Limits: KNOWN_MAX processes and FOREIGN_MAX configurations; of more, the earliest are forgotten, and will be heard of
 again.
@@ -24,7 +27,8 @@ KNOWN_MAX: Final = 256
 FOREIGN_MAX: Final = 64
 _MEMORY_NS: Final = 20_000 * MILLISECOND_NS
 GIVEN_UP_NS: Final = 16_000 * MILLISECOND_NS
-"""Twice the longest time between two suggestions that come to nothing."""
+"""Twice the longest time between two suggestions that come to nothing: whoever is heard, and never commits, is given up
+again and again."""
 
 
 def readmission_ns(times: int) -> int:
@@ -41,6 +45,7 @@ class Surroundings:
         "_foreign",
         "_gaps_ns",
         "_given_up_ns",
+        "_heard_by_ns",
         "_heard_ns",
         "_known",
         "_options",
@@ -61,8 +66,10 @@ class Surroundings:
         """The configuration that each process last said it is in."""
         self._heard_ns: dict[ProcessId, int] = {}
         """When each process was last heard, by a packet of its own."""
-        self._given_up_ns: dict[ProcessId, int] = {}
-        """When this process last gave up each one that it has not heard anew since."""
+        self._heard_by_ns: dict[ProcessId, int] = {}
+        """When each process last said that it hears this one."""
+        self._given_up_ns: dict[ProcessId, tuple[int, int]] = {}
+        """How often this process gave up each one that it has not heard anew since, and when last."""
         self._gaps_ns: dict[ProcessId, int] = {}
         self._dropped: dict[str, tuple[int, int]] = {}
         """By name, how often a process was dropped of late, and when last."""
@@ -106,15 +113,36 @@ class Surroundings:
         """Of these links, some are cut by what this process has seen itself."""
         for first, second in cuts:
             if first == self._process:
-                self._given_up_ns.pop(second, None)
-                self._given_up_ns[second] = now_ns
+                times, last_ns = self._given_up_ns.pop(second, (0, 0))
+                self._given_up_ns[second] = (times + 1 if now_ns < last_ns + _MEMORY_NS else 1, now_ns)
         while len(self._given_up_ns) > KNOWN_MAX:
             self._given_up_ns.pop(next(iter(self._given_up_ns)))
 
     def takes_back(self, process: ProcessId, now_ns: int) -> bool:
         """Whether this process hears another, and has not given it up of late for another reason."""
-        given_up_ns = self._given_up_ns.get(process, -GIVEN_UP_NS)
-        return self.hears(process, now_ns) and now_ns >= given_up_ns + GIVEN_UP_NS
+        if not self.hears(process, now_ns):
+            return False
+        times, last_ns = self._given_up_ns.get(process, (0, 0))
+        return not times or now_ns >= last_ns + min(GIVEN_UP_NS, self._options.silence_ns_min << min(times, 10))
+
+    def hears_at(self, address: str, now_ns: int) -> bool:
+        """Whether this process hears the one at an address, and has not given it up of late for another reason."""
+        for name, (incarnation, where) in self._known.items():
+            if where == address:
+                return self.takes_back(ProcessId(name, incarnation), now_ns)
+        return False
+
+    def is_told(self, process: ProcessId, hears: bool, now_ns: int) -> None:
+        """A process says whether it hears this one."""
+        self._heard_by_ns.pop(process, None)
+        if hears:
+            self._heard_by_ns[process] = now_ns
+            if len(self._heard_by_ns) > KNOWN_MAX:
+                self._heard_by_ns.pop(next(iter(self._heard_by_ns)))
+
+    def is_heard_by(self, process: ProcessId, now_ns: int) -> bool:
+        """Whether a process has said lately that it hears this one."""
+        return now_ns < self._heard_by_ns.get(process, -self._options.silence_ns_min) + self._options.silence_ns_min
 
     def forget(self, process: ProcessId) -> None:
         """A process has left."""

@@ -79,11 +79,15 @@ class Doorway(KnockListener):
         address = decode_address(data)
         if flags or member is None or not member.address:
             raise MalformedError("knock")
+        self.listen(effects)
+        packet = seal(NUMBER, KNOCK, group_id, 0, 0, COME, 0, [member.address.encode()])
+        effects.transmits.append(Transmit(Route((), (address,)), [packet]))
+
+    def listen(self, effects: Effects) -> None:
+        """Accept links, from here on."""
         if not self.is_listening:
             self.is_listening = True
             effects.call(Listen(self.listen_token))
-        packet = seal(NUMBER, KNOCK, group_id, 0, 0, COME, 0, [member.address.encode()])
-        effects.transmits.append(Transmit(Route((), (address,)), [packet]))
 
     def _open_member(self, group_id: int) -> LabelMember | None:
         member = self._members.get(group_id)
@@ -99,6 +103,14 @@ class Doorway(KnockListener):
 
     def link_down(self, link: int) -> None:
         self._links.pop(link, None)
+
+    def release(self, link: int) -> ProcessId | None:
+        """Give up a link that is no guest's, since it is a process that wants to be attached (site.py); whose it is."""
+        held = self._links.get(link)
+        if held is None or held.member is not None:
+            return None
+        del self._links[link]
+        return held.guest
 
     def receive(self, link: int, frames: list[bytes], effects: Effects, now_ns: int) -> None:
         """Take frames of a guest; what cannot be read, or is too much, ends the link."""

@@ -10,8 +10,8 @@
                GUEST: incarnation u64, name u8, bytes of a sender from outside (guests.py), then as MESSAGES
                COMMIT: (number u64, priority u64, rank u16) each: final priorities of the sender's broadcasts
                RELEASE: number u64 each: safe broadcasts of the sender that everybody has vouched for
-    status     ack u64 | sent u64 | collected u64 | consumed u64 | (first u64, last u64) each: what is missing
-               Flag ASK: please answer with a status.
+    status     sent u64 | ack u64 | collected u64 | consumed u64 | acked u64 | (first u64, last u64) each: what is
+               missing; `acked`: what the receiver has acknowledged. Flag ASK: please answer with a status.
     request    (rank u16, first u64, last u64) each: which broadcasts of the cut the author lacks
     fetched    DATA with the flag FETCHED: ITEM frames outside the link's sequence, and
                NEEDLESS: rank u16, number u64: a broadcast that was collected
@@ -297,6 +297,20 @@ def _check_body(item: Item, members: int) -> None:
             raise MalformedError("length")
     else:
         raise MalformedError("kind")
+
+
+def encode_acked(acked: int) -> bytes:
+    return _NUMBER.pack(acked)
+
+
+def decode_acked(data: bytes, start: int) -> int:
+    """What a status says that its receiver has acknowledged. Raises MalformedError."""
+    if len(data) < start + NUMBER_SIZE:
+        raise MalformedError("length")
+    acked = int(_NUMBER.unpack_from(data, start)[0])
+    if acked > NUMBER_MAX:
+        raise MalformedError("number")
+    return acked
 
 
 def encode_ranges(ranges: list[tuple[int, int]]) -> bytes:

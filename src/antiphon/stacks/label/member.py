@@ -14,10 +14,13 @@ from typing import final
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Send
+from antiphon.kernel.levels import SAFE
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import KNOCK
-from antiphon.parts.membership.group import GroupMember
+from antiphon.parts.membership.founding import Founding
+from antiphon.parts.membership.group import BARRIER_BYTES_MAX, GroupMember
 from antiphon.parts.membership.session import Session
+from antiphon.stacks.label.addressing import Addressing
 from antiphon.stacks.label.comparison import check_order_label
 from antiphon.stacks.label.guests import GuestTable, KnockListener, decode_table
 from antiphon.stacks.label.offers import NUMBER
@@ -29,7 +32,7 @@ from antiphon.stacks.label.view_end import ORDER_ANNEX_SIZE
 class LabelMember(GroupMember):
     """One member of one group."""
 
-    __slots__ = ("_lazy_ns", "_listener", "_random", "_seen_ns", "address", "session")
+    __slots__ = ("_lazy_ns", "_listener", "_random", "_seen_ns", "address", "addressing", "founds_above", "session")
 
     def __init__(
         self,
@@ -47,6 +50,10 @@ class LabelMember(GroupMember):
         self._listener = listener
         self._seen_ns: dict[ProcessId, int] = {}
         self.address = join.address
+        self.addressing: Addressing | None = None
+        """What finds the destinations of own broadcasts when they leave (site.py)."""
+        self.founds_above = 0
+        """The id of a first view that this process founds with others is greater."""
         self.session: LabelSession | None = None
         """The view that this process is in."""
         self._found(join, members_max(options))
@@ -57,9 +64,15 @@ class LabelMember(GroupMember):
         guests.forget()
         self.session = LabelSession(
             self.group, self._process, view, self._pending, self._random, self._options, self._declaration.id,
-            self._lazy_ns, guests,
+            self._lazy_ns, guests, self.addressing,
         )  # fmt: skip
         return self.session
+
+    def _make_founding(self, now_ns: int) -> Founding | None:
+        founding = super()._make_founding(now_ns)
+        if founding is not None:
+            founding.last_view = max(founding.last_view, self.founds_above)
+        return founding
 
     def receive(
         self, kind: int, tag: int, sender: int, flags: int, level: int, data: bytes, effects: Effects, now_ns: int
@@ -83,6 +96,13 @@ class LabelMember(GroupMember):
         """Have the view end, without a change of members."""
         if self._membership is not None:
             self._membership.request_flush(now_ns)
+
+    def put_record(self, record: bytes) -> bool:
+        """Have a record of a site (site.py) delivered as a GBCAST, with others that wait to be, if there are any;
+        whether there was room. Such a record holds a barrier of a process, and so may be longer than one."""
+        return self._pending.extend_barrier(record, BARRIER_BYTES_MAX) or bool(
+            self._pending.accept([record], SAFE, barrier=True)
+        )
 
     def send(self, input: Send, effects: Effects, now_ns: int) -> int:
         if input.label:

@@ -14,7 +14,7 @@ from random import Random
 from typing import Final, final
 
 from antiphon.kernel.codec import HEADER_SIZE
-from antiphon.kernel.effects import NEVER, Effects, Received, Sent, Transmit
+from antiphon.kernel.effects import Effects, Received, Sent, Transmit
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.levels import ABCAST
@@ -25,6 +25,7 @@ from antiphon.parts.membership.session import Session
 from antiphon.parts.node_batch import BATCH_OVERHEAD, encode_batch
 from antiphon.parts.packet import LENGTH_SIZE
 from antiphon.parts.pending import PacketLoad, PendingQueue, PendingRun
+from antiphon.stacks.label.addressing import Addressing
 from antiphon.stacks.label.comparison import wire_label
 from antiphon.stacks.label.guest_queue import GuestMessage, GuestQueue
 from antiphon.stacks.label.guests import GuestTable, encode_identity
@@ -57,6 +58,7 @@ from antiphon.stacks.label.link import LabelLink
 from antiphon.stacks.label.ordering import TotalOrder
 from antiphon.stacks.label.pool import MessagePool
 from antiphon.stacks.label.queues import LabelQueues
+from antiphon.stacks.label.schedule import TransferSchedule
 from antiphon.stacks.label.traffic import LabelTraffic
 from antiphon.stacks.label.view_end import LabelViewEnd
 
@@ -74,9 +76,9 @@ class LabelSession(Session):
     """One member in one view."""
 
     __slots__ = (
-        "_ahead", "_answers", "_closing", "_due", "_everybody", "_handover", "_labelled", "_lazy", "_lazy_at_ns",
-        "_lazy_ns", "_members", "_order", "_passed_on", "_sent", "_strays", "_twice", "_visitors", "_window", "cut",
-        "guests", "links", "pool", "queues", "traffic",
+        "_addressing", "_ahead", "_closing", "_everybody", "_handover", "_members", "_order", "_passed_on",
+        "_schedule", "_sent", "_strays", "_twice", "_visitors", "_window", "cut", "guests", "links", "pool", "queues",
+        "traffic",
     )  # fmt: skip
 
     def __init__(
@@ -90,6 +92,7 @@ class LabelSession(Session):
         declared: int,
         lazy_ns: int,
         guests: GuestTable,
+        addressing: Addressing | None = None,
     ) -> None:
         members = len(view.members)
         order_bytes = HEADER_SIZE + LINK_SIZE + item_overhead(members) + BATCH_OVERHEAD
@@ -113,18 +116,11 @@ class LabelSession(Session):
         self.traffic = LabelTraffic(self.group_id, self.tag, me, self.links, self.pool, self.cut, random, options)
         self._sent = 0
         """The number of the last own broadcast."""
-        self._due: dict[int, Item] = {}
-        """By member, the last own broadcast that is to leave for it…"""
-        self._labelled: dict[int, list[Item]] = {}
-        """…and those with labels, which may leave ahead of others…"""
-        self._lazy: dict[int, Item] = {}
-        """…and the last that may wait for company, until…"""
-        self._lazy_at_ns = NEVER
-        self._lazy_ns = lazy_ns
+        self._schedule = TransferSchedule(me, self.links, self.pool, self.traffic, lazy_ns)
+        self._addressing = addressing
+        """What finds destinations, where they are not members."""
         self._ahead: dict[int, int] = {}
         """By sender, the greatest number of a labelled broadcast that has come ahead of others, perhaps."""
-        self._answers: dict[int, list[bytes]] = {}
-        """By member, priorities and the like for its broadcasts."""
         self._closing = False
         self._passed_on = 0
         self._twice = 0
@@ -212,7 +208,7 @@ class LabelSession(Session):
             if is_mine:
                 self.pool.undelivered[item.sender].add(item.number)
             answer = encode_priority(item.number, order.add(item))
-            self._answers.setdefault(item.sender, []).append(answer)
+            self._schedule.answer(item.sender, answer)
         elif is_mine:
             self._take_mine(item)
         if not self._closing:  # others have not seen what came with the cut: rule 5 of ordering.py places it
@@ -232,7 +228,7 @@ class LabelSession(Session):
             if item.sender == self._me:
                 self.queues.answer(item.number, self._me, priority)
             else:
-                self._answers.setdefault(item.sender, []).append(encode_priority(item.number, priority))
+                self._schedule.answer(item.sender, encode_priority(item.number, priority))
         elif item.label:
             self._handover.place(item)
         else:
@@ -284,7 +280,7 @@ class LabelSession(Session):
                 self._tell_order(now_ns)
                 self._emit_ready(effects, now_ns)
                 self._collect_own(now_ns)
-            self._transfer_all(now_ns)
+            self._schedule.transfer_all(now_ns)
         self.traffic.tell_due_acks(now_ns)
 
     def _take_pending(self, effects: Effects, now_ns: int) -> bool:
@@ -370,6 +366,8 @@ class LabelSession(Session):
         """Bits of those of these that are in the view; who is gone is as good as served (3.6)."""
         if not processes:
             return self._everybody
+        if self._addressing is not None:
+            processes = self._addressing.find(processes)
         ranks = 0
         for process in processes:
             rank = self.view.rank(process)
@@ -398,32 +396,13 @@ class LabelSession(Session):
                 self.queues.open_ballot(item)
             if is_mine:
                 self._take_mine(item)
-        self._put_out(item, now_ns)
+        self._schedule.put(item, now_ns)
 
     def _new_item(self, kind: int, destinations: int, body: bytes) -> Item:
         self._sent += 1
         order = self._order
         remaining = destinations & ~(1 << self._me)
         return Item(kind, self._me, self._sent, order.tick(), order.passed, destinations, remaining, b"", body)
-
-    def _put_out(self, item: Item, now_ns: int) -> None:
-        """Keep an own broadcast and have it leave for all that are to have it, now or lazily."""
-        self.pool.add(item, self._me)
-        reach = self.pool.reach(item)
-        is_prompt = item.kind != MESSAGES or item.is_ordered() or item.is_abcast() or bool(item.label)
-        is_lazy = self._lazy_ns > 0 and not is_prompt
-        if is_lazy and self._lazy_at_ns == NEVER:
-            self._lazy_at_ns = now_ns + self._lazy_ns
-        for rank in range(self._members):
-            if rank == self._me or not reach >> rank & 1:
-                continue
-            if item.label:
-                self._labelled.setdefault(rank, []).append(item)
-            elif is_lazy:
-                self._lazy[rank] = item
-            else:
-                self._due[rank] = item
-                self._lazy.pop(rank, None)
 
     def _tell_order(self, now_ns: int) -> None:
         """Tell final priorities and releases of own broadcasts; vouch for those of others."""
@@ -435,19 +414,19 @@ class LabelSession(Session):
             if order.commits:
                 commits = order.commits[: room // COMMIT_SIZE]
                 order.commits = order.commits[len(commits) :]
-                self._put_out(self._new_item(COMMIT, self._everybody, encode_commits(commits)), now_ns)
+                self._schedule.put(self._new_item(COMMIT, self._everybody, encode_commits(commits)), now_ns)
                 for number, priority in commits:
                     order.commit((self._me, number), priority)
             else:
                 released = order.releases[: room // NUMBER_SIZE]
                 order.releases = order.releases[len(released) :]
-                self._put_out(self._new_item(RELEASE, self._everybody, encode_numbers(released)), now_ns)
+                self._schedule.put(self._new_item(RELEASE, self._everybody, encode_numbers(released)), now_ns)
                 for number in released:
                     order.release((self._me, number))
             order.advance()
             self._take_ready()
         for sender, number in order.vouches:
-            self._answers.setdefault(sender, []).append(encode_vouch(number))
+            self._schedule.answer(sender, encode_vouch(number))
         order.vouches = []
 
     def _tell_places(self, now_ns: int) -> None:
@@ -461,7 +440,7 @@ class LabelSession(Session):
             told.append((item.number, priority))
         self.queues.commits = commits[len(told) :]
         if destinations & ~(1 << self._me):
-            self._put_out(self._new_item(COMMIT, destinations, encode_commits(told)), now_ns)
+            self._schedule.put(self._new_item(COMMIT, destinations, encode_commits(told)), now_ns)
         for number, priority in told:
             self._order.see(priority[0])
             self.queues.commit((self._me, number), priority)
@@ -489,26 +468,7 @@ class LabelSession(Session):
                 return False
         return True
 
-    # ---- transfer packets ------------------------------------------------------------------------------------------
-
-    def _transfer_all(self, now_ns: int) -> None:
-        if self._lazy_at_ns <= now_ns:
-            self._due.update(self._lazy)
-            self._lazy = {}
-            self._lazy_at_ns = NEVER
-        for rank in range(self._members):
-            if rank == self._me or not (rank in self._due or rank in self._answers or rank in self._labelled):
-                continue
-            if not self.links[rank].has_room():
-                continue
-            frames = self._answers.pop(rank, [])
-            items: list[Item] = []
-            for labelled in self._labelled.pop(rank, []):
-                items += self.pool.take_for(rank, labelled)
-            last = self._due.pop(rank, None)
-            if last is not None:
-                items += self.pool.take_for(rank, last)
-            self.traffic.transfer(rank, frames, items, now_ns)
+    # ---- time ------------------------------------------------------------------------------------------------------
 
     def collect(self, effects: Effects) -> None:
         if self.traffic.unicasts:
@@ -517,7 +477,11 @@ class LabelSession(Session):
             self.traffic.unicasts = {}
 
     def deadline_ns(self) -> int:
-        return self.traffic.deadline_ns() if self.cut.frozen else min(self.traffic.deadline_ns(), self._lazy_at_ns)
+        return (
+            self.traffic.deadline_ns()
+            if self.cut.frozen
+            else min(self.traffic.deadline_ns(), self._schedule.lazy_at_ns)
+        )
 
     def tick(self, effects: Effects, now_ns: int) -> None:
         self.traffic.tick(now_ns)
@@ -534,7 +498,7 @@ class LabelSession(Session):
         self.queues.close()
         self._take_ready()
         self._emit_ready(effects, now_ns)
-        self._answers = {}
+        self._schedule.drop_answers()
         self._deliver_barriers(barriers, effects)
         return True
 

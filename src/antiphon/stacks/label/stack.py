@@ -1,5 +1,6 @@
 """The stack `label`, as one process runs it: members of groups, doors for guests, and groups that are sent to from
-outside (guests.py). While a process has neither guests nor visits, its groups do not depend on each other."""
+outside (guests.py); a site (site.py), or members that are attached to one (attachment.py). While a process has none of
+these but members, its groups do not depend on each other."""
 
 from random import Random
 from typing import final
@@ -8,15 +9,19 @@ from antiphon.kernel.calls import Dial, Hang
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, wire_id
-from antiphon.kernel.inputs import Join, Reach, Send, StackRequest, Unreach
+from antiphon.kernel.inputs import Close, Join, Open, Reach, Send, StackRequest, Unreach
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import CallOutcome, LinkDown, LinkFrames, LinkUp
 from antiphon.kernel.packet_kinds import KNOCK
+from antiphon.kernel.policies import SITES
 from antiphon.parts.member import Member
+from antiphon.stacks.label.attachment import AttachedMember, Attachment
 from antiphon.stacks.label.door import Doorway
 from antiphon.stacks.label.guest_frames import COME
 from antiphon.stacks.label.member import LabelMember
-from antiphon.stacks.label.offers import OFFERS
+from antiphon.stacks.label.offers import OFFERS, SITE
+from antiphon.stacks.label.site import Site
+from antiphon.stacks.label.site_frames import ATTACH, encode_frame
 from antiphon.stacks.label.visitor import Visit
 from antiphon.stacks.stack import Stack
 
@@ -25,7 +30,7 @@ from antiphon.stacks.stack import Stack
 class LabelStack(Stack):
     """All groups of one process on this stack."""
 
-    __slots__ = ("_doorway", "_entered", "_numbers", "_visits")
+    __slots__ = ("_attachment", "_doorway", "_entered", "_numbers", "_site", "_visits")
 
     def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
         super().__init__(OFFERS, process, random, options)
@@ -38,15 +43,53 @@ class LabelStack(Stack):
         """…and the number of the last message to those that were."""
         self._entered: set[str] = set()
         """Groups that this process has been a member of."""
+        self._site: Site | None = None
+        """What this process does for those that are attached to it…"""
+        self._attachment: Attachment | None = None
+        """…and what it is attached to itself."""
+
+    def check_join(self, join: Join) -> None:
+        super().check_join(join)
+        attachment = self._attachment
+        if join.policy == SITES and len(join.contacts) != 1:
+            raise UsageError(
+                f"to join group {join.group!r} by way of a site, name the address of the site as the contact"
+            )
+        if join.policy == SITES and attachment is not None and attachment.address != join.contacts[0]:
+            raise UsageError(f"{self._process} is attached to site {attachment.address}, and to no other in this life")
 
     def make_member(self, join: Join, last_number: int) -> Member:
         if wire_id(join.group) in self._visits:
             raise UsageError(f"{self._process} sends to group {join.group!r} from outside; end that before it joins")
+        if join.policy == SITES:
+            self.groups_apart = False
+            if self._attachment is None:
+                self._attachment = Attachment(join.contacts[0], self._options, 0)
+            self._entered.add(join.group)
+            return AttachedMember(join, self._process, last_number, self._options, self._attachment)
         lazy_ns = 1000 * self.option("lazy_us")
         last_number = max(last_number, self._numbers.get(join.group, 0))
         member = LabelMember(join, self._process, last_number, self._random, self._options, lazy_ns, self._doorway)
         self._entered.add(join.group)
         return member
+
+    # ---- a site ----------------------------------------------------------------------------------------------------
+
+    def open(self, input: Open, effects: Effects, now_ns: int) -> None:
+        if input.role != SITE or not input.address:
+            raise UsageError(f"stack {OFFERS.name!r} has the role {SITE!r}, at an address; not {input.role!r}")
+        if self._site is not None:
+            raise UsageError(f"{self._process} is a site already")
+        lazy_ns = 1000 * self.option("lazy_us")
+        self._site = Site(input, self._process.incarnation, self._random, self._options, lazy_ns, now_ns)
+        self.groups_apart = False
+        self._doorway.listen(effects)
+
+    def close(self, input: Close, effects: Effects, now_ns: int) -> None:
+        if input.role != SITE or self._site is None:
+            raise UsageError(f"{self._process} has not taken the role {input.role!r}")
+        self._site.close(effects)
+        self._site = None
 
     # ---- sending from outside --------------------------------------------------------------------------------------
 
@@ -101,6 +144,10 @@ class LabelStack(Stack):
         effects: Effects,
         now_ns: int,
     ) -> None:
+        site = self._site
+        if site is not None and group_id == site.group_id:
+            site.receive(kind, tag, sender, flags, level, data, now_ns)
+            return
         visit = self._visits.get(group_id)
         if visit is None or kind != KNOCK or flags != COME:
             raise MalformedError("group")
@@ -109,6 +156,11 @@ class LabelStack(Stack):
     def outcome(self, outcome: CallOutcome, effects: Effects, now_ns: int) -> None:
         self.groups_apart = False
         link = outcome.token
+        if self._attachment is not None and link == self._attachment.link:
+            self._hear_site(self._attachment, outcome, effects, now_ns)
+            return
+        if self._site is not None and self._hear_process(self._site, outcome, effects, now_ns):
+            return
         visit = self._visit_of(link)
         if isinstance(outcome, LinkUp) and outcome.listen:
             self._doorway.link_up(link, outcome.identity, effects)
@@ -122,6 +174,29 @@ class LabelStack(Stack):
             self._doorway.touched = []
         elif isinstance(outcome, LinkDown):
             self._doorway.link_down(link)
+
+    def _hear_process(self, site: Site, outcome: CallOutcome, effects: Effects, now_ns: int) -> bool:
+        """Whether a link is that of a process that is attached, or wants to be."""
+        link = outcome.token
+        if isinstance(outcome, LinkFrames) and outcome.frames and outcome.frames[0] == encode_frame(ATTACH):
+            process = self._doorway.release(link)
+            if process is not None:
+                site.attach(link, process, effects, now_ns)
+        if not site.owns(link):
+            return False
+        if isinstance(outcome, LinkFrames):
+            site.receive_frames(link, outcome.frames, effects, now_ns)
+        elif isinstance(outcome, LinkDown):
+            site.link_down(link)
+        return True
+
+    def _hear_site(self, attachment: Attachment, outcome: CallOutcome, effects: Effects, now_ns: int) -> None:
+        if isinstance(outcome, LinkUp):
+            attachment.link_up(now_ns)
+        elif isinstance(outcome, LinkFrames):
+            attachment.receive(outcome.frames, effects, now_ns)
+        elif isinstance(outcome, LinkDown):
+            attachment.link_down("the site is gone, or has given up this process", effects, now_ns)
 
     def _visit_of(self, link: int) -> Visit | None:
         for visit in self._visits.values():
@@ -142,6 +217,16 @@ class LabelStack(Stack):
 
     def end_step(self, effects: Effects, now_ns: int) -> None:
         self._doorway.finish(effects, now_ns)
+        if self._site is not None:
+            self._site.finish(effects, now_ns)
+        attachment = self._attachment
+        if attachment is not None:
+            if attachment.has_to_dial(now_ns):
+                attachment.dial(self.new_token(), effects, now_ns)
+            attachment.finish(effects, now_ns)
+            for member in attachment.ended:
+                self.touch(member, now_ns)
+            attachment.ended = []
         for visit in self._visits.values():
             if visit.to_dial:
                 link, address = self.new_token(), visit.to_dial
@@ -155,9 +240,17 @@ class LabelStack(Stack):
         deadline_ns = super().deadline_ns()
         for visit in self._visits.values():
             deadline_ns = min(deadline_ns, visit.deadline_ns())
+        if self._site is not None:
+            deadline_ns = min(deadline_ns, self._site.deadline_ns())
+        if self._attachment is not None:
+            deadline_ns = min(deadline_ns, self._attachment.deadline_ns())
         return deadline_ns
 
     def tick(self, effects: Effects, now_ns: int) -> None:
         super().tick(effects, now_ns)
         for visit in self._visits.values():
             visit.tick(effects, now_ns)
+        if self._site is not None:
+            self._site.tick(effects, now_ns)
+        if self._attachment is not None:
+            self._attachment.tick(effects, now_ns)

@@ -6,7 +6,8 @@ same for all but for the set of those that still lack it. A transfer packet that
 between broadcasts: links keep order, so what has come of it can be taken in (pool.py).
 
 Every datagram and every status says what its author has taken of the receiver's link, up to which of the receiver's
-broadcasts nothing waits at the author, and up to which of the author's own nobody needs a copy any more (4.4).
+broadcasts nothing waits at the author, and up to which of the author's own nobody needs a copy any more (4.4). A status
+also says what its receiver has acknowledged, so that a process that has begun again learns it (parts/former_life.py).
 """
 
 from random import Random
@@ -22,12 +23,15 @@ from antiphon.stacks.label.item import (
     ITEM,
     LINK_SIZE,
     NEEDLESS,
+    NUMBER_SIZE,
     RANGES_MAX,
     Item,
+    decode_acked,
     decode_frames,
     decode_link_head,
     decode_ranges,
     decode_request,
+    encode_acked,
     encode_link_head,
     encode_needless,
     encode_ranges,
@@ -100,10 +104,14 @@ class LabelTraffic:
 
     def receive_status(self, sender: int, flags: int, data: bytes, now_ns: int) -> None:
         sent, ack, collected, consumed = decode_link_head(data, HEADER_SIZE)
-        missing = decode_ranges(data, HEADER_SIZE + LINK_SIZE)
+        acked = decode_acked(data, HEADER_SIZE + LINK_SIZE)
+        missing = decode_ranges(data, HEADER_SIZE + LINK_SIZE + NUMBER_SIZE)
         self.check_head(sender, ack, collected, consumed)
-        self._cut.former_life.fits(sender)
         link = self.links[sender]
+        if acked > link.received:  # the other has let go of these: a former life had them
+            self._cut.former_life.contradicts(sender)
+            raise MalformedError("acked")
+        self._cut.former_life.fits(sender)
         if sent > link.received + 4 * link.copies_max:
             raise MalformedError("window")
         self.take_head(sender, ack, consumed, now_ns)
@@ -152,8 +160,8 @@ class LabelTraffic:
         pool = self._pool
         asks = link.told_status(self._random.random(), now_ns)
         head = encode_link_head(link.sent, link.received, pool.collected[self._me], pool.consumed(rank))
-        missing = encode_ranges(link.missing())
-        packet = seal(NUMBER, STATUS, self._group_id, self._tag, self._me, ASK if asks else 0, 0, [head, missing])
+        body = [head, encode_acked(link.acked), encode_ranges(link.missing())]
+        packet = seal(NUMBER, STATUS, self._group_id, self._tag, self._me, ASK if asks else 0, 0, body)
         self.unicasts.setdefault(rank, []).append(packet)
 
     # ---- the end of the view ---------------------------------------------------------------------------------------

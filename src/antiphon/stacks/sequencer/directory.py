@@ -66,7 +66,6 @@ class DirectoryPeer(SequencerPeer):
         "_given",
         "_greeted",
         "_incoming",
-        "_links",
         "_looking",
         "_lookups",
         "_peers",
@@ -112,18 +111,6 @@ class DirectoryPeer(SequencerPeer):
         return self._peers[group % len(self._peers)]
 
     # ---- links between peers ---------------------------------------------------------------------------------------
-
-    def to_dial(self, now_ns: int) -> list[str]:
-        return [link.address for link in self._links.values() if not link.id and link.dial_at_ns <= now_ns]
-
-    def dialling(self, address: str, id: int) -> None:
-        self._links[address].id = id
-
-    def _dialled(self, id: int) -> PeerLink | None:
-        for link in self._links.values():
-            if link.id == id:
-                return link
-        return None
 
     def dialled_up(self, id: int, identity: ProcessId, now_ns: int) -> None:
         link = self._dialled(id)

@@ -235,13 +235,18 @@ class MeshPeer(DirectoryPeer):
         for _ in range(body.number()):
             id = body.group()
             ids.append(id)
-            if id in self._groups:
+            former = self._groups.get(id)
+            if former is not None:
                 returned.append(id)
             for transfer in self._transfers.values():
                 transfer.groups = [moving for moving in transfer.groups if moving.id != id]
             group = self._groups[id] = read_group(body, id, self._options.window_packets, retained_bytes(self._options))
             group.intersecting = [id]
             group.moves += 1
+            for process in former.reported if former is not None else ():
+                if process not in group.reported:  # it has left, or was excluded, elsewhere
+                    self._clients[process].groups.pop(id, None)
+                    self._clients[process].numbered.pop(id, None)
             self._given.pop(id, None)
             self._given_to.pop(id, None)
             self._context[id] = group.number
@@ -295,10 +300,11 @@ class MeshPeer(DirectoryPeer):
                     self._tell(client, carried(EXCLUDED, u64(group.id)))
                 elif client.link:
                     self._tell_moved(client, group.id, address)
+            if address:
+                self._given_to[group.id] = address
             self._drop_group(group)
             late = self._late_reports.pop(group.id, {})
             if address:
-                self._given_to[group.id] = address
                 for process, number in late.items():
                     self._reported(process, group.id, number)
         self._find_overlaps([id for id in overlapping if id in self._groups])

@@ -83,7 +83,7 @@ class SeatHost(SeatLinks):
             self.counts,
         )  # fmt: skip
         self._pending[seat] = deque()
-        for address, link in self._peers.items():
+        for address, link in self._links.items():
             if link.is_open:
                 log.linked(address, 0, self._now_ns)
                 link.out += self._led_frame()
@@ -104,7 +104,7 @@ class SeatHost(SeatLinks):
         for link in [link for link, served in self._client_seats.items() if served == seat]:
             del self._client_seats[link]
             self._hangs.append(link)
-        for peer in self._peers.values():
+        for peer in self._links.values():
             if peer.is_open:
                 peer.out += self._led_frame()
         self._note_own()
@@ -174,7 +174,7 @@ class SeatHost(SeatLinks):
             for address, data in log.outbox:
                 self._send(address, frame(SEAT_LOG, text(seat), data))
             log.outbox = []
-        for link in self._peers.values():
+        for link in self._links.values():
             if link.is_open and link.out:
                 effects.call(Frames(link.id, link.out))
                 link.out = []
@@ -224,7 +224,7 @@ class SeatHost(SeatLinks):
 
     def deadline_ns(self) -> int:
         due = [self._said_ns + self._options.heartbeat_interval_ns]
-        due += [link.dial_at_ns for link in self._peers.values() if not link.id]
+        due += [link.dial_at_ns for link in self._links.values() if not link.id]
         due += [log.deadline_ns() for log in self._logs.values()]
         due += [sequencer.deadline_ns() for sequencer in self._seats.values()]
         return min(due)
@@ -240,7 +240,7 @@ class SeatHost(SeatLinks):
         if now_ns >= self._said_ns + self._options.heartbeat_interval_ns:
             self._said_ns = now_ns
             self._announce(effects)
-            for link in self._peers.values():
+            for link in self._links.values():
                 if link.is_open:
                     link.out += self._led_frame()
 
@@ -265,7 +265,7 @@ class SeatHost(SeatLinks):
     def close(self, effects: Effects) -> None:
         for link in (*self._client_seats, *self._incoming, *self._strangers):
             effects.call(Hang(link))
-        for peer in self._peers.values():
+        for peer in self._links.values():
             if peer.id:
                 effects.call(Hang(peer.id))
 

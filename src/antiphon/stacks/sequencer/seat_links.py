@@ -68,7 +68,6 @@ class SeatLinks(ServicePeer):
         "_logs",
         "_now_ns",
         "_options",
-        "_peers",
         "_seats",
         "_strangers",
         "_way_count",
@@ -91,7 +90,7 @@ class SeatLinks(ServicePeer):
         self._addresses = sorted({address, *peers})
         self._life = process.incarnation
         self._now_ns = now_ns
-        self._peers = {other: PeerLink(other, now_ns) for other in self._addresses if other != address}
+        self._links = {other: PeerLink(other, now_ns) for other in self._addresses if other != address}
         self._incoming: dict[int, HostLink] = {}
         self._strangers: dict[int, ProcessId] = {}
         self._client_seats: dict[int, str] = {}
@@ -122,18 +121,6 @@ class SeatLinks(ServicePeer):
             self._strangers[link] = process
         else:
             self._hangs.append(link)
-
-    def to_dial(self, now_ns: int) -> list[str]:
-        return [link.address for link in self._peers.values() if not link.id and link.dial_at_ns <= now_ns]
-
-    def dialling(self, address: str, id: int) -> None:
-        self._peers[address].id = id
-
-    def _dialled(self, id: int) -> PeerLink | None:
-        for link in self._peers.values():
-            if link.id == id:
-                return link
-        return None
 
     def dialled_up(self, id: int, identity: ProcessId, now_ns: int) -> None:
         link = self._dialled(id)
@@ -167,11 +154,11 @@ class SeatLinks(ServicePeer):
 
     def _lost(self, address: str) -> None:
         """A link with another process is gone, in one direction at least."""
-        if not self._peers[address].is_open:
+        if not self._links[address].is_open:
             self._leaders.reached.discard(address)
         for log in self._logs.values():
             log.unlinked(address, self._now_ns)
-            if self._peers[address].is_open and log.role == LEADER:
+            if self._links[address].is_open and log.role == LEADER:
                 log.linked(address, 0, self._now_ns)
         for way in [way for way in self._ways.values() if way.process == address]:
             self._close_way(way, is_told=True)
@@ -207,7 +194,7 @@ class SeatLinks(ServicePeer):
             kind = reader.u8()
             if kind == HOST_HELLO:
                 address, life = reader.text(), reader.number()
-                if address in self._peers:
+                if address in self._links:
                     self._incoming[link] = HostLink(address, life)
                     return
             if kind != RESUME:
@@ -239,7 +226,7 @@ class SeatLinks(ServicePeer):
     # ---- other processes -------------------------------------------------------------------------------------------
 
     def _send(self, address: str, data: bytes) -> None:
-        link = self._peers[address]
+        link = self._links[address]
         if link.is_open:
             link.out += pieces(data)
 

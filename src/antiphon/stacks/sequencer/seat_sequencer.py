@@ -108,6 +108,7 @@ class SeatSequencer(MeshPeer):
             patience_ns = min(patience_ns, arrival_ns(options, self._replicas))
         grace_ns = max(0, patience_ns - options.silence_ns_min)
         self._dead, self._given, self._taken = state.dead, state.given, state.taken
+        self._given_to = state.given_to
         self._clock = state.clock
         for id, group in state.groups.items():
             group.blocked = {}
@@ -137,6 +138,7 @@ class SeatSequencer(MeshPeer):
         state.groups = self._groups
         state.clock = self._clock
         state.dead, state.given, state.taken = self._dead, self._given, self._taken
+        state.given_to = self._given_to
         for token, transfer in self._transfers.items():
             state.transfers[token] = GivenAway(transfer.address, [group.id for group in transfer.groups])
         return state
@@ -155,7 +157,7 @@ class SeatSequencer(MeshPeer):
 
     def _drop_group(self, group: SequencedGroup) -> None:
         super()._drop_group(group)
-        self._record(drop_record(group.id, group.moves))
+        self._record(drop_record(group.id, group.moves, self._given_to.get(group.id, "")))
 
     def _note_place(self, group: SequencedGroup, placed: list[bytes]) -> None:
         self._record(place_record(group, placed))
@@ -186,14 +188,18 @@ class SeatSequencer(MeshPeer):
         super()._start(transfer)
 
     def _take_over(self, reader: FrameReader) -> list[bytes]:
-        groups, taken = set(self._groups), dict(self._taken)
+        groups, taken = dict(self._groups), dict(self._taken)
+        given = {token: len(transfer.groups) for token, transfer in self._transfers.items()}
         answer = super()._take_over(reader)
         for source, token in self._taken.items():
             if taken.get(source, 0) != token:
                 self._record(taken_record(source, token))
         for id, group in self._groups.items():
-            if id not in groups:
+            if groups.get(id) is not group:
                 self._record(group_record(group))
+        for token, transfer in self._transfers.items():
+            if len(transfer.groups) != given[token]:  # one has come back before it was acknowledged that it had left
+                self._record(give_record(token, transfer.address, [group.id for group in transfer.groups]))
         return answer
 
     def _transferred(self, token: int) -> None:

@@ -53,8 +53,9 @@ def place_record(group: SequencedGroup, placed: list[bytes]) -> bytes:
     return frame(PLACE, u64(group.id), u64(group.number), groups_bytes([len(piece) for piece in placed]), *placed)
 
 
-def drop_record(group: int, moves: int) -> bytes:
-    return frame(DROP, u64(group), u64(moves))
+def drop_record(group: int, moves: int, address: str) -> bytes:
+    """A group is not here any more: it went to an address, or, without one, is lost."""
+    return frame(DROP, u64(group), u64(moves), text(address))
 
 
 def stable_record(stable: Context) -> bytes:
@@ -108,7 +109,7 @@ class GivenAway:
 class SeatState:
     """A copy of what one sequencer holds."""
 
-    __slots__ = ("_places_max", "_retained_max", "clock", "dead", "given", "groups", "taken", "transfers")
+    __slots__ = ("_places_max", "_retained_max", "clock", "dead", "given", "given_to", "groups", "taken", "transfers")
 
     def __init__(self, options: Options) -> None:
         self._places_max = options.window_packets
@@ -119,7 +120,9 @@ class SeatState:
         self.dead: dict[str, int] = {}
         """The highest buried incarnation of each name."""
         self.given: dict[int, int] = {}
-        """Groups that were given away, and how often they had moved."""
+        """Groups that were given away, and how often they had moved…"""
+        self.given_to: dict[int, str] = {}
+        """…and where they went."""
         self.taken: dict[str, int] = {}
         """Of each source, the last transfer that was taken over."""
         self.transfers: dict[int, GivenAway] = {}
@@ -129,7 +132,7 @@ class SeatState:
         written = [clock_record(self.clock)]
         written += [group_record(group) for group in self.groups.values()]
         written += [dead_record(ProcessId(name, incarnation)) for name, incarnation in self.dead.items()]
-        written += [drop_record(group, moves) for group, moves in self.given.items()]
+        written += [drop_record(group, moves, self.given_to[group]) for group, moves in self.given.items()]
         written += [taken_record(source, token) for source, token in self.taken.items()]
         written += [give_record(token, given.address, given.groups) for token, given in self.transfers.items()]
         return written
@@ -150,10 +153,13 @@ class SeatState:
             id = reader.group()
             self.groups[id] = read_group(reader, id, self._places_max, self._retained_max)
             self.given.pop(id, None)
+            self.given_to.pop(id, None)
         elif kind == DROP:
-            id = reader.group()
+            id, moves, address = reader.group(), reader.number(), reader.text()
             self.groups.pop(id, None)
-            self.given[id] = reader.number()
+            if address:
+                self.given[id] = moves
+                self.given_to[id] = address
         elif kind == NUMBER:
             group = self._group(reader.group())
             process = reader.process()

@@ -5,17 +5,20 @@ from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.outcomes import CallOutcome
+from antiphon.stacks.sequencer.mesh_state import PeerLink
 from antiphon.stacks.sequencer.plan import PlaceGroups
 
 
 class ServicePeer:
     """Takes what comes by links, keeps time, and wants links to others."""
 
-    __slots__ = ("counts",)
+    __slots__ = ("_links", "counts")
 
     def __init__(self) -> None:
         self.counts = [0] * 13
         """Of the situations that offers.py names."""
+        self._links: dict[str, PeerLink] = {}
+        """By address, the links that this process dials to others that serve."""
 
     def link_up(self, link: int, process: ProcessId) -> None:
         """Somebody has dialled."""
@@ -31,10 +34,18 @@ class ServicePeer:
 
     def to_dial(self, now_ns: int) -> list[str]:
         """The addresses to which links are wanted now."""
-        return []
+        return [link.address for link in self._links.values() if not link.id and link.dial_at_ns <= now_ns]
 
     def dialling(self, address: str, id: int) -> None:
         """A link to an address is being opened, under this id."""
+        self._links[address].id = id
+
+    def _dialled(self, id: int) -> PeerLink | None:
+        """The link with this id, if it was dialled here."""
+        for link in self._links.values():
+            if link.id == id:
+                return link
+        return None
 
     def dialled_up(self, id: int, identity: ProcessId, now_ns: int) -> None:
         """A link that this peer wanted is open."""

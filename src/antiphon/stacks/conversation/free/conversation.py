@@ -12,7 +12,6 @@ With `probing`, what may have been lost at the end is looked for without the app
 that is left to `resend`, as in the paper (3.2.2).
 """
 
-from collections import deque
 from typing import final
 
 from antiphon.kernel.errors import MalformedError, MessageTooLargeError, UsageError
@@ -25,17 +24,23 @@ from antiphon.stacks.conversation.free.forgetting import Forgetting
 from antiphon.stacks.conversation.free.graph_replica import EVERYBODY, GraphReplica
 from antiphon.stacks.conversation.free.identity import conversation_id, participants_tag
 from antiphon.stacks.conversation.free.limits import Limits
+from antiphon.stacks.conversation.free.outstanding import OutstandingMessages
 from antiphon.stacks.conversation.free.probe import Probe
 from antiphon.stacks.conversation.free.recovery import Recovery, ReplayError
 from antiphon.stacks.conversation.free.removal import Removal
 from antiphon.stacks.conversation.free.replay import Replay
+from antiphon.stacks.conversation.free.restart_packets import (
+    is_left_behind,
+    moved,
+    take_restart,
+    why_not,
+)
 from antiphon.stacks.conversation.free.slices import SliceTransfer
 from antiphon.stacks.conversation.free.spare import SpareMessages
+from antiphon.stacks.conversation.free.view_base import Change, ViewBase, base_of, begin_at, encode_base
 from antiphon.stacks.conversation.free.votes import carry_out_entry, carry_out_removal, heed_votes
 from antiphon.stacks.conversation.free.wire import (
-    ANSWER,
     GONE,
-    HEARD,
     NOTED,
     OPENING,
     REMOVAL,
@@ -50,7 +55,6 @@ from antiphon.stacks.conversation.free.wire import (
     decode_restart,
     decode_start,
     encode_ask_parts,
-    encode_restart,
     form_of,
     life_of_packet,
     participants_section,
@@ -66,22 +70,24 @@ class ConversationCore:
 
     __slots__ = (
         "_blasts",
+        "_changes",
         "_forgetting",
-        "_life",
-        "_limits",
         "_options",
-        "_outstanding",
         "_probe",
         "_replay",
         "_spare",
         "_start_size",
         "addresses",
         "cid",
-        "entered",
         "filter",
         "keeps",
+        "life",
+        "limits",
         "me",
+        "messages",
+        "moved",
         "participants",
+        "readdressed",
         "records",
         "recovery",
         "removal",
@@ -118,7 +124,7 @@ class ConversationCore:
         self.tag = participants_tag(participants)
         start = participants_section(participants, addresses)
         self._start_size = len(start)
-        self._limits = limits or Limits()
+        self.limits = limits or Limits()
         self.replica = GraphReplica(
             cid,
             self.tag,
@@ -127,13 +133,19 @@ class ConversationCore:
             start,
             options,
             keep_bodies=keep_bodies,
-            limits=self._limits,
+            limits=self.limits,
             life=life,
         )
+        self.replica.logged = recording
         self.view = GraphView(self.replica.graph)
-        self.entered: list[tuple[GraphNode, bytes]] = []
-        """The messages, our own among them, that have entered the view since the stack last looked, with their
-        sections."""
+        self.messages = OutstandingMessages(self.replica.graph, self.view, self.me)
+        """What is to be received, and what has entered the view."""
+        self.moved: dict[int, int] = {}
+        """By rank of one that came back at another address: in which life."""
+        self.readdressed = False
+        """Whether somebody has another address since the host last looked."""
+        self._changes: list[Change] = []
+        """The messages about who takes part, for checkpoints."""
         self.filter: FilterMachine | None = None
         """What stands on the conversation in place of the application, if anything does."""
         self.restarted: list[int] = []
@@ -145,10 +157,9 @@ class ConversationCore:
         self.recovery: Recovery | None = None
         """If this participant has come back: how that went."""
         self._options = options
-        self._life = life
-        self._blasts = SliceTransfer(options, self._limits)
-        self._outstanding: deque[GraphNode] = deque()
-        self._forgetting = Forgetting(self.replica.graph, self.view, self._limits, keep_bodies)
+        self.life = life
+        self._blasts = SliceTransfer(options, self.limits)
+        self._forgetting = Forgetting(self.replica.graph, self.view, self.limits, keep_bodies)
         self._spare = SpareMessages(self.replica)
         self._replay = Replay(self.replica.graph, self.view, self.me)
         self._probe = Probe(options) if probing else None
@@ -161,18 +172,22 @@ class ConversationCore:
         return self._may_say(False)
 
     def _may_say(self, urgent: bool) -> bool:
-        graph = self.replica.graph
         if self.is_recovering() or self.removal.is_out:
             return False
         if self._replay.is_repeating():
             return True
-        if self.view.received[self.me] < graph.last[self.me] or not self.removal.may_speak(self.view):
+        if self.is_replaying() or self.is_mute() or not self.removal.may_speak(self.view):
             return False
         return urgent or self.replica.has_room(self.me)
 
+    def is_mute(self) -> bool:
+        """Return whether this participant came back with less than it needs to send (recovery.py)."""
+        recovery = self.recovery
+        return recovery is not None and not recovery.may_speak(self.replica.graph, self.removal.removed)
+
     def unstable_max(self) -> int:
         """Return how many messages of one sender may be unstable at a time."""
-        return self._limits.unstable_max
+        return self.limits.unstable_max
 
     def is_recovering(self) -> bool:
         """Return whether this participant has restarted and its replica of the graph is not complete yet."""
@@ -188,15 +203,17 @@ class ConversationCore:
         What is urgent goes out whether there is room or not: acknowledgements, for which others may be waiting, and
         which have a limit of their own (library/filter_base.py).
         """
-        if len(payload) > self._limits.message_bytes_max:
-            raise MessageTooLargeError(len(payload), self._limits.message_bytes_max)
+        if len(payload) > self.limits.message_bytes_max:
+            raise MessageTooLargeError(len(payload), self.limits.message_bytes_max)
         if not self._may_say(urgent):
-            raise UsageError(self._why_not())
+            raise UsageError(why_not(self))
         if self._replay.is_repeating():
-            return self._replay.repeat(payload)
+            node = self._replay.repeat(payload)
+            self.messages.advance(self._replay.said())
+            return node
         predecessors = self._leaf_mids()
         if self.me == 0 and not self.replica.graph.last[0]:
-            first = section(0, 1, predecessors, payload, self._life)
+            first = section(0, 1, predecessors, payload, self.life)
             if not self.replica.fits(first, self._start_size):
                 self.say(b"", OPENING)
         return self.say(payload, SAID)
@@ -205,42 +222,23 @@ class ConversationCore:
         """Send a message that a restarted participant will not send again, such as an acknowledgement. What it sends
         after a restart is compared only with what it had sent by `send`. Ask `may_note` first."""
         if not self.may_note(urgent):
-            raise UsageError(self._why_not())
+            raise UsageError(why_not(self))
         return self.say(payload, NOTED)
 
     def may_note(self, urgent: bool = False) -> bool:
         """Return whether everything of a former life has been received and sent again, and the window has room."""
         return self._may_say(urgent) and not self._replay.is_repeating()
 
-    def _why_not(self) -> str:
-        if self.is_recovering():
-            return "this participant is back, but does not have the graph yet; wait until its recovery is done"
-        if self.removal.is_out:
-            return "the others have removed this participant from the conversation; come back in a new life"
-        if self.removal.outside:
-            return "this participant was removed in a former life; receive until the others have let it in again"
-        if self.is_replaying():
-            return "this participant has said more in its former life than it has received again; receive first"
-        return (
-            f"{self._limits.unstable_max} messages of this participant, or its share of "
-            f"{self._limits.buffer_bytes_max} bytes, are not stable; receive before sending"
-        )
-
     def say(self, payload: bytes, form: int) -> GraphNode:
         """Send a message of the application, or one that the conversation itself needs, whatever the window allows."""
         predecessors = self._leaf_mids()
         number = self.replica.graph.last[self.me] + 1
-        said = section(self.me, number, predecessors, payload, self._life, form)
+        said = section(self.me, number, predecessors, payload, self.life, form)
         node = self.replica.send(predecessors, said)
-        self._enter(node, said)
+        self.messages.enter(node, said)
         self._replay.note_sent(number)
         self._take_note(node)
         return node
-
-    def _enter(self, node: GraphNode, section: bytes) -> None:
-        """Add a message to the view."""
-        self.view.add(node)
-        self.entered.append((node, section))
 
     def _leaf_mids(self) -> list[Mid]:
         return [leaf.mid() for leaf in self.view.leaves()]
@@ -249,21 +247,37 @@ class ConversationCore:
         """Return the earliest message that is not in the view yet, with its payload, and add it to the view."""
         if self.is_recovering():
             return None
-        while self._outstanding:
-            node = self._outstanding.popleft()
-            assert node.body is not None, "what is stable was received here"
-            self._enter(node, node.body)
-            if node.sender != self.me and form_of(node.body) in (SAID, NOTED):
-                payload = payload_of(node.body)
-                self._forgetting.trim()
-                if self.removal.is_due():
-                    self.pursue_changes()
-                return node, payload
-        return None
+        node = self.messages.take()
+        self._advance()
+        if node is None:
+            return None
+        payload = payload_of(node.body or b"")
+        self._forgetting.trim()
+        if self.removal.is_due():
+            self.pursue_changes()
+        return node, payload
+
+    def _advance(self) -> None:
+        """Add to the view what nobody receives."""
+        if not self.is_recovering():
+            self.messages.advance(self._replay.said())
+
+    def has_diverged(self) -> bool:
+        """Return whether the others have gone on without this participant (fork.py)."""
+        return is_left_behind(self)
 
     def has_lost_touch(self) -> bool:
         """Return whether the others have removed this participant or gone on without it."""
-        return self.removal.is_out or self.replica.conflict
+        return self.removal.is_out or self.has_diverged()
+
+    def former(self) -> list[GraphNode]:
+        """Return what this participant said in former lives and has not said again."""
+        return [] if self.is_recovering() else self._replay.former()
+
+    def adopt(self) -> None:
+        """Count all that was said in former lives as said by this one."""
+        self._replay.adopt()
+        self._advance()
 
     def put_filter(self, machine: FilterMachine) -> None:
         """Let a filter receive and send in place of the application from now on."""
@@ -271,8 +285,8 @@ class ConversationCore:
         machine.begin()
 
     def has_outstanding(self) -> bool:
-        """Return whether `receive` may have a message to return."""
-        return bool(self._outstanding) and not self.is_recovering()
+        """Return whether `receive` has a message to return."""
+        return self.messages.receivable > 0 and not self.is_recovering()
 
     def resend(self, node: GraphNode) -> None:
         """Send a message once more, unless it is stable."""
@@ -287,6 +301,11 @@ class ConversationCore:
         if self.is_recovering() or self.is_replaying():
             raise UsageError("this participant is still on its way back to where it was; take a checkpoint after that")
         return self._leaf_mids()
+
+    def checkpoint_base(self) -> bytes:
+        """Return what is needed of the graph to come back at this point; empty if the conversation is not kept."""
+        base = base_of(self.replica.graph, self.view, self.replica.life_marks(), self._changes) if self.keeps else None
+        return b"" if base is None else encode_base(base)
 
     def checkpoint_sections(self) -> list[bytes]:
         """Return the unstable messages of the view, predecessors first, for a checkpoint. All other participants have
@@ -315,16 +334,24 @@ class ConversationCore:
         """Attach stored messages whose predecessors are here now; return how many were attached."""
         attached = self._spare.attach()
         for node in attached:
-            self._outstanding.append(node)
+            self.messages.add(node)
             self._take_note(node)
         return len(attached)
+
+    def begin_at(self, base: ViewBase, leaves: list[Mid]) -> None:
+        """Start at the base of a checkpoint, before anything else, as if all before it had been forgotten. Raises
+        MalformedError."""
+        begin_at(self.replica.graph, self.view, base, leaves)
+        self.replica.learn_marks(base.marks)
+        for sender, number, payload in base.changes:
+            self._take_change(sender, number, payload)
 
     def restart(self, leaves: list[Mid], loading: bool = False) -> None:
         """Begin the recovery of a restarted participant, whose view ends in these leaves; without leaves, from the
         beginning (5.1, 5.2). `loading`: the storage of the host is being read, and `take_loaded` will bring its
         contents."""
         others = [rank for rank in range(len(self.participants)) if rank != self.me]
-        self.recovery = Recovery(others, leaves, self._options, self.replica.sender_filter)
+        self.recovery = Recovery(self.me, others, leaves, self._options, self.replica.sender_filter)
         self.recovery.loading = loading
         self.removal.is_back = True
         self.replica.sender_filter.strangers = sum(1 << rank for rank in others)
@@ -352,7 +379,7 @@ class ConversationCore:
         if self.recovery is not None and not self.recovery.done:
             self._begin_view(self.recovery)
 
-    def _recover(self) -> None:
+    def recover(self) -> None:
         """Check whether the replica is complete, and end the recovery if it is."""
         recovery = self.recovery
         if recovery is None or recovery.done:
@@ -368,16 +395,11 @@ class ConversationCore:
         self._spare.drop()
         recovery.end(self.replica.graph)
         seen = recovery.seen(self.replica.graph)
-        later: deque[GraphNode] = deque()
-        for node in self._outstanding:
-            if node.number <= seen[node.sender]:
-                self._enter(node, node.body or b"")
-            else:
-                later.append(node)
-        self._outstanding = later
+        self.messages.begin_view(seen)
         self._replay.begin(seen[self.me])
+        self._advance()
         self.pursue_changes()
-        self.replica.sender_filter.lives[self.me] = self._life
+        self.replica.sender_filter.lives[self.me] = self.life
 
     # ---- the network's side ----------------------------------------------------------------------------------------
 
@@ -397,9 +419,9 @@ class ConversationCore:
             wanted, leaves = decode_ask(data, count)
             self.replica.receive_ask(wanted, leaves, via, now_ns)
             if via in self.removal.removed:
-                self._tell(via, GONE, Restarted(self.removal.removed[via], self._life, []))
+                self.replica.tell(via, GONE, Restarted(self.removal.removed[via], self.life, []))
         elif kind == RESTART:
-            self._take_restart(via, flags, data, now_ns)
+            take_restart(self, via, flags, decode_restart(data, count), now_ns)
         elif kind == PART:
             self._take_part(via, flags, data, now_ns)
         elif kind == ASK_PARTS:
@@ -412,10 +434,13 @@ class ConversationCore:
         self._blasts.forget(added.mid())
         attached = self.replica.receive(added, via, now_ns, via_life)
         for node in attached:
-            self._outstanding.append(node)
+            self.messages.add(node)
             self._take_note(node)
         if attached:
+            self._advance()
             self.pursue_changes()
+        elif self.replica.fork.reused and self.recovery is not None:
+            self.recovery.reused = True
 
     def _take_note(self, node: GraphNode) -> None:
         """Process what follows from a message that was attached."""
@@ -424,7 +449,7 @@ class ConversationCore:
         if self.records is not None and node.body is not None:
             self.records.append(node.body)
         if node.body is not None and form_of(node.body) == REMOVAL:
-            self._take_change(node, node.body)
+            self._take_change(node.sender, node.number, payload_of(node.body))
         self._forgetting.note(node)
 
     def _take_part(self, via: int, flags: int, data: bytes, now_ns: int) -> None:
@@ -443,24 +468,6 @@ class ConversationCore:
                 raise MalformedError("fragment")
             self._take_added(added, via, now_ns, via_life)
 
-    def _take_restart(self, via: int, flags: int, data: bytes, now_ns: int) -> None:
-        said = decode_restart(data, len(self.participants))
-        recovery = self.recovery
-        if flags & GONE:
-            self.removal.notice(via, said.life)
-        elif not flags & (ANSWER | HEARD):
-            is_whole = recovery is None or recovery.done or recovery.has_told_all_but(via)
-            if self.replica.receive_restart(via, said.life, is_whole) and via not in self.restarted:
-                self.restarted.append(via)
-        elif recovery is not None and said.life == self._life:
-            self.replica.learn_life(via, said.own_life)
-            self.replica.sender_filter.strangers &= ~(1 << via)
-            recovery.unheard.discard(via)
-            if flags & ANSWER:
-                recovery.answer(via, said.leaves)
-                self.replica.learn_leaves(via, said.leaves, now_ns)
-                self._recover()
-
     # ---- who takes part --------------------------------------------------------------------------------------------
 
     def mask_out(self, rank: int) -> None:
@@ -468,7 +475,7 @@ class ConversationCore:
         if rank == self.me:
             raise UsageError("a participant cannot mask itself out; close the conversation instead")
         self.replica.mask_out(rank)
-        self._recover()
+        self.recover()
 
     def mask_in(self, rank: int) -> None:
         """Wait for a participant again, and take its messages."""
@@ -485,12 +492,13 @@ class ConversationCore:
         self.removal.ask_in(rank, self.replica.sender_filter.lives[rank])
         self.pursue_changes()
 
-    def _take_change(self, node: GraphNode, body: bytes) -> None:
+    def _take_change(self, sender: int, number: int, payload: bytes) -> None:
         try:
-            self.removal.take(node.sender, node.number, payload_of(body))
+            self.removal.take(sender, number, payload)
         except MalformedError:
             self.replica.count("contradiction")
             return
+        self._changes.append((sender, number, payload))
         heed_votes(self.replica, self.removal, self.me)
 
     def pursue_changes(self) -> None:
@@ -511,10 +519,12 @@ class ConversationCore:
                 self.say(removal.vote() if removal.vote_due else removal.consent(), REMOVAL)
             if not due and not removed and not added:
                 break
-        self._recover()
+        self.recover()
 
     def _may_change(self) -> bool:
-        return not self.is_recovering() and not self.is_replaying() and self.removal.may_speak(self.view)
+        if self.is_recovering() or self.is_replaying() or self.is_mute():
+            return False
+        return self.removal.may_speak(self.view)
 
     # ---- time ------------------------------------------------------------------------------------------------------
 
@@ -526,9 +536,6 @@ class ConversationCore:
         if self.filter is not None:
             due_ns = min(due_ns, self.filter.deadline_ns())
         return due_ns if self._probe is None else min(due_ns, self._probe.deadline_ns())
-
-    def _tell(self, rank: int, flags: int, said: Restarted) -> None:
-        self.replica.out.append((rank, encode_restart(self.cid, self.tag, self.me, flags, said)))
 
     def is_stirred(self) -> bool:
         """Return whether there is something to send, or something has happened since `note_time` was last called."""
@@ -549,7 +556,7 @@ class ConversationCore:
             self.replica.out.append((question.rank, packet))
         if self.recovery is not None:
             for rank in self.recovery.tick(now_ns):
-                self._tell(rank, 0, Restarted(self._life, self._life, []))
+                self.replica.tell(rank, 0, Restarted(self.life, self.life, [], moved(self)))
             if self.recovery.is_stuck(self.replica.graph, now_ns):
                 self.replica.ask_everybody()
         self.note_time(now_ns)

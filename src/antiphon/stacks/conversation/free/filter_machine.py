@@ -5,6 +5,8 @@ something has happened to its conversation, and at its own deadlines.
 """
 
 from antiphon.kernel.effects import NEVER, Effects
+from antiphon.kernel.errors import UsageError
+from antiphon.parts.message_graph import GraphNode, Mid
 
 
 class FilterMachine:
@@ -26,6 +28,17 @@ class FilterMachine:
     def outstanding(self) -> int:
         """Return how many own messages are not sent yet, or not acknowledged by all."""
         return 0
+
+    def state(self, handed_out: list[tuple[GraphNode, bytes]]) -> bytes:
+        """Return what a checkpoint has to hold of the filter; `handed_out`: what the application has not seen yet."""
+        raise UsageError("no checkpoint can be taken with this filter; come back by running again from the beginning")
+
+    def former(self) -> list[tuple[Mid, bytes]]:
+        """Return what the application said in former lives and has not offered again."""
+        return []
+
+    def adopt(self) -> None:
+        """Expect nothing of that to be offered again."""
 
     def laggards(self) -> list[int]:
         """Return the participants that have acknowledged nothing through all retries."""

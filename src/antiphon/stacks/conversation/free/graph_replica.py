@@ -13,7 +13,10 @@ Who asks also tells its leaves. If they are news here, what leads to them is ask
 drifted apart find each other again by one question.
 
 Whom it listens to: sender_filter.py. Each message tells the life of its sender. Two messages of one number and two
-lives are a conflict: whoever sees it was left behind.
+lives are a fork (fork.py): one side of it was left behind.
+
+What was freed here, but is in the log of the host, is asked for there: `early_asks` (trimmed_history.py). Whoever lacks
+what is nowhere here any more is told so.
 
 Limits, each with what happens there (3.3): limits.py. An answer to a request has ANSWER_MAX messages at most; who lacks
 more asks again.
@@ -25,13 +28,16 @@ from typing import Final, final
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 from antiphon.parts.message_graph import GraphError, GraphNode, MessageGraph, Mid
-from antiphon.stacks.conversation.free.holding import HeldMessage, HoldingQueue
+from antiphon.stacks.conversation.free.fork import Fork
+from antiphon.stacks.conversation.free.holding import HeldMessage, HoldingQueue, WantedMessages
 from antiphon.stacks.conversation.free.limits import Limits
-from antiphon.stacks.conversation.free.sender_filter import SenderFilter
+from antiphon.stacks.conversation.free.sender_filter import SenderFilter, follows
 from antiphon.stacks.conversation.free.slices import BURST, parts_of, step_for
 from antiphon.stacks.conversation.free.wire import (
     ANSWER,
     BODY_AT,
+    FORGOTTEN,
+    FORKED,
     HEARD,
     KEPT,
     RESENT,
@@ -51,19 +57,6 @@ ASK_SENDER: Final = 2
 ASK_EVERYBODY: Final = 4
 """…and then so many times everybody, before the message is given up."""
 EVERYBODY: Final = -1
-
-
-@final
-class WantedMessages:
-    """Messages that somebody named as its leaves and that are to be asked for; empty if it is not known which."""
-
-    __slots__ = ("at_ns", "goal", "mark", "tries")
-
-    def __init__(self, goal: list[Mid], at_ns: int) -> None:
-        self.goal = goal
-        self.at_ns = at_ns
-        self.tries = 0
-        self.mark = 0
 
 
 @final
@@ -90,9 +83,11 @@ class GraphReplica:
         "_step",
         "_tag",
         "_unstable_bytes",
-        "conflict",
         "counts",
+        "early_asks",
+        "fork",
         "graph",
+        "logged",
         "out",
         "sender_filter",
     )
@@ -138,8 +133,12 @@ class GraphReplica:
         """Messages that were attached because they were asked for."""
         self._answered = 0
         """The same, since something was last asked for."""
-        self.conflict = False
-        """Two messages of one number were seen: the others went on without this host."""
+        self.fork = Fork()
+        """Who has other messages than this host, or nothing of what it lacks: whether it was left behind."""
+        self.logged = False
+        """Whether what is freed here is in the log of the host."""
+        self.early_asks: dict[int, list[Mid]] = {}
+        """By rank of one that lacks what was freed here: its leaves."""
         self.out: list[tuple[int, bytes]] = []
         """Packets to send, each with the rank of its destination, or EVERYBODY."""
         self.counts: dict[str, int] = {}
@@ -222,7 +221,7 @@ class GraphReplica:
         """Attach or hold a message from the network; return the nodes that were attached, predecessors first."""
         mid = added.mid()
         if added.number <= self.graph.last[added.sender]:
-            self._receive_again(added, via)
+            self._receive_again(added, via, via_life)
             return []
         if self._held.has(mid):
             self.count("duplicate")
@@ -249,12 +248,13 @@ class GraphReplica:
         """Return whether a message is attached or held."""
         return mid[1] <= self.graph.last[mid[0]] or self._held.has(mid)
 
-    def _receive_again(self, added: Added, via: int) -> None:
+    def _receive_again(self, added: Added, via: int, via_life: int) -> None:
         self.count("duplicate")
-        if added.life != self._life_at(added.mid()):
+        if added.life != self.life_at(added.mid()):
             self.count("conflict")
-            if added.life > self._life_at(added.mid()):
-                self.conflict = True
+            if self.sender_filter.trusts(via, via_life) and not self.sender_filter.ignores(via):
+                self.fork.contradicts(via)
+                self.tell(EVERYBODY, FORKED, Restarted(self.life_at(added.mid()), self._life, [added.mid()]))
         elif added.resent:
             self.resend_successors(added.mid(), via)
 
@@ -271,6 +271,17 @@ class GraphReplica:
         incarnation."""
         return self._life_marks[rank]
 
+    def life_marks(self) -> list[list[tuple[int, int]]]:
+        """Return the same for all participants."""
+        return self._life_marks
+
+    def learn_marks(self, marks: list[list[tuple[int, int]]]) -> None:
+        """Take over what a checkpoint tells of the incarnations of all participants."""
+        for rank, own in enumerate(marks):
+            self._life_marks[rank] = list(own)
+            for _, life in own:
+                self.sender_filter.learn_life(rank, life)
+
     def place_in_life(self, node: GraphNode) -> tuple[int, int]:
         """Return in which incarnation its sender sent an attached message, and its position among the messages of that
         incarnation."""
@@ -279,7 +290,19 @@ class GraphReplica:
                 return life, node.number - first + 1
         raise AssertionError(f"{node.mid()} is not attached")
 
-    def _life_at(self, mid: Mid) -> int:
+    def receive_fork(self, via: int, said: Restarted, is_answer: bool) -> None:
+        """Compare a message that somebody has with the one that is here under its number, and answer if they differ."""
+        for mid in said.leaves:
+            if mid[1] <= self.graph.last[mid[0]] and self.life_at(mid) != said.life:
+                self.fork.contradicts(via)
+                if not is_answer:
+                    self.tell(via, FORKED | ANSWER, Restarted(self.life_at(mid), self._life, [mid]))
+
+    def tell(self, rank: int, flags: int, said: Restarted) -> None:
+        """Send an announcement about a restart, or a notice of the same form."""
+        self.out.append((rank, encode_restart(self._conversation, self._tag, self._me, flags, said)))
+
+    def life_at(self, mid: Mid) -> int:
         """Return the incarnation in which a participant sent an attached message."""
         life = 0
         for number, marked in self._life_marks[mid[0]]:
@@ -311,11 +334,15 @@ class GraphReplica:
             if following.answers:
                 self._recovered += 1
                 self._answered += 1
+                self.fork.forgotten.clear()
             ready += self._held.freed_by(node.mid())
 
     def _attach_one(self, added: Added) -> GraphNode | None:
         marks = self._life_marks[added.sender]
         if marks and added.life < marks[-1][1]:
+            return None
+        if added.sender == self._me and added.life >= self._life:
+            self.fork.reused = True  # not sent here: another process is, or was, in this life
             return None
         if not self._may_enter(added):
             return None
@@ -330,19 +357,9 @@ class GraphReplica:
         """Return whether a message of a participant that was admitted again follows the messages that admitted it."""
         entries = self.sender_filter.entries[added.sender]
         for life, entry in entries:
-            if life <= added.life and self._follows(added.predecessors, entry):
+            if life <= added.life and follows(self.graph, added.predecessors, entry):
                 return True
         return not entries
-
-    def _follows(self, predecessors: list[Mid], entry: dict[int, int]) -> bool:
-        """Whether a message with these predecessors follows all of those."""
-        missing = dict(entry)
-        for rank, number in predecessors:
-            node = self.graph.node((rank, number))
-            for other, own in entry.items():
-                if (rank == other and number >= own) or (node is not None and node.past[other] >= own):
-                    missing.pop(other, None)
-        return not missing
 
     def restore(self, added: Added) -> list[GraphNode]:
         """Attach a message from the storage of the host; return the nodes that were attached: none if a predecessor is
@@ -356,9 +373,29 @@ class GraphReplica:
 
     def receive_ask(self, wanted: Mid | None, leaves: list[Mid], via: int, now_ns: int) -> None:
         """Answer a participant that lacks messages, and learn from its leaves what is missing here."""
+        graph = self.graph
+        if self._kept:
+            is_same_life = self.life_at((via, graph.last[via])) == self.sender_filter.lives[via]
+            if graph.lacks_freed(leaves, via, is_same_life and graph.last[via] > 0):
+                if self.logged:
+                    self.early_asks[via] = leaves
+                    return
+                if all(graph.node(leaf) is not None for leaf in leaves):
+                    self.tell(via, FORGOTTEN, Restarted(self._life, self._life, leaves))
+        elif graph.lacks_bodies(leaves, via):
+            self.tell(via, FORGOTTEN, Restarted(self._life, self._life, leaves))
         for node in self.graph.between(leaves, wanted, ANSWER_MAX, via):
             self._resend_to(via, node)
         self.learn_leaves(via, leaves, now_ns)
+
+    def answer_early(self, rank: int, known: list[int], found: list[tuple[Mid, bytes]]) -> None:
+        """Send messages that were freed here, and read from the log, to a participant that has so many of each, and
+        then what was not freed."""
+        for (sender, number), section in found:
+            self.count("resent")
+            self._emit(rank, GraphNode(sender, number, [], [], 0, None), section, ANSWER)
+        for node in self.graph.after(known, ANSWER_MAX - len(found)):
+            self._resend_to(rank, node)
 
     def learn_leaves(self, via: int, leaves: list[Mid], now_ns: int) -> None:
         """Note that a participant has these messages, and ask for those that are missing here."""
@@ -381,10 +418,10 @@ class GraphReplica:
         if slicing.is_like(Slicing(slicing.mid, life_of(body), len(body), self._step)):
             self._emit_parts(via, slicing, ranges, body, ANSWER)
 
-    def receive_restart(self, via: int, life: int, is_whole: bool) -> bool:
+    def receive_restart(self, via: int, life: int, is_whole: bool, moved: list[tuple[int, int, str]]) -> bool:
         """Send the leaves to a participant that has restarted, which then asks for what precedes them (5.1); return
         whether the restart is new here. `is_whole`: whether this host can answer; one that is recovering itself may not
-        yet."""
+        yet. `moved`: who came back elsewhere, to be passed on."""
         if life < self.sender_filter.lives[via]:
             self.count("stale")
             return False
@@ -394,9 +431,7 @@ class GraphReplica:
         own = (via, self.graph.last[via])
         if is_whole and own[1] and own not in mids:  # it needs that whatever becomes of what follows it
             mids.append(own)
-        said = Restarted(life, self._life, mids)
-        flags = ANSWER if is_whole else HEARD
-        self.out.append((via, encode_restart(self._conversation, self._tag, self._me, flags, said)))
+        self.tell(via, ANSWER if is_whole else HEARD, Restarted(life, self._life, mids, moved))
         for leaf in leaves:
             self._resend_to(via, leaf)
         return news
@@ -522,6 +557,7 @@ class GraphReplica:
         """Wait for a participant again, and take its messages."""
         self.graph.mask_in(rank)
         self.sender_filter.listen(rank)
+        self._wish(rank, [], 0)  # what it said meanwhile was ignored, and what was said here it may lack
 
     def ignore(self, rank: int) -> None:
         """Ignore the messages of a participant; stability still waits for it."""

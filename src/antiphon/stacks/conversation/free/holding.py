@@ -131,3 +131,16 @@ class HoldingQueue:
                         needed[rank] = number
                         growing = True
         return needed
+
+
+@final
+class WantedMessages:
+    """Messages that somebody named as its leaves and that are to be asked for; empty if it is not known which."""
+
+    __slots__ = ("at_ns", "goal", "mark", "tries")
+
+    def __init__(self, goal: list[Mid], at_ns: int) -> None:
+        self.goal = goal
+        self.at_ns = at_ns
+        self.tries = 0
+        self.mark = 0

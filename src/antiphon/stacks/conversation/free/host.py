@@ -8,7 +8,8 @@ accepted, and so is a first message for which there was no room, when it is rese
 To close a conversation exchanges nothing either: to the others, who closed seems to have failed. What still comes is
 dropped.
 
-A participant is known by its name: whoever comes back after a failure takes the same place again.
+A participant is known by its name: whoever comes back after a failure takes the same place again, at another address
+perhaps.
 
 What is for all goes out once, by one route to all their addresses, so that whatever carries it may use IP multicast.
 
@@ -19,6 +20,7 @@ is due is put back with the later time, and entries of conversations that were c
 """
 
 from heapq import heappop, heappush
+from random import Random
 from typing import Final, final
 
 from antiphon.kernel.effects import NEVER, Route, Transmit
@@ -29,6 +31,7 @@ from antiphon.kernel.packet_kinds import START
 from antiphon.parts.message_graph import Mid
 from antiphon.stacks.conversation.free.conversation import ConversationCore, conversation_id, participants_tag
 from antiphon.stacks.conversation.free.limits import Limits
+from antiphon.stacks.conversation.free.view_base import ViewBase, decode_base
 from antiphon.stacks.conversation.free.wire import KEPT, decode_start, participants_section
 
 START_BYTES_MAX: Final = 60_000
@@ -74,6 +77,7 @@ class ConversationHost:
         "_options",
         "_pending",
         "_probing",
+        "_random",
         "_recording",
         "_routes",
     )
@@ -87,8 +91,10 @@ class ConversationHost:
         limits: Limits | None = None,
         probing: bool = True,
         recording: bool = False,
+        random: Random | None = None,
     ) -> None:
         self._me = participant(name)
+        self._random = random
         self._options = options
         self._life = life
         self._limits = limits or Limits()
@@ -124,7 +130,8 @@ class ConversationHost:
         self._check_room()
         self._opened += 1
         opener = ProcessId(self._me.name, self._life)
-        return self._add(conversation_id(opener, self._opened), participants, addresses, keep)
+        chance = 0 if self._random is None else self._random.getrandbits(62)
+        return self._add(conversation_id(opener, self._opened, chance), participants, addresses, keep)
 
     def passive_open(self) -> ConversationCore | None:
         """Accept the conversation that has been pending longest; None if there is none."""
@@ -143,11 +150,15 @@ class ConversationHost:
         leaves: list[Mid],
         sections: list[bytes] | None = None,
         loading: bool = False,
+        *,
+        base: bytes = b"",
+        own_address: str = "",
     ) -> ConversationCore:
         """Come back into a conversation (5.1), with a view that ends in `leaves`; without any, it all begins again.
 
         `participants`: in their order, with addresses. `sections`: what the checkpoint has of the graph. `loading`: the
-        log of the conversation is being read, too.
+        log of the conversation is being read, too. `base`: begin there, without the history before (view_base.py).
+        `own_address`: where this process is now.
         """
         if self._me.name not in participants:
             raise UsageError(f"{self._me.name!r} is not among the participants of the conversation that it restarts")
@@ -156,16 +167,35 @@ class ConversationHost:
         self._check_room()
         names = [participant(name) for name in participants]
         addresses = list(participants.values())
+        me = names.index(self._me)
+        has_moved = own_address not in ("", addresses[me])
+        addresses[me] = own_address or addresses[me]
         self._check_start(names, addresses)
+        try:
+            begun = decode_base(base, len(names)) if base else None
+        except MalformedError as error:
+            raise UsageError(f"this is no checkpoint of that conversation: {error}") from None
         for rank, number in leaves:
             if not 0 <= rank < len(names) or number < 1:
                 raise UsageError(f"({rank}, {number}) names no message where {len(names)} participants talk")
         self._pending.pop(cid, None)
         self._closed.pop(cid, None)
         conversation = self._add(cid, names, addresses, True)
+        if has_moved:
+            conversation.moved[me] = self._life
+        if begun is not None:
+            self._begin_at(conversation, begun, leaves)
         conversation.restore(sections or [])
         conversation.restart(leaves, loading)
         return conversation
+
+    def _begin_at(self, conversation: ConversationCore, base: ViewBase, leaves: list[Mid]) -> None:
+        try:
+            conversation.begin_at(base, leaves)
+        except MalformedError as error:
+            self.close(conversation.cid)
+            self._closed.pop(conversation.cid)
+            raise UsageError(f"this is no checkpoint of that conversation: {error}") from None
 
     def _check_room(self) -> None:
         if len(self._conversations) >= self._limits.conversations_max:
@@ -196,12 +226,17 @@ class ConversationHost:
             recording=self._recording and keep,
         )
         self._conversations[cid] = conversation
+        self._find_routes(conversation)
+        self._due_ns[cid] = self._armed_ns[cid] = NEVER
+        return conversation
+
+    def _find_routes(self, conversation: ConversationCore) -> None:
+        participants, addresses = conversation.participants, conversation.addresses
         routes = [Route((who,), (where,)) for who, where in zip(participants, addresses, strict=True)]
         others = [rank for rank in range(len(participants)) if rank != conversation.me]
         everybody = Route(tuple([participants[rank] for rank in others]), tuple([addresses[rank] for rank in others]))
-        self._routes[cid] = [*routes, everybody]
-        self._due_ns[cid] = self._armed_ns[cid] = NEVER
-        return conversation
+        self._routes[conversation.cid] = [*routes, everybody]
+        conversation.readdressed = False
 
     def close(self, cid: int) -> None:
         """Leave a conversation without telling the others."""
@@ -262,6 +297,8 @@ class ConversationHost:
         self._note_deadline(conversation.cid, conversation.deadline_ns())
         if not conversation.replica.out:
             return []
+        if conversation.readdressed:
+            self._find_routes(conversation)
         out, conversation.replica.out = conversation.replica.out, []
         routes = self._routes[conversation.cid]
         transmits: list[Transmit] = []

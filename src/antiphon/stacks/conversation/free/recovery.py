@@ -28,7 +28,9 @@ participant was let in again. Whoever has not answered when the recovery is done
 is still told in which life this participant is; otherwise it would take none of its messages.
 
 If somebody does not answer, or a leaf of the checkpoint is nowhere to be found, the application may settle for what is
-there: all that leads to the lowest message that is n-stable is, if fewer than n hosts, the one that is back among them,
+there. Even then it says nothing before a majority of those that take part, itself included, have answered, nor while it
+knows of own messages that are not here: else it would give numbers again that most of the others have seen. What it has
+then: all that leads to the lowest message that is n-stable is, if fewer than n hosts, the one that is back among them,
 have lost what they had (the paper counts the others alone, as if its own image had survived). The recovery tells what
 is lacking.
 
@@ -37,6 +39,7 @@ they are needed. The paper names neither lives nor an answer to RS but the leave
 image is whole. It lets a participant send as soon as it likes; then numbers could be given twice.
 """
 
+from collections.abc import Iterable
 from typing import final
 
 from antiphon.kernel.effects import NEVER
@@ -65,20 +68,27 @@ class Recovery:
         "_at_ns",
         "_goal",
         "_look_at_ns",
+        "_me",
         "_options",
         "_sender_filter",
         "_tries",
+        "answered",
         "awaiting",
         "complete",
         "done",
         "lacking",
         "leaves",
         "loading",
+        "reused",
         "silent",
         "unheard",
     )
 
-    def __init__(self, others: list[int], leaves: list[Mid], options: Options, sender_filter: SenderFilter) -> None:
+    def __init__(
+        self, me: int, others: list[int], leaves: list[Mid], options: Options, sender_filter: SenderFilter
+    ) -> None:
+        self._me = me
+        self.answered: set[int] = {me}
         self._options = options
         self._sender_filter = sender_filter
         self.awaiting = set(others)
@@ -93,6 +103,8 @@ class Recovery:
         self._tries = 0
         self.loading = False
         """Whether the host's storage is still being read: it may have what nobody else has."""
+        self.reused = False
+        """Whether messages of this very life were found that it has not sent: its incarnation was used before."""
         self.done = False
         self.complete = False
         """Whether everybody had answered and everything was there."""
@@ -105,6 +117,8 @@ class Recovery:
         """Note the leaves that another host has answered with."""
         self.awaiting.discard(rank)
         self.unheard.discard(rank)
+        self.answered.add(rank)
+        self._look_at_ns = 0
         for leaf in leaves:
             self._goal[leaf] = None
 
@@ -124,22 +138,39 @@ class Recovery:
             mid for mid in self._goal if not sender_filter.ignores(mid[0]) or mid[1] <= sender_filter.wanted[mid[0]]
         ]
 
+    def missing(self, graph: MessageGraph) -> list[Mid]:
+        """Return leaves of the checkpoint, and of others, that are not here."""
+        return graph.missing(list(dict.fromkeys([*self.leaves, *self._missing(graph)])))
+
     def is_whole(self, graph: MessageGraph) -> bool:
         """Return whether all others have answered and all messages that they named are here."""
         if self.loading or self.waits_for():
             return False
         return not self._missing(graph) and not graph.missing(self.leaves)
 
+    def own_lacking(self, graph: MessageGraph) -> list[Mid]:
+        """Return own messages of former lives that others have named and that are not here."""
+        self._goal = dict.fromkeys(graph.missing(list(self._goal)))
+        return [mid for mid in self._goal if mid[0] == self._me]
+
+    def may_speak(self, graph: MessageGraph, removed: Iterable[int]) -> bool:
+        """Return whether this participant may send again: a majority of those that were not removed have answered,
+        and no own message is lacking."""
+        if not self.done or self.reused or self.own_lacking(graph):
+            return False
+        out = set(removed)
+        return 2 * len(self.answered - out) > graph.participants - len(out - {self._me})
+
     def end(self, graph: MessageGraph) -> None:
         """Stop recovering, and go on with what is here."""
         self.done = True
         self.silent = self.waits_for()
-        self.lacking = graph.missing(list(dict.fromkeys([*self.leaves, *self._missing(graph)])))
+        self.lacking = self.missing(graph)
         self.complete = not self.silent and not self.lacking
 
     def deadline_ns(self) -> int:
-        if self.done:
-            return self._at_ns if self.waits_for() else NEVER
+        if self.done and not self.waits_for():
+            return self._look_at_ns
         return min(self._at_ns, self._look_at_ns)
 
     def tick(self, now_ns: int) -> list[int]:
@@ -156,7 +187,10 @@ class Recovery:
 
     def is_stuck(self, graph: MessageGraph, now_ns: int) -> bool:
         """Return whether to ask all participants for what is missing, including what was given up."""
-        if self.done or now_ns < self._look_at_ns:
+        if now_ns < self._look_at_ns:
+            return False
+        if self.done and not self.own_lacking(graph):
+            self._look_at_ns = NEVER
             return False
         self._look_at_ns = now_ns + self._options.heartbeat_interval_ns
         return bool(self._missing(graph) or graph.missing(self.leaves))

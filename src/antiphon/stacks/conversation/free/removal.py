@@ -211,6 +211,13 @@ class Removal:
             if chosen and self._is_decided(chosen):
                 self._decided.update(chosen)
 
+    def outnumbers(self, ranks: set[int]) -> bool:
+        """Return whether these are more than half of the participants that were not removed, or half of them with the
+        first."""
+        staying = [rank for rank in range(self._graph.participants) if rank not in self.removed]
+        count = len([rank for rank in staying if rank in ranks])
+        return 2 * count > len(staying) or (2 * count == len(staying) and staying[0] in ranks)
+
     def newly_removed(self) -> list[int]:
         """Return the participants that are removed from now on: those whose removal is decided and whose messages that
         count are all here."""

@@ -3,6 +3,9 @@
 A program that runs again from a former state sends again what it had sent since. What is in the graph is not sent: the
 message there is given back. It must be the same; else the program is not deterministic, and its state is not what it
 was. Messages that the conversation itself had sent, and notes, are passed over: nobody says those again.
+
+A program that cannot repeat its bytes can look at what it had said, and adopt it: then it is said. A filter does that
+itself, since it knows which of the program's messages it had put into which message of the conversation (filter_base).
 """
 
 from typing import final
@@ -17,18 +20,34 @@ from antiphon.stacks.conversation.free.wire import SAID, form_of, payload_of
 class Replay:
     """How much of what an application sent in its former life it has sent again."""
 
-    __slots__ = ("_graph", "_me", "_said", "_view")
+    __slots__ = ("_adopts", "_graph", "_me", "_said", "_view")
 
     def __init__(self, graph: MessageGraph, view: GraphView, me: int) -> None:
         self._graph = graph
         self._view = view
         self._me = me
+        self._adopts = False
         self._said = 0
         """How many messages of this participant the application has said, of those that are in the graph."""
 
     def begin(self, said: int) -> None:
         """Start from a state in which this many messages had been sent."""
         self._said = said
+
+    def adopt(self) -> None:
+        """Count all that was said in former lives as said, also what is yet to be found of it."""
+        self._adopts = True
+
+    def said(self) -> int:
+        """Return how many messages of this participant were said in this life, again, or by adoption."""
+        self.is_repeating()  # passes over what nobody says again
+        return self._graph.last[self._me] if self._adopts else self._said
+
+    def former(self) -> list[GraphNode]:
+        """Return the messages of former lives that the application has not said again."""
+        numbers = range(self.said() + 1, self._graph.last[self._me] + 1)
+        nodes = [self._graph.node((self._me, number)) for number in numbers]
+        return [node for node in nodes if node is not None and form_of(node.body or b"") == SAID]
 
     def note_sent(self, number: int) -> None:
         """Count a new message."""
@@ -38,6 +57,9 @@ class Replay:
     def is_repeating(self) -> bool:
         """Return whether the application has still to send again what it sent in a former life."""
         while self._said < self._graph.last[self._me]:
+            if self._adopts:
+                self._said = self._graph.last[self._me]
+                return False
             node = self._graph.node((self._me, self._said + 1))
             if node is None or node.body is None or form_of(node.body) == SAID:
                 return True

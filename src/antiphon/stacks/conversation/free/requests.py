@@ -75,16 +75,28 @@ class AcceptConversation(StartingRequest):
 @final
 class RestartConversation(StartingRequest):
     """Come back into a conversation after a restart, with a view that ends in `leaves`; without leaves, at the
-    beginning. `participants`: in their order, with addresses. `sections`: messages that a checkpoint holds."""
+    beginning. `participants`: in their order, with addresses. `sections`: messages that a checkpoint holds. `base`: to
+    begin without the history before it. `own_address`: where this process is now, if it is elsewhere."""
 
-    __slots__ = ("cid", "leaves", "participants", "sections")
+    __slots__ = ("base", "cid", "leaves", "own_address", "participants", "sections")
 
-    def __init__(self, cid: int, participants: dict[str, str], leaves: list[Mid], sections: list[bytes]) -> None:
+    def __init__(
+        self,
+        cid: int,
+        participants: dict[str, str],
+        leaves: list[Mid],
+        sections: list[bytes],
+        *,
+        base: bytes = b"",
+        own_address: str = "",
+    ) -> None:
         super().__init__()
         self.cid = cid
         self.participants = participants
         self.leaves = leaves
         self.sections = sections
+        self.base = base
+        self.own_address = own_address
 
 
 @final
@@ -236,6 +248,22 @@ class MaskParticipant(ConversationRequest):
             conversation.mask_out(self.rank)
         else:
             conversation.mask_in(self.rank)
+
+
+@final
+class AdoptFormer(ConversationRequest):
+    """Count what this participant said in former lives as said; `former` are the messages that it has not said
+    again."""
+
+    __slots__ = ("former",)
+
+    def __init__(self, cid: int) -> None:
+        super().__init__(cid)
+        self.former: list[GraphNode] = []
+
+    def act(self, conversation: ConversationCore, now_ns: int) -> None:
+        self.former = conversation.former()
+        conversation.adopt()
 
 
 @final

@@ -13,10 +13,11 @@ those enter its view.
 """
 
 from collections.abc import Callable
+from random import Random
 from typing import Final, final
 
 from antiphon.kernel.calls import Load
-from antiphon.kernel.effects import Changed, Delivered, Effects, RoleClosed, RoleOpened, Sent
+from antiphon.kernel.effects import NEVER, Changed, Delivered, Effects, RoleClosed, RoleOpened, Sent
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import StackRequest
@@ -24,6 +25,7 @@ from antiphon.kernel.levels import CAUSAL
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import CallOutcome, Loaded
 from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.free.graph_replica import ANSWER_MAX
 from antiphon.stacks.conversation.free.host import ConversationHost
 from antiphon.stacks.conversation.free.requests import (
     AcceptConversation,
@@ -36,12 +38,15 @@ from antiphon.stacks.conversation.free.requests import (
     RestartConversation,
     StartingRequest,
 )
-from antiphon.stacks.conversation.free.store import INDEX, ConversationStore, read_index, read_log
+from antiphon.stacks.conversation.free.store import INDEX, ConversationStore, latest_life, log_of, read_index, read_log
+from antiphon.stacks.conversation.free.trimmed_history import KEEP_NS, TrimmedHistory
 from antiphon.stacks.conversation.free.wire import payload_of
 from antiphon.stacks.conversation.offers import OFFERS
 
 PROMISED: Final = ("creation", "duplication", "content", "fifo", "causal", "settled")
 """The guarantees that a conversation is held to."""
+RESUMED: Final = ("creation", "duplication", "content")
+"""The same for a participant that came back at the base of a checkpoint: what it had before that is not told."""
 VIEW: Final = 1
 """The id of the one view of a conversation, as histories tell it (recording.py)."""
 
@@ -59,10 +64,15 @@ def conversation_name(cid: int) -> str:
 class ParticipantRole:
     """All conversations without a group of one process."""
 
-    __slots__ = ("_host", "_listing", "_new_token", "_out", "_process", "_store", "_touched")
+    __slots__ = ("_histories", "_host", "_listing", "_new_token", "_out", "_process", "_reading", "_store", "_touched")
 
     def __init__(
-        self, process: ProcessId, options: Options, settings: ParticipantSettings, new_token: Callable[[], int]
+        self,
+        process: ProcessId,
+        options: Options,
+        settings: ParticipantSettings,
+        new_token: Callable[[], int],
+        random: Random | None = None,
     ) -> None:
         self._process = process
         self._new_token = new_token
@@ -77,7 +87,12 @@ class ParticipantRole:
             life=process.incarnation,
             limits=settings.limits,
             recording=settings.storage,
+            random=random,
         )
+        self._histories: dict[int, TrimmedHistory] = {}
+        """Of conversations whose beginning somebody has asked for: what their logs have of it."""
+        self._reading: dict[int, int] = {}
+        """By token: the conversation whose log is being read for somebody else."""
         self._touched: dict[int, ConversationCore] = {}
         """The conversations that this step has done something to."""
 
@@ -116,7 +131,15 @@ class ParticipantRole:
             )
         elif isinstance(request, RestartConversation):
             loading = self._store is not None
-            conversation = host.restart(request.cid, request.participants, request.leaves, request.sections, loading)
+            conversation = host.restart(
+                request.cid,
+                request.participants,
+                request.leaves,
+                request.sections,
+                loading,
+                base=request.base,
+                own_address=request.own_address,
+            )
             self._out.discard(request.cid)
             if self._store is not None:
                 self._store.load(request.cid, effects, self._new_token())
@@ -125,9 +148,11 @@ class ParticipantRole:
             conversation = host.passive_open()
         request.conversation = conversation
         if conversation is not None:
-            effects.events.append(RoleOpened(conversation_name(conversation.cid), OFFERS.name, PROMISED))
+            promised = RESUMED if isinstance(request, RestartConversation) and request.base else PROMISED
+            effects.events.append(RoleOpened(conversation_name(conversation.cid), OFFERS.name, promised))
             if self._store is not None and conversation.keeps and conversation.recovery is None:
                 self._store.begin(conversation, effects, self._new_token())
+                self._store.begin_life(conversation, effects, self._new_token())
             self._touched[conversation.cid] = conversation
 
     def _close(self, cid: int, effects: Effects, now_ns: int) -> None:
@@ -157,13 +182,51 @@ class ParticipantRole:
             self._listing.pop(outcome.token).stored = read_index(outcome.records)
             effects.events.append(Changed(ANY))
             return
+        if isinstance(outcome, Loaded) and outcome.token in self._reading:
+            self._take_history(self._reading.pop(outcome.token), outcome.records)
+            return
         cid = self._store.outcome(outcome)
         conversation = None if cid is None else self._host.conversation(cid)
         if conversation is not None and isinstance(outcome, Loaded):
-            if not outcome.records:  # then the index does not name it either
+            self._take_loaded(conversation, outcome.records, effects)
+
+    def _take_loaded(self, conversation: ConversationCore, records: list[bytes], effects: Effects) -> None:
+        """Let a participant that is back have what was written down in its former lives."""
+        assert self._store is not None
+        if latest_life(records) >= conversation.life and conversation.recovery is not None:
+            conversation.recovery.reused = True
+        else:
+            if not records or conversation.moved:  # then the index does not name it, or has another address of it
                 self._store.begin(conversation, effects, self._new_token())
-            conversation.take_loaded(read_log(outcome.records))
-            self._touched[conversation.cid] = conversation
+            self._store.begin_life(conversation, effects, self._new_token())
+        conversation.take_loaded(read_log(records))
+        self._touched[conversation.cid] = conversation
+
+    # ---- what was forgotten here -----------------------------------------------------------------------------------
+
+    def _answer_early(self, conversation: ConversationCore, effects: Effects, now_ns: int) -> None:
+        """Send what was freed here, and is in the log, to participants that lack it; read the log first if need be."""
+        cid, replica = conversation.cid, conversation.replica
+        history = self._histories.get(cid)
+        if history is not None and now_ns < history.until_ns:
+            history.until_ns = now_ns + KEEP_NS
+            for rank, leaves in replica.early_asks.items():
+                known = history.known(leaves)
+                replica.answer_early(rank, known, history.answer(known, replica.graph.first, ANSWER_MAX))
+            replica.early_asks = {}
+        elif cid not in self._reading.values():
+            self._histories.pop(cid, None)
+            token = self._new_token()
+            self._reading[token] = cid
+            effects.call(Load(log_of(cid), token))
+
+    def _take_history(self, cid: int, records: list[bytes]) -> None:
+        conversation = self._host.conversation(cid)
+        if conversation is not None:
+            history = TrimmedHistory(read_log(records), len(conversation.participants))
+            history.until_ns = NEVER  # until somebody is answered from it
+            self._histories = {cid: history}
+            self._touched[cid] = conversation
 
     # ---- the network and time --------------------------------------------------------------------------------------
 
@@ -188,6 +251,8 @@ class ParticipantRole:
 
     def end_step(self, effects: Effects, now_ns: int) -> None:
         """Add to the effects what follows from all that this step has changed in conversations."""
+        if self._histories:
+            self._histories = {cid: kept for cid, kept in self._histories.items() if now_ns < kept.until_ns}
         if self._touched:
             touched, self._touched = self._touched, {}
             for conversation in touched.values():
@@ -200,6 +265,10 @@ class ParticipantRole:
     def _finish(self, conversation: ConversationCore, effects: Effects, now_ns: int) -> None:
         """Report what has happened to a conversation, send what it has to send, and store what is to be kept."""
         self._tell(conversation, effects)
+        if self._store is not None and conversation.replica.early_asks:
+            if conversation.records:
+                self._store.write(conversation, effects, self._new_token())
+            self._answer_early(conversation, effects, now_ns)
         effects.transmits += self._host.flush(conversation, now_ns)
         if self._store is not None and conversation.records:
             self._store.write(conversation, effects, self._new_token())
@@ -214,9 +283,10 @@ class ParticipantRole:
 
     def _tell(self, conversation: ConversationCore, effects: Effects) -> None:
         """Report which messages have entered the view."""
-        if not conversation.entered:
+        messages = conversation.messages
+        if not messages.entered:
             return
-        entered, conversation.entered = conversation.entered, []
+        entered, messages.entered = messages.entered, []
         group = conversation_name(conversation.cid)
         for node, section in entered:
             life, number = conversation.replica.place_in_life(node)

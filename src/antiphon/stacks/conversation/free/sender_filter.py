@@ -11,6 +11,8 @@ if that is the life in which the host is known to be, or if somebody's held mess
 
 from typing import final
 
+from antiphon.parts.message_graph import MessageGraph, Mid
+
 
 @final
 class SenderFilter:
@@ -73,3 +75,14 @@ class SenderFilter:
         if self.strangers >> rank & 1:
             return False
         return not self.lives[rank] or life == self.lives[rank]
+
+
+def follows(graph: MessageGraph, predecessors: list[Mid], entry: dict[int, int]) -> bool:
+    """Return whether a message with these predecessors follows all of those."""
+    missing = dict(entry)
+    for rank, number in predecessors:
+        node = graph.node((rank, number))
+        for other, own in entry.items():
+            if (rank == other and number >= own) or (node is not None and node.past[other] >= own):
+                missing.pop(other, None)
+    return not missing

@@ -8,6 +8,11 @@ finds UNWRITTEN_BYTES_MAX bytes unwritten: it is dropped and counted.
 A participant that was removed, or has diverged, may have written down messages that count for nobody else. With those
 in its graph it would be out again in each further life. So it writes LEFT_BEHIND, and whatever stands before that in
 its log is not read any more: the others have all that counts.
+
+Each life of the process in a conversation begins with a record of its incarnation. One that was used before is found
+out by that: it would give numbers again in one life, which nobody could tell apart.
+
+What the limits make a process forget stays in the log, and is read from there for whoever lacks it.
 """
 
 from struct import Struct
@@ -25,6 +30,9 @@ UNWRITTEN_BYTES_MAX: Final = 64 * 1024 * 1024
 LEFT_BEHIND: Final = b"\xff"
 """No message is as short as this."""
 _CID: Final = Struct("<Q")
+_LIFE: Final = Struct("<BQ")
+LIFE: Final = 0xFE
+"""The first byte of a record of a life; nor is any message as short as that record."""
 
 
 def log_of(cid: int) -> str:
@@ -34,10 +42,16 @@ def log_of(cid: int) -> str:
 
 def read_log(records: list[bytes]) -> list[bytes]:
     """Return the messages in the log of a conversation that count."""
-    for place in range(len(records) - 1, -1, -1):
-        if records[place] == LEFT_BEHIND:
-            return records[place + 1 :]
-    return records
+    start = 0
+    for place, record in enumerate(records):
+        if record == LEFT_BEHIND:
+            start = place + 1
+    return [record for record in records[start:] if len(record) != _LIFE.size]
+
+
+def latest_life(records: list[bytes]) -> int:
+    """Return the highest incarnation of which the log of a conversation has a record."""
+    return max([int(_LIFE.unpack(record)[1]) for record in records if len(record) == _LIFE.size], default=0)
 
 
 @final
@@ -89,6 +103,10 @@ class ConversationStore:
         """Name a conversation in the index."""
         head = _CID.pack(conversation.cid) + participants_section(conversation.participants, conversation.addresses)
         self._store(INDEX, [head], effects, token)
+
+    def begin_life(self, conversation: ConversationCore, effects: Effects, token: int) -> None:
+        """Note that the process is in a conversation in its present incarnation."""
+        self._store(log_of(conversation.cid), [_LIFE.pack(LIFE, conversation.life)], effects, token)
 
     def load(self, cid: int, effects: Effects, token: int) -> None:
         """Have the log of a conversation read."""

@@ -20,7 +20,8 @@ def heed_votes(replica: GraphReplica, removal: Removal, me: int) -> None:
 
 def carry_out_removal(replica: GraphReplica, removal: Removal, rank: int) -> None:
     """Stop waiting for a participant that was removed by agreement, and ignore its messages."""
-    replica.conflict = replica.conflict or removal.has_diverged(rank, replica.lives_of(rank))
+    if removal.has_diverged(rank, replica.lives_of(rank)):
+        replica.fork.left_behind = True
     replica.mask_out(rank)
     replica.sender_filter.close(rank)
 

@@ -17,11 +17,14 @@ SC  start conversation   own life u64 | participants u16
 RR  retransmission       wanted: rank u16, number u64 (0: none) | leaves u16 | (rank u16, number u64) each
     request              resend what lies between these leaves and the wanted message, exclusive; all that follows the
                          leaves if none is wanted; all there is if there are no leaves
-RS  restart              life u64 | own life u64 | leaves u16 | (rank u16, number u64) each
+RS  restart              life u64 | own life u64 | leaves u16 | addresses u16 | (rank u16, number u64) each
+                         | (rank u16, life u64, length u16, address) each
                          The outer layer tells who is back, in which life. Flag HEARD: to whoever is back in this life,
                          by somebody who is back itself and has no answer yet. Flag ANSWER: the same, and the leaves of
-                         the image here. Flag GONE: to one who was removed in this life. `own life` is that of whoever
-                         sends the packet.
+                         the image here. Flag GONE: to one who was removed in this life. Flag FORKED: whoever sends the
+                         packet has another message under the number of the one leaf, which it has of `life`. Flag
+                         FORGOTTEN: what the receiver lacks is not here any more. `own life` is that of whoever sends
+                         the packet; the addresses are of participants that came back elsewhere, in these lives.
 part of an AN            own life u64 | sender u16 | number u64 | life u64 | size u32 | step u32 | index u32 | bytes
                          `step` bytes, from `index` times `step` on, of an AN's fields from `sender` on, which are
                          `size` bytes long
@@ -48,6 +51,8 @@ KEPT: Final = 2
 ANSWER: Final = 4
 HEARD: Final = 8
 GONE: Final = 16
+FORKED: Final = 32
+FORGOTTEN: Final = 64
 
 SAID: Final = 0
 """The application's."""
@@ -70,8 +75,10 @@ _COUNT_SIZE: Final = 2
 _PARTICIPANT: Final = Struct("<QHH")
 _PARTICIPANT_SIZE: Final = 12
 ADDRESS_BYTES_MAX: Final = 200
-_LIFE: Final = Struct("<QQH")
-_LIFE_SIZE: Final = 18
+_LIFE: Final = Struct("<QQHH")
+_LIFE_SIZE: Final = 20
+_MOVED: Final = Struct("<HQH")
+_MOVED_SIZE: Final = 12
 _PART: Final = Struct("<HQQIII")
 _PART_SIZE: Final = 30
 _ASK_PARTS: Final = Struct("<HQQIIH")
@@ -131,8 +138,8 @@ def payload_of(section: bytes) -> bytes:
 
 
 def form_of(section: bytes) -> int:
-    """Return the kind of a message."""
-    return int(_ADD.unpack_from(section)[3])
+    """Return the kind of a message; SAID where its body is gone."""
+    return int(_ADD.unpack_from(section)[3]) if section else SAID
 
 
 def life_of(section: bytes) -> int:
@@ -275,34 +282,65 @@ def decode_ask(data: bytes, participants: int) -> tuple[Mid | None, list[Mid]]:
 
 @final
 class Restarted:
-    """The announcement of a restart: the new incarnation, the incarnation of the sender, and the leaves of its
-    replica."""
+    """The announcement of a restart: the new incarnation, the incarnation of the sender, the leaves of its replica, and
+    who came back elsewhere."""
 
-    __slots__ = ("leaves", "life", "own_life")
+    __slots__ = ("leaves", "life", "moved", "own_life")
 
-    def __init__(self, life: int, own_life: int, leaves: list[Mid]) -> None:
+    def __init__(
+        self, life: int, own_life: int, leaves: list[Mid], moved: list[tuple[int, int, str]] | None = None
+    ) -> None:
         self.life = life
         self.own_life = own_life
         self.leaves = leaves
+        self.moved = moved or []
+        """Rank, life and address."""
 
 
 def encode_restart(conversation: int, tag: int, via: int, flags: int, said: Restarted) -> bytes:
     """Return the packet that announces the restart of this participant, or answers such a packet."""
-    head = _LIFE.pack(said.life, said.own_life, len(said.leaves))
-    return seal(NUMBER, RESTART, conversation, tag, via, flags, 0, [head, _mids(said.leaves)])
+    parts = [_LIFE.pack(said.life, said.own_life, len(said.leaves), len(said.moved)), _mids(said.leaves)]
+    for rank, life, address in said.moved:
+        where = address.encode()
+        parts.append(_MOVED.pack(rank, life, len(where)) + where)
+    return seal(NUMBER, RESTART, conversation, tag, via, flags, 0, parts)
 
 
 def decode_restart(data: bytes, participants: int) -> Restarted:
     """Return the announcement of a packet. Raises MalformedError."""
     if len(data) < HEADER_SIZE + _LIFE_SIZE:
         raise MalformedError("length")
-    life, own_life, count = _LIFE.unpack_from(data, HEADER_SIZE)
+    life, own_life, count, moved_count = _LIFE.unpack_from(data, HEADER_SIZE)
     leaves = _read_mids(data, HEADER_SIZE + _LIFE_SIZE, count, participants)
-    if len(data) != HEADER_SIZE + _LIFE_SIZE + MID_SIZE * int(count):
-        raise MalformedError("length")
+    moved = _read_moved(data, HEADER_SIZE + _LIFE_SIZE + MID_SIZE * int(count), moved_count, participants)
     if max(life, own_life) > NUMBER_MAX:
         raise MalformedError("number")
-    return Restarted(int(life), int(own_life), leaves)
+    return Restarted(int(life), int(own_life), leaves, moved)
+
+
+def _read_moved(data: bytes, position: int, count: int, participants: int) -> list[tuple[int, int, str]]:
+    """Return rank, life and address of those that moved, which end the packet. Raises MalformedError."""
+    if count > participants:
+        raise MalformedError("length")
+    moved: list[tuple[int, int, str]] = []
+    for _ in range(count):
+        if len(data) < position + _MOVED_SIZE:
+            raise MalformedError("length")
+        rank, life, size = _MOVED.unpack_from(data, position)
+        position += _MOVED_SIZE
+        if rank >= participants or life > NUMBER_MAX or size > ADDRESS_BYTES_MAX or len(data) < position + size:
+            raise MalformedError("participants")
+        try:
+            address = data[position : position + size].decode()
+        except UnicodeDecodeError:
+            raise MalformedError("participants") from None
+        if not address.isprintable():
+            raise MalformedError("participants")
+        moved.append((int(rank), int(life), address))
+        position += size
+    if len(data) != position:
+        raise MalformedError("length")
+    return moved
 
 
 @final

@@ -13,10 +13,11 @@ from typing import final
 
 from antiphon.kernel.effects import Effects
 from antiphon.kernel.errors import UsageError
-from antiphon.parts.message_graph import GraphNode
+from antiphon.parts.message_graph import GraphNode, Mid
 from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.free.filter_machine import FilterMachine
 from antiphon.stacks.conversation.library.filter_base import FilterBase, FilterOptions
+from antiphon.stacks.conversation.library.filter_state import FilterState, decode_state, encode_state
 from antiphon.stacks.conversation.library.frames import DATA, framed
 from antiphon.stacks.conversation.library.handed_out import FilteredMessages
 
@@ -25,12 +26,31 @@ from antiphon.stacks.conversation.library.handed_out import FilteredMessages
 class Circuit(FilterMachine):
     """One end of a circuit."""
 
-    __slots__ = ("_base", "_queue", "_queue_max")
+    __slots__ = ("_base", "_handed_out", "_queue", "_queue_max")
 
-    def __init__(self, conversation: ConversationCore, options: FilterOptions) -> None:
-        self._base = FilterBase(conversation, options)
+    def __init__(self, conversation: ConversationCore, options: FilterOptions, *, state: bytes = b"") -> None:
+        former = decode_state(state, conversation.replica.graph)
+        self._base = FilterBase(conversation, options, packed=False)
         self._queue: deque[bytes] = deque()
         self._queue_max = options.queue_max
+        self._handed_out = former.handed_out
+        """What comes out first."""
+        self._base.take_up(former.former)
+        for payload in former.offered:
+            self.offer(payload)
+
+    def state(self, handed_out: list[tuple[GraphNode, bytes]]) -> bytes:
+        state = FilterState()
+        state.handed_out = [*handed_out, *self._handed_out]
+        state.offered = list(self._queue)
+        state.former = self._base.former()
+        return encode_state(state)
+
+    def former(self) -> list[tuple[Mid, bytes]]:
+        return self._base.former()
+
+    def adopt(self) -> None:
+        self._base.adopt()
 
     def begin(self) -> None:
         """Start the conversation, if this participant has to and there is nothing else to send."""
@@ -43,7 +63,9 @@ class Circuit(FilterMachine):
         return len(self._queue) < self._queue_max
 
     def offer(self, payload: bytes) -> None:
-        """Queue a message, to be sent as soon as the window allows; ask `may_offer` first."""
+        """Queue a message, to be sent as soon as the window allows; ask `may_offer` first. Raises ReplayError."""
+        if self._base.repeats(payload):
+            return
         if not self.may_offer():
             raise UsageError(f"{self._queue_max} messages wait to be sent; wait until they have gone out")
         self._queue.append(payload)
@@ -58,9 +80,10 @@ class Circuit(FilterMachine):
 
     def poll(self, now_ns: int) -> list[tuple[GraphNode, bytes]]:
         """Receive, send, acknowledge and retry what is due; return the messages of the other end."""
-        got: list[tuple[GraphNode, bytes]] = []
+        got, self._handed_out = self._handed_out, []
+        me = self._base.conversation.me
         while (one := self._base.receive(now_ns)) is not None:
-            if one[1] == DATA:
+            if one[1] == DATA and one[0].sender != me:
                 got.append((one[0], one[2]))
         while self._queue and self._base.has_room():
             self._base.send(framed(DATA, self._queue.popleft()))

@@ -10,18 +10,20 @@ cannot know that it arrived: it keeps the conversation open for a while, in whic
 
 from typing import final
 
+from antiphon.kernel.effects import Effects
 from antiphon.kernel.errors import UsageError
 from antiphon.parts.message_graph import GraphNode
 from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.free.filter_machine import FilterMachine
 from antiphon.stacks.conversation.library.frames import DATA, framed, unframed
 from antiphon.stacks.conversation.library.retry_timer import RetryTimer
 
 
 @final
-class Continuity:
+class Continuity(FilterMachine):
     """One of two participants that send in turns; participant 0 begins."""
 
-    __slots__ = ("_conversation", "_last", "_retry_timer", "my_turn")
+    __slots__ = ("_conversation", "_last", "_retry_timer", "heard", "my_turn")
 
     def __init__(self, conversation: ConversationCore, *, tries: int, timeout_ns: int) -> None:
         if len(conversation.participants) != 2:
@@ -30,6 +32,8 @@ class Continuity:
         self._retry_timer = RetryTimer(tries, timeout_ns)
         self._last: GraphNode | None = None
         self.my_turn = conversation.me == 0
+        self.heard: bytes | None = None
+        """The other's last answer, for whoever does not poll to take."""
 
     def say(self, payload: bytes, now_ns: int) -> GraphNode:
         """Answer the other's last message; ask `my_turn` first."""
@@ -61,6 +65,11 @@ class Continuity:
             else:
                 self._conversation.resend(self._last)
         return None
+
+    def run(self, group: str, effects: Effects, now_ns: int) -> None:
+        answer = self.poll(now_ns)
+        if answer is not None:
+            self.heard = answer
 
     def deadline_ns(self) -> int:
         return self._retry_timer.deadline_ns()

@@ -6,8 +6,10 @@ context, and sent again until it is stable: that is `StableSend` at the one end,
 
 from typing import final
 
+from antiphon.kernel.effects import Effects
 from antiphon.parts.message_graph import GraphNode
 from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.free.filter_machine import FilterMachine
 from antiphon.stacks.conversation.library.frames import ACK, DATA, drain, framed, unframed
 from antiphon.stacks.conversation.library.stable import StableSend
 
@@ -35,13 +37,18 @@ def receive_datagrams(conversation: ConversationCore) -> list[tuple[GraphNode, b
 
 
 @final
-class Acknowledger:
+class Acknowledger(FilterMachine):
     """Receives reliable datagrams; sends one acknowledgement for all that came together."""
 
-    __slots__ = ("_conversation",)
+    __slots__ = ("_conversation", "received")
 
     def __init__(self, conversation: ConversationCore) -> None:
         self._conversation = conversation
+        self.received: list[tuple[GraphNode, bytes]] = []
+        """What has come, for whoever does not poll to take."""
+
+    def run(self, group: str, effects: Effects, now_ns: int) -> None:
+        self.received += self.poll()
 
     def poll(self) -> list[tuple[GraphNode, bytes]]:
         got = receive_datagrams(self._conversation)

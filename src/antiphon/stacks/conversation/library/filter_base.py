@@ -29,6 +29,11 @@ asked for what follows our leaves. Who is asked learns what we have, and asks in
 there is nothing to repair: somebody who lacks something then either has something that is not stable, or lacks it
 altogether, and then it is not stable at its sender.
 
+Coming back (5.2). All that enters the view passes through here, own messages of former lives too: they are retried and
+handed out like any other. What the application then offers is compared with what it had said, payload by
+payload: which of them shared a message was a matter of time, and stays as it was. What it had said is not sent again;
+something else is a ReplayError, unless the application adopts what it had said.
+
 Deviations: the quiet rule; Figure 8 has no window and no repair.
 """
 
@@ -38,9 +43,12 @@ from typing import Final, final
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.options import MILLISECOND_NS
-from antiphon.parts.message_graph import GraphNode
+from antiphon.parts.message_graph import GraphNode, Mid
 from antiphon.stacks.conversation.free.conversation import ConversationCore
-from antiphon.stacks.conversation.library.frames import ACK, DATA, ORDERED, framed, unframed
+from antiphon.stacks.conversation.free.recovery import ReplayError
+from antiphon.stacks.conversation.free.wire import NOTED, SAID, form_of, payload_of
+from antiphon.stacks.conversation.library.frames import ACK, DATA, ORDERED, UNKNOWN, framed, unframed
+from antiphon.stacks.conversation.library.packs import unpack
 from antiphon.stacks.conversation.library.retry_timer import RetryTimer
 
 FREE_EVERY: Final = 1024
@@ -94,10 +102,14 @@ class FilterBase:
 
     __slots__ = (
         "_ack_at_ns",
+        "_feed",
         "_forgotten_at",
+        "_former",
         "_latest",
         "_options",
+        "_owed",
         "_own",
+        "_packed",
         "_retry_timer",
         "_unanswered",
         "_unstable",
@@ -106,9 +118,16 @@ class FilterBase:
         "conversation",
     )
 
-    def __init__(self, conversation: ConversationCore, options: FilterOptions) -> None:
+    def __init__(self, conversation: ConversationCore, options: FilterOptions, *, packed: bool = True) -> None:
         self.conversation = conversation
         self._options = options
+        self._packed = packed
+        """Whether several payloads share a message."""
+        self._feed: deque[tuple[GraphNode, bytes]] = deque()
+        """All that has entered the view and was not looked at."""
+        conversation.messages.feed = self._feed
+        self._former: tuple[deque[tuple[Mid, bytes]], deque[tuple[Mid, bytes]]] = (deque(), deque())
+        """What was said in former lives and was not offered again: messages, and those that do not commute."""
         self._retry_timer = RetryTimer(options.tries, options.timeout_ns)
         others = len(conversation.participants) - 1
         self._window = max(1, min(options.window, conversation.unstable_max() // (1 + 2 * others)))
@@ -119,11 +138,82 @@ class FilterBase:
         self._unstable: deque[GraphNode] = deque()
         """The same of everybody, in the order of the view."""
         self._unanswered = 0
-        """Messages in the view that nothing of ours follows."""
+        """Messages in the view that nothing of ours follows…"""
+        self._owed: list[GraphNode] = []
+        """…which they are."""
         self._ack_at_ns = NEVER
         self._forgotten_at = 0
         self.acks = 0
         """ACKs that were sent."""
+        if conversation.recovery is not None:
+            self._resume()
+
+    # ---- coming back -----------------------------------------------------------------------------------------------
+
+    def _resume(self) -> None:
+        """Take up what is in the view and not stable, and what this participant said in former lives."""
+        conversation, graph = self.conversation, self.conversation.replica.graph
+        received = conversation.view.received
+        own = graph.node((conversation.me, received[conversation.me]))
+        nodes = [
+            graph.node((rank, number))
+            for rank in range(graph.participants)
+            for number in range(graph.stable_to[rank] + 1, received[rank] + 1)
+        ]
+        for _, node in sorted([(node.wave, node.mid()) for node in nodes if node is not None]):
+            found = graph.node(node)
+            assert found is not None
+            kind, _ = self._read(found.body or b"")
+            if kind in (DATA, ORDERED):
+                self._note(found)
+                if found.sender != conversation.me and (own is None or not found.precedes(own)):
+                    self._owed.append(found)
+                    self._unanswered += 1
+                    self._ack_at_ns = 0
+        for former in conversation.former():
+            kind, payload = self._read(former.body or b"")
+            if kind in (DATA, ORDERED):
+                self._former[kind == ORDERED].extend([(former.mid(), one) for one in self._payloads(payload)])
+        conversation.adopt()
+
+    def _read(self, section: bytes) -> tuple[int, bytes]:
+        """Return kind and payload of a message of the conversation."""
+        return unframed(payload_of(section)) if section and form_of(section) in (SAID, NOTED) else (UNKNOWN, b"")
+
+    def _payloads(self, data: bytes) -> list[bytes]:
+        return unpack(data) if self._packed else [data]
+
+    def _note(self, node: GraphNode) -> None:
+        """Wait until a message of the application is stable."""
+        self._unstable.append(node)
+        if node.sender == self.conversation.me:
+            self._own.append(node)
+            self._latest = node
+
+    def repeats(self, payload: bytes, kind: int = DATA) -> bool:
+        """Return whether the application offers again what it said in a former life. Raises ReplayError if that was
+        something else."""
+        former = self._former[kind == ORDERED]
+        if not former:
+            return False
+        mid, said = former[0]
+        if said != payload:
+            raise ReplayError(mid)
+        former.popleft()
+        return True
+
+    def former(self) -> list[tuple[Mid, bytes]]:
+        """Return what was said in former lives and not offered again."""
+        return [*self._former[0], *self._former[1]]
+
+    def take_up(self, former: list[tuple[Mid, bytes]]) -> None:
+        """Expect these before what was said later, as a checkpoint tells."""
+        self._former[0].extendleft(reversed(former))
+
+    def adopt(self) -> None:
+        """Expect nothing of what was said in former lives to be offered again."""
+        for former in self._former:
+            former.clear()
 
     # ---- sending ---------------------------------------------------------------------------------------------------
 
@@ -140,35 +230,54 @@ class FilterBase:
 
     def begin(self) -> GraphNode | None:
         """Start the conversation, if this participant has to; elsewhere it starts with the first message that comes."""
-        if self.conversation.me or self.conversation.view.count:
+        conversation = self.conversation
+        if conversation.me or conversation.view.count or conversation.recovery is not None:
             return None
-        return self._said(self.conversation.send(framed(ACK), urgent=True))
+        return self._said(conversation.send(framed(ACK), urgent=True))
 
     def send(self, frame: bytes) -> GraphNode:
         """Send a message of the application; ask `has_room` first."""
         node = self._said(self.conversation.send(frame, urgent=True))
-        self._own.append(node)
-        self._unstable.append(node)
-        self._latest = node
+        self._note(node)
         return node
 
     def _said(self, node: GraphNode) -> GraphNode:
         """Note that a message was sent, which acknowledges all that is in the view."""
+        last = self._feed.pop()
+        assert last[0] is node, "what is sent is the last in the view"
+        self._owe_nothing()
+        return node
+
+    def _answer(self, own: GraphNode) -> None:
+        """Note an own message of a former life, or one that the conversation itself has sent: it acknowledges what it
+        follows, which need not be all that came before it here."""
+        left = [node for node in self._owed if not node.precedes(own)]
+        if left:
+            self._owed = left
+            self._unanswered = len(left)
+        else:
+            self._owe_nothing()
+
+    def _owe_nothing(self) -> None:
+        self._owed = []
         self._unanswered = 0
         self._ack_at_ns = NEVER
-        return node
 
     # ---- receiving -------------------------------------------------------------------------------------------------
 
     def receive(self, now_ns: int) -> tuple[GraphNode, int, bytes] | None:
-        """Return the next message of the conversation, its kind and its payload."""
-        one = self.conversation.receive()
-        if one is None:
-            return None
-        node, data = one
-        kind, payload = unframed(data)
+        """Return the next message that has entered the view, its kind and its payload."""
+        while not self._feed:
+            if self.conversation.receive() is None and not self._feed:
+                return None
+        node, section = self._feed.popleft()
+        kind, payload = self._read(section)
         if kind in (DATA, ORDERED):
-            self._unstable.append(node)
+            self._note(node)
+        if node.sender == self.conversation.me:
+            self._answer(node)
+        elif kind in (DATA, ORDERED):
+            self._owed.append(node)
             self._unanswered += 1
             if self._ack_at_ns == NEVER:
                 self._ack_at_ns = now_ns + self._options.ack_delay_ns

@@ -7,6 +7,7 @@ so that what several tasks offer travels together.
 from typing import final
 
 from antiphon.kernel.errors import UsageError
+from antiphon.parts.message_graph import Mid
 from antiphon.stacks.conversation.free.conversation import ConversationCore
 from antiphon.stacks.conversation.free.requests import ConversationRequest, OfferingRequest
 from antiphon.stacks.conversation.library.broadcast import OrderedBroadcast
@@ -19,11 +20,13 @@ from antiphon.stacks.conversation.library.stable import StableSend
 class BeginFilter(ConversationRequest):
     """Put a filter on a conversation, which only the filter may use until `EndFilter`."""
 
-    __slots__ = ("options",)
+    __slots__ = ("options", "state")
 
-    def __init__(self, cid: int, options: FilterOptions) -> None:
+    def __init__(self, cid: int, options: FilterOptions, state: bytes = b"") -> None:
         super().__init__(cid)
         self.options = options
+        self.state = state
+        """What the checkpoint that the participant came back from has of the filter."""
 
     def check(self, conversation: ConversationCore) -> None:
         """Raise UsageError if there is a filter already."""
@@ -37,13 +40,13 @@ class BeginCircuit(BeginFilter):
 
     __slots__ = ("machine",)
 
-    def __init__(self, cid: int, options: FilterOptions) -> None:
-        super().__init__(cid, options)
+    def __init__(self, cid: int, options: FilterOptions, state: bytes = b"") -> None:
+        super().__init__(cid, options, state)
         self.machine: Circuit | None = None
 
     def act(self, conversation: ConversationCore, now_ns: int) -> None:
         self.check(conversation)
-        self.machine = Circuit(conversation, self.options)
+        self.machine = Circuit(conversation, self.options, state=self.state)
         conversation.put_filter(self.machine)
 
 
@@ -53,13 +56,13 @@ class BeginBroadcast(BeginFilter):
 
     __slots__ = ("machine",)
 
-    def __init__(self, cid: int, options: FilterOptions) -> None:
-        super().__init__(cid, options)
+    def __init__(self, cid: int, options: FilterOptions, state: bytes = b"") -> None:
+        super().__init__(cid, options, state)
         self.machine: OrderedBroadcast | None = None
 
     def act(self, conversation: ConversationCore, now_ns: int) -> None:
         self.check(conversation)
-        self.machine = OrderedBroadcast(conversation, self.options, forgets=not conversation.keeps)
+        self.machine = OrderedBroadcast(conversation, self.options, forgets=not conversation.keeps, state=self.state)
         conversation.put_filter(self.machine)
 
 
@@ -115,6 +118,23 @@ class EndFilter(ConversationRequest):
 
     def act(self, conversation: ConversationCore, now_ns: int) -> None:
         conversation.filter = None
+        conversation.messages.feed = None
+
+
+@final
+class AdoptOffers(ConversationRequest):
+    """Have the filter take what the application said in former lives as said; `former` is what that was."""
+
+    __slots__ = ("former",)
+
+    def __init__(self, cid: int) -> None:
+        super().__init__(cid)
+        self.former: list[tuple[Mid, bytes]] = []
+
+    def act(self, conversation: ConversationCore, now_ns: int) -> None:
+        if conversation.filter is not None:
+            self.former = conversation.filter.former()
+            conversation.filter.adopt()
 
 
 @final

@@ -16,10 +16,11 @@ and may end as well.
 
 from typing import Final, final
 
-from antiphon.kernel.effects import NEVER
+from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import UsageError
 from antiphon.parts.message_graph import GraphNode
 from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.free.filter_machine import FilterMachine
 from antiphon.stacks.conversation.library.frames import CLOSE, DATA, END, GO, OPEN, READY, framed, unframed
 from antiphon.stacks.conversation.library.retry_timer import RetryTimer
 
@@ -33,7 +34,7 @@ FAILED: Final = 5
 
 
 @final
-class HandshakeSession:
+class HandshakeSession(FilterMachine):
     """One participant in a conversation that has a beginning and an end."""
 
     __slots__ = ("_begins_end", "_conversation", "_ends", "_last", "_retry_timer", "phase", "received")
@@ -92,6 +93,9 @@ class HandshakeSession:
         if self._retry_timer.has_passed(now_ns):
             self._try_again()
         return self.phase
+
+    def run(self, group: str, effects: Effects, now_ns: int) -> None:
+        self.poll(now_ns)
 
     def deadline_ns(self) -> int:
         return NEVER if self.phase in (TALKING, ENDED, FAILED) else self._retry_timer.deadline_ns()

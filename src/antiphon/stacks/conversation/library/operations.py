@@ -59,7 +59,9 @@ class Operations(FilterMachine):
 
     def offer(self, payload: bytes, commutes: bool) -> bool:
         """Issue an operation; ask `may_offer` first. Return whether the caller has to execute it at once; `poll` does
-        not return it then."""
+        not return it then. Raises ReplayError."""
+        if self._base.repeats(payload, DATA if commutes else ORDERED):
+            return False
         if not commutes:
             self._ordered.put(payload)
             return False
@@ -70,6 +72,12 @@ class Operations(FilterMachine):
         if self._early.is_full_pack():
             self._say_early()
         return True
+
+    def former(self) -> list[tuple[Mid, bytes]]:
+        return self._base.former()
+
+    def adopt(self) -> None:
+        self._base.adopt()
 
     def outstanding(self) -> int:
         """Return how many own messages are not sent yet, or not acknowledged by all."""

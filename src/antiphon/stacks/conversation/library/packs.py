@@ -44,6 +44,10 @@ class PackQueue:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    def all(self) -> list[bytes]:
+        """Return what waits."""
+        return list(self._waiting)
+
     def has_room(self) -> bool:
         return len(self._waiting) < self._limit
 

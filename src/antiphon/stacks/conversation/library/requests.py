@@ -11,9 +11,11 @@ that is enough for the client. There is one client in a conversation, and one re
 
 from typing import Final, final
 
+from antiphon.kernel.effects import Effects
 from antiphon.kernel.errors import UsageError
 from antiphon.parts.message_graph import GraphNode
 from antiphon.stacks.conversation.free.conversation import ConversationCore
+from antiphon.stacks.conversation.free.filter_machine import FilterMachine
 from antiphon.stacks.conversation.library.frames import REPLY, REQUEST, drain, framed, unframed
 from antiphon.stacks.conversation.library.retry_timer import RetryTimer
 from antiphon.stacks.conversation.library.stable import FAILURE, SUCCESS, WAITING
@@ -23,7 +25,7 @@ IDLE: Final = 3
 
 
 @final
-class RequestClient:
+class RequestClient(FilterMachine):
     """The participant that sends requests."""
 
     __slots__ = ("_conversation", "_request", "_retry_timer", "_wanted", "outcome", "replies")
@@ -70,6 +72,9 @@ class RequestClient:
                 self._conversation.replica.ask_everybody()
         return self.outcome
 
+    def run(self, group: str, effects: Effects, now_ns: int) -> None:
+        self.poll(now_ns)
+
     def deadline_ns(self) -> int:
         return self._retry_timer.deadline_ns()
 
@@ -88,13 +93,15 @@ class ReceivedRequest:
 
 
 @final
-class RequestServer:
+class RequestServer(FilterMachine):
     """A participant that answers requests."""
 
-    __slots__ = ("_conversation", "_current")
+    __slots__ = ("_conversation", "_current", "received")
 
     def __init__(self, conversation: ConversationCore) -> None:
         self._conversation = conversation
+        self.received: list[ReceivedRequest] = []
+        """New requests, for whoever does not poll to take."""
         self._current: ReceivedRequest | None = None
 
     def poll(self) -> list[ReceivedRequest]:
@@ -109,6 +116,9 @@ class RequestServer:
             elif kind == REPLY and current is not None and current.node.precedes(node):
                 current.answered_by.append(node.sender)
         return requests
+
+    def run(self, group: str, effects: Effects, now_ns: int) -> None:
+        self.received += self.poll()
 
     def is_current(self, request: ReceivedRequest) -> bool:
         """Return whether the client has sent no request since this one."""
