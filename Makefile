@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
-.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs returning fuzz networks overlap parting guarding streams cluster planted seeds relays
+.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs returning fuzz networks overlap parting guarding durable streams cluster planted seeds relays
 .PHONY: seats service-scaling takeover service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth many-groups stall recording scaling commuting audit-scale cost needle
 
 VENV := .venv
@@ -50,6 +50,7 @@ help:
 	@echo '  make networks      seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
 	@echo '  make overlap       two overlapping groups there under two faults at a time, 100 cycles; as root'
 	@echo '  make parting       eight processes there on the stack domain: split in three, one-way links, merged, audited; as root'
+	@echo '  make durable       a replicated object on disk there: kill -9 of one, two and all members, back from disk; as root'
 	@echo '  make guarding      leaders, locks and resilient objects there: kill -9, SIGSTOP, partitions, a guarded resource; as root'
 	@echo '  make streams       a live group through Spark and back, queries and feeder killed on the way'
 	@echo '  make cluster       an audit on a Spark cluster of its own, and kill -9 of a worker in the middle'
@@ -181,6 +182,9 @@ overlap: setup
 
 parting: setup
 	$(BIN)/python -m tests.networks.parting
+
+durable: setup
+	$(BIN)/python -m tests.networks.durable
 
 guarding: setup
 	$(BIN)/python -m tests.networks.guarding

@@ -1,13 +1,14 @@
 """Groups on the stack `conversation` broken on purpose; hunted in adversarial seeds on that stack."""
 
+from collections.abc import Callable
 from typing import Any
 
 from antiphon.kernel.effects import Effects
 from antiphon.parts.membership.graph_view_end import GraphViewEnd
-from antiphon.parts.message_graph import MessageGraph
+from antiphon.parts.message_graph import GraphError, MessageGraph
 from antiphon.parts.ranges import Ranges
 from antiphon.pipeline.campaign.judge import REST
-from antiphon.stacks.conversation.group import ordering
+from antiphon.stacks.conversation.group import ordering, session
 from antiphon.stacks.conversation.group.ordering import Ordering
 from antiphon.stacks.conversation.group.session import ConversationSession
 from antiphon.stacks.conversation.offers import OFFERS as CONVERSATION
@@ -55,6 +56,67 @@ def _close_without_asking(self: GraphViewEnd, cut: list[Ranges], sources: list[i
     self._cut = list(self._graph.last)
 
 
+def _acknowledge_too_early(self: ConversationSession) -> None:
+    """What a member tells counts before all that it had sent is here."""
+    for rank, counts in list(self._early_acks.items()):
+        last = self._graph.last[rank]
+        self._graph.last[rank] = max(last, counts[rank])
+        self._graph.acknowledge(rank, self._early_acks.pop(rank))
+        self._graph.last[rank] = last
+    _settle_session(self)
+
+
+_settle_session = ConversationSession._settle
+
+
+def _free_all_that_is_stable(self: MessageGraph, rank: int, number: int) -> int:
+    """A stable message is freed though it may be a leaf of somebody's view."""
+    told, self._are_told = self._are_told, False
+    try:
+        return _free_up_to(self, rank, number)
+    finally:
+        self._are_told = told
+
+
+_free_up_to = MessageGraph._free_up_to
+
+
+def _hand_out_to_all(self: Ordering, node: Any, batch: Any, effects: Effects) -> None:
+    """A message for some is handed out to all."""
+    batch.destinations = -1
+    _assemble(self, node, batch, effects)
+
+
+_assemble = Ordering._assemble
+
+
+def _long_silence() -> str:
+    from tests.parts import test_message_graph
+
+    return _scene(test_message_graph.test_what_is_told_to_be_received_is_stable_and_its_last_one_is_not_freed)
+
+
+def _lost_word() -> str:
+    from tests.stacks.conversation import test_group
+
+    return _scene(test_group.test_an_acknowledgement_that_was_lost_is_asked_for)
+
+
+def _scene(test: Callable[[], None]) -> str:
+    """What a test says."""
+    try:
+        test()
+    except (AssertionError, GraphError) as error:
+        return f"{type(error).__name__}: {error}"[:200]
+    return ""
+
+
+CONVERSATION_GROUP_STAGED = {
+    "conversation: leaves are freed": _long_silence,
+    "conversation: a member that waits does not say so": _lost_word,
+}
+
+
 def _mutant(name: str, breaks: tuple[str, ...], place: Any, attribute: str, replacement: Any) -> Mutant:
     return Mutant(f"conversation: {name}", breaks, ((place, attribute, replacement),), CONVERSATION.name)
 
@@ -72,5 +134,9 @@ CONVERSATION_GROUP_MUTANTS = (
         "rest of the cut not delivered", ("view_synchrony",), ConversationSession, "finish_cut",
         _finish_without_the_rest,
     ),
+    _mutant("a word counts too early", ("total",), ConversationSession, "_settle", _acknowledge_too_early),
+    _mutant("leaves are freed", (REST,), MessageGraph, "_free_up_to", _free_all_that_is_stable),
+    _mutant("messages for some reach all", ("creation",), Ordering, "_assemble", _hand_out_to_all),
+    _mutant("a member that waits does not say so", (REST,), session, "_WAITS", 0),
     _mutant("nobody tells what it has", (REST, "settled"), ConversationSession, "_send_status", lambda self: None),
 )  # fmt: skip

@@ -14,7 +14,8 @@ from antiphon.kernel.identity import NUMBER_MAX
 from antiphon.kernel.levels import AGREED
 from antiphon.parts.membership.graph_view_end import GraphViewEnd
 from antiphon.parts.membership.policies import PartitionablePolicy
-from antiphon.stacks.domain import components, node, suggestion_maker, voting
+from antiphon.parts.node_batch import EVERYBODY
+from antiphon.stacks.domain import components, suggestion_maker, voting
 from antiphon.stacks.domain.broadcast import Broadcast
 from antiphon.stacks.domain.commitment import Commitment
 from antiphon.stacks.domain.components import Components
@@ -420,7 +421,7 @@ _is_blocked = Services._is_blocked
 
 def _gone_means_all(self: DomainSession, processes: Any) -> int:
     """A message whose destinations are gone is for everybody."""
-    return _ranks_of(self, processes) or node.EVERYBODY
+    return _ranks_of(self, processes) or EVERYBODY
 
 
 _ranks_of = DomainSession._ranks_of

@@ -29,7 +29,7 @@ from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
 from antiphon.testing import timeline
-from tests.mutants.conversation_group_mutants import CONVERSATION_GROUP_MUTANTS
+from tests.mutants.conversation_group_mutants import CONVERSATION_GROUP_MUTANTS, CONVERSATION_GROUP_STAGED
 from tests.mutants.conversation_mutants import CONVERSATION_MUTANTS, CONVERSATION_STAGED
 from tests.mutants.domain_mutants import DOMAIN_MUTANTS, ISLANDS, domain_symptoms
 from tests.mutants.export_mutants import AUDITED_MUTANTS, EXPORT_MUTANTS, audited_symptoms, export_symptoms
@@ -39,6 +39,7 @@ from tests.mutants.label_mutants import CLAIMS, LABEL_MUTANTS, label_symptoms
 from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
 from tests.mutants.linked_mutants import LINKED_MUTANTS, linked_symptoms
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
+from tests.mutants.object_mutants import OBJECT_MUTANTS, OBJECT_STAGED
 from tests.mutants.order_mutants import ORDER_MUTANTS
 from tests.mutants.restart_mutants import RESTART_MUTANTS, RESTART_STAGED
 from tests.mutants.runtime_mutants import RUNTIME_MUTANTS, RuntimeMutant
@@ -57,9 +58,11 @@ from tests.simulation.sequencers import run_seed as run_service
 from tests.stacks.conversation.library.plays import broadcast_problem, operations_problem, session_problem
 
 STAGED: Final[dict[str, Callable[[], str | None]]] = {
+    **CONVERSATION_GROUP_STAGED,
     **CONVERSATION_STAGED,
     **GROUP_STAGED,
     **GUEST_STAGED,
+    **OBJECT_STAGED,
     **RESTART_STAGED,
     **SEAL_STAGED,
     **SEAT_STAGED,
@@ -139,7 +142,7 @@ def adversarial_of(mutant: Mutant) -> Symptoms:
 
 def program_of(mutant: Mutant) -> Symptoms:
     assert isinstance(mutant, RuntimeMutant)
-    return partial(tool_symptoms if mutant in TOOL_MUTANTS else program_symptoms, programs=mutant.programs)
+    return partial(program_symptoms if mutant in RUNTIME_MUTANTS else tool_symptoms, programs=mutant.programs)
 
 
 @dataclass(frozen=True)
@@ -184,6 +187,7 @@ FAMILIES: Final = {
     "site": Family(SITE_MUTANTS, same(symptoms)),
     "label": Family(LABEL_MUTANTS, same(label_symptoms), staged=len(CLAIMS)),
     "tool": Family(TOOL_MUTANTS, program_of),
+    "object": Family(OBJECT_MUTANTS, program_of),
 }
 ALL_MUTANTS: Final = tuple(mutant for family in FAMILIES.values() for mutant in family.mutants)
 

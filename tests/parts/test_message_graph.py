@@ -236,3 +236,32 @@ def test_view_follows_the_graph() -> None:
     assert view.next(second) == [third]
     assert view.precedes(first, third)
     assert view.roots() == [first]
+
+
+def test_what_is_told_to_be_received_is_stable_and_its_last_one_is_not_freed() -> None:
+    """Two participants tell what they have received and send nothing; later one attaches to the last that it had."""
+    graph = MessageGraph(3)
+    for number in (1, 2):
+        graph.attach(0, number, [(0, number - 1)] if number > 1 else [], b"")
+    graph.acknowledge(1, [2, 0, 0])
+    assert graph.stable_to == [0, 0, 0]
+    graph.acknowledge(2, [2, 0, 0])
+    assert graph.stable_to == [2, 0, 0]
+    assert graph.stable_wave == 2
+    graph.attach(0, 3, [(0, 2)], b"")
+    assert graph.free_waves(9) == 1
+    graph.attach(2, 1, [(0, 2)], b"it had not received the third")
+    graph.acknowledge(1, [3, 0, 1])
+    assert graph.stable_to == [2, 0, 0]
+    graph.acknowledge(2, [3, 0, 1])
+    graph.acknowledge(0, [3, 0, 1])
+    assert graph.stable_to == [3, 0, 1]
+
+
+def test_what_is_told_may_be_ahead_of_what_is_here() -> None:
+    graph = MessageGraph(2)
+    graph.attach(0, 1, [], b"")
+    graph.acknowledge(1, [3, 0])
+    assert graph.stable_to == [1, 0]
+    graph.attach(0, 2, [(0, 1)], b"")
+    assert graph.stable_to == [2, 0]

@@ -1,7 +1,7 @@
 """Packets by which the members of a view tell each other which nodes of their message graph they have and lack.
 
 REQUEST  (rank u16, first u64, last u64) each: the author lacks these
-STATUS   last u64 of each member: how far the author has each member's nodes
+STATUS   last u64 of each member: how far the author has each member's nodes; a stack may add a number of its own
 """
 
 from struct import Struct
@@ -46,8 +46,8 @@ def encode_status(stack: int, group: int, tag: int, sender: int, last: list[int]
     return seal(stack, STATUS, group, tag, sender, flags, 0, [counts])
 
 
-def decode_status(packet: bytes, members: int) -> list[int]:
-    """How far somebody has each member's nodes. Raises MalformedError."""
-    if len(packet) != HEADER_SIZE + 8 * members:
+def decode_status(packet: bytes, numbers: int) -> list[int]:
+    """How far somebody has each member's nodes, and what else a stack adds: so many numbers. Raises MalformedError."""
+    if len(packet) != HEADER_SIZE + 8 * numbers:
         raise MalformedError("length")
-    return list(Struct(f"<{members}Q").unpack_from(packet, HEADER_SIZE))
+    return list(Struct(f"<{numbers}Q").unpack_from(packet, HEADER_SIZE))

@@ -16,7 +16,9 @@ leaves, to which the next message it sends is attached.
 Forgetting. Nobody can name a stable message as an immediate predecessor any more, but for its sender, and that only if
 it is its last: all others have sent something that follows it. So stable messages can be freed, all but the last of
 each participant. Who was masked out when something was freed may still name it. Such a message is refused: that
-participant has to come back by restart.
+participant has to come back by restart. Where participants tell what they have received (`acknowledge`), a message may
+be stable and still be the last that somebody has of its sender, to which it attaches its next one; so each sender's
+last stable message stays: what precedes it is followed, in everybody's view, by that one.
 
 Cost: to attach a message takes a step per immediate predecessor and participant, whatever the size of the graph, and
 on average over all messages a step per participant for stability; a query about one node takes a step per participant
@@ -96,6 +98,7 @@ class MessageGraph:
     """One host's image of the graph."""
 
     __slots__ = (
+        "_are_told",
         "_behind",
         "_keep_bodies",
         "_latest",
@@ -138,6 +141,8 @@ class MessageGraph:
         more of them are stable. Zero only if no other works."""
         self._leaves: dict[int, GraphNode] = {}
         """By sender: of a participant's messages only the last can be a leaf."""
+        self._are_told = False
+        """Whether participants also tell what they have received, beside what they send."""
 
     # ---- building --------------------------------------------------------------------------------------------------
 
@@ -214,6 +219,18 @@ class MessageGraph:
                 self._behind[rank] -= 1
                 if not self._behind[rank]:
                     self._settle(rank)
+
+    def acknowledge(self, rank: int, received: list[int]) -> None:
+        """Note that a participant tells what it has sent and received: by sender, up to which number.
+
+        What it sends from here on is in the context of all that, just as if it had sent a message. What it has sent
+        before must be here, up to received[rank]: a message of it that is still to come, and does not follow what it
+        tells, could be of a wave that is taken for complete.
+        """
+        assert self.last[rank] >= received[rank]
+        self._are_told = True
+        before = self._latest[rank]
+        self._follow(rank, [max(one, other) for one, other in zip(before, received, strict=True)])
 
     def _settle(self, rank: int) -> None:
         """See which messages of a participant have become stable, and who holds up the next ones."""
@@ -446,6 +463,8 @@ class MessageGraph:
         nodes = self._nodes[rank]
         first = self.first[rank]
         last = min(number, self.last[rank] - 1)  # the next message of the participant may name its last
+        if self._are_told:  # one that is stable and that no stable one follows may be a leaf of anybody's view
+            last = min(last, self.stable_to[rank] - 1)
         if last < first:
             return 0
         for own in range(first, last + 1):

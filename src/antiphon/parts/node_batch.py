@@ -19,13 +19,20 @@ _HEAD: Final = Struct("<BBHQ")
 _HEAD_SIZE: Final = 12
 _FRAGMENT: Final = Struct("<II")
 BATCH_OVERHEAD: Final = 20
+EVERYBODY: Final = -1
+"""The messages of a node are for all members."""
+
+
+def destinations_size(members: int) -> int:
+    """The bytes that destinations take in a node."""
+    return (members + 7) // 8
 
 
 @final
 class NodeBatch:
     """A node of the graph and the messages in it."""
 
-    __slots__ = ("_body", "_section", "count", "first_message", "index", "level", "node", "total")
+    __slots__ = ("_body", "_section", "count", "destinations", "first_message", "index", "level", "node", "total")
 
     def __init__(self, section: bytes, level: int, first_message: int, count: int, index: int, total: int) -> None:
         self._section = section
@@ -36,6 +43,8 @@ class NodeBatch:
         self.index = index
         self.total = total
         self.node: GraphNode | None = None
+        self.destinations = EVERYBODY
+        """Bits of the ranks of the members that the messages are for, where the stack sets it."""
 
     def messages(self) -> list[bytes]:
         return cut_messages(self._section, self._body, self.count)

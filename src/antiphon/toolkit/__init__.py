@@ -15,6 +15,8 @@ from antiphon.toolkit.errors import (
     LockLostError,
     MergeOverflowError,
     NoLeafError,
+    ObjectDiskError,
+    ObjectRestartError,
     ServerGoneError,
     StaleTokenError,
     StateError,
@@ -36,8 +38,10 @@ from antiphon.toolkit.merging import (
     last_writer,
     union,
 )
+from antiphon.toolkit.operations import commuting, ordered
 from antiphon.toolkit.properties import Properties
-from antiphon.toolkit.replicated import ReplicatedObject, commuting, ordered
+from antiphon.toolkit.ready_made import ReplicatedCounter, ReplicatedDict, ReplicatedQueue, ReplicatedSet
+from antiphon.toolkit.replicated import ObjectPlace, ReplicatedObject
 from antiphon.toolkit.requests import Reply, Request
 from antiphon.toolkit.resilient import make_resilient, operation, resilient
 from antiphon.toolkit.service import ClientMessage, Service
@@ -74,9 +78,16 @@ __all__ = [
     "MergingState",
     "Missed",
     "NoLeafError",
+    "ObjectDiskError",
+    "ObjectPlace",
+    "ObjectRestartError",
     "Post",
     "Properties",
+    "ReplicatedCounter",
+    "ReplicatedDict",
     "ReplicatedObject",
+    "ReplicatedQueue",
+    "ReplicatedSet",
     "Reply",
     "Request",
     "ServerGoneError",

@@ -106,3 +106,24 @@ class DeadlockError(AntiphonError):
 
 class WorkError(AntiphonError):
     """The work of a coordinator, or an operation of a resilient object, raised an exception; the text names it."""
+
+
+class ObjectDiskError(AntiphonError):
+    """The file of a replicated object could not be written, so this copy of it is over."""
+
+    def __init__(self, path: str, why: Exception) -> None:
+        super().__init__(
+            f"{path} could not be written ({why}), so this member has left: whether calls that had not returned were "
+            "executed is unknown here; mend the disk and start the member again"
+        )
+        self.path = path
+
+
+class ObjectRestartError(AntiphonError):
+    """An operator had a minority of the group go on, so the object comes back from the members' disks."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"the group has lost its majority and goes on without it, so object {name!r} comes back from the disks of "
+            "its members; whether this call was executed is unknown here"
+        )

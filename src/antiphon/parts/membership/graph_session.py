@@ -19,7 +19,7 @@ from antiphon.kernel.packet_kinds import REQUEST
 from antiphon.parts.membership.graph_view_end import GraphViewEnd
 from antiphon.parts.membership.session import Session
 from antiphon.parts.message_graph import GraphNode, GraphPacket, MessageGraph
-from antiphon.parts.node_batch import NodeBatch
+from antiphon.parts.node_batch import EVERYBODY, NodeBatch
 from antiphon.parts.pending import PacketLoad, PendingQueue
 
 _FREE_MIN: Final = 256
@@ -194,6 +194,17 @@ class GraphSession(Session):
             effects.events.append(
                 Sent(self.group, self.view.id, load.first_message, len(load.complete), load.level, load.size, to)
             )
+
+    def _ranks_of(self, processes: tuple[ProcessId, ...]) -> int:
+        """Bits of those of these processes that are in the view; of nobody in particular, EVERYBODY."""
+        if not processes:
+            return EVERYBODY
+        ranks = 0
+        for process in processes:
+            rank = self.view.rank(process)
+            if rank >= 0:
+                ranks |= 1 << rank
+        return EVERYBODY if ranks + 1 == 1 << len(self.view.members) else ranks
 
     def _note_own(self, node: GraphNode, load: PacketLoad) -> None:
         """An own node with messages is in the graph."""

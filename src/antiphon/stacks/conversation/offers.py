@@ -15,7 +15,9 @@ OFFERS: Final = Capabilities(
     levels=COMMON_LEVELS,
     policies=POLICIES,
     packet_kinds=(ADD, STATUS, REQUEST, MEMBERSHIP, START, ASK, RESTART, PART, ASK_PARTS),
+    private=True,
+    subsets=True,
     unasked_kinds=(START,),
     promised=group_promises(Promise("causal", GROUP, POLICIES)),
-    situations=("node resent", "acknowledgement by a node of its own", "node with several predecessors"),
+    situations=("node resent", "acknowledgement without a node", "node with several predecessors"),
 )

@@ -21,7 +21,7 @@ from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import NUMBER_MAX
 from antiphon.kernel.packet_kinds import DATA
 from antiphon.parts.message_graph import GraphPacket, Mid
-from antiphon.parts.node_batch import BATCH_OVERHEAD, NodeBatch, decode_batch
+from antiphon.parts.node_batch import BATCH_OVERHEAD, EVERYBODY, NodeBatch, decode_batch, destinations_size
 from antiphon.stacks.domain.offers import NUMBER
 
 CONTINUES: Final = 1
@@ -34,13 +34,6 @@ _NODE_SIZE: Final = 10
 _ACK: Final = Struct("<HQ")
 ACK_SIZE: Final = 10
 NODE_OVERHEAD: Final = HEADER_SIZE + _NODE_SIZE + BATCH_OVERHEAD
-EVERYBODY: Final = -1
-"""The bits of all members, however many there are."""
-
-
-def destinations_size(members: int) -> int:
-    """The bytes that destinations take in a node."""
-    return (members + 7) // 8
 
 
 @final

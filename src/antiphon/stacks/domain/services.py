@@ -40,8 +40,8 @@ from antiphon.kernel.identity import View
 from antiphon.kernel.levels import AGREED, CAUSAL, RELIABLE, SAFE
 from antiphon.parts.emission import MessageAssembler
 from antiphon.parts.message_graph import GraphNode, MessageGraph, Mid
-from antiphon.parts.node_batch import NodeBatch
-from antiphon.stacks.domain.node import EVERYBODY, DomainNode
+from antiphon.parts.node_batch import EVERYBODY, NodeBatch
+from antiphon.stacks.domain.node import DomainNode
 from antiphon.stacks.domain.voting import VoteRounds
 
 

@@ -50,18 +50,16 @@ from antiphon.parts.graph_packets import decode_request, decode_status, encode_r
 from antiphon.parts.membership.graph_session import GraphSession
 from antiphon.parts.membership.messages import BarrierBody
 from antiphon.parts.message_graph import GraphNode, Mid
-from antiphon.parts.node_batch import decode_batch, encode_batch
+from antiphon.parts.node_batch import EVERYBODY, decode_batch, destinations_size, encode_batch
 from antiphon.parts.pending import PendingQueue
 from antiphon.stacks.domain.broadcast import RESENDS_MAX, Attached, Broadcast
 from antiphon.stacks.domain.node import (
     ACK_SIZE,
     DIRECT,
-    EVERYBODY,
     NODE_OVERHEAD,
     WAITS,
     DomainNode,
     decode_node,
-    destinations_size,
     encode_node,
 )
 from antiphon.stacks.domain.offers import EARLY_ORDER, NUMBER, OFFERS, OWN_COPIES
@@ -296,17 +294,6 @@ class DomainSession(GraphSession):
             self._settle(now_ns)
         self._window.sent(self._window_size, now_ns)
         return True
-
-    def _ranks_of(self, processes: tuple[ProcessId, ...]) -> int:
-        """Bits of those of these processes that are in the view; of nobody in particular, EVERYBODY."""
-        if not processes:
-            return EVERYBODY
-        ranks = 0
-        for process in processes:
-            rank = self.view.rank(process)
-            if rank >= 0:
-                ranks |= 1 << rank
-        return EVERYBODY if ranks + 1 == 1 << len(self.view.members) else ranks
 
     def _send_node(
         self, body: bytes, level: int, effects: Effects, now_ns: int, destinations: int = EVERYBODY

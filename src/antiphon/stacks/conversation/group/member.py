@@ -5,10 +5,12 @@ Levels: all. `reliable` and `fifo` are given more than they ask for: everything 
 `agreed` goes by waves, `safe` by stability. Policies: `static` and `primary`. Joining, leaving and failing end the
 conversation of a view by agreement and begin another.
 
-Not offered: messages to one member (2: everybody receives everything), and causal order between groups.
+Messages for some of the members go to all, and are handed out to those (2: everybody receives everything).
 
-Limits: per sender `window_packets` nodes with messages that are not stable, and as many acknowledgements; own messages
-wait within `pending_bytes_max`. The names of predecessors must leave half of a packet for messages (members_max).
+Not offered: causal order between groups. A group that is to be in a causality domain is refused when it is joined.
+
+Limits: per sender `window_packets` nodes that are not stable; own messages wait within `pending_bytes_max`. The names
+of predecessors must leave half of a packet for messages (members_max).
 """
 
 from typing import final

@@ -10,6 +10,9 @@ Why weak ones need no more: what precedes a weak message is in the view before i
 so does the message itself, since it is in the context of both. Why strong ones need no more: what precedes them is of
 an earlier wave, and after each wave all weak messages that waited for it, and for no later one, are let go.
 
+Messages for some of the members have their places like all others, at every member; where they are not for this one,
+nothing is handed out.
+
 At the end of a view nothing can come any more: every wave is complete, and every message is where it must be.
 """
 
@@ -22,7 +25,7 @@ from antiphon.kernel.identity import View
 from antiphon.kernel.levels import AGREED, SAFE
 from antiphon.parts.emission import MessageAssembler
 from antiphon.parts.message_graph import GraphNode, MessageGraph
-from antiphon.parts.node_batch import NodeBatch
+from antiphon.parts.node_batch import EVERYBODY, NodeBatch
 
 
 @final
@@ -33,6 +36,7 @@ class Ordering:
         "_assembler",
         "_blocked",
         "_graph",
+        "_me",
         "_strong",
         "_waves",
         "_waves_due",
@@ -40,8 +44,9 @@ class Ordering:
         "delivered",
     )
 
-    def __init__(self, group: str, view: View, graph: MessageGraph, message_bytes_max: int) -> None:
+    def __init__(self, group: str, view: View, me: int, graph: MessageGraph, message_bytes_max: int) -> None:
         members = len(view.members)
+        self._me = me
         self._graph = graph
         self._strong: list[deque[int]] = [deque() for _ in range(members)]
         """By sender, the numbers of strong ones that have not come out yet."""
@@ -132,7 +137,9 @@ class Ordering:
 
     def _assemble(self, node: GraphNode, batch: NodeBatch, effects: Effects) -> None:
         self.delivered[node.sender] = node.number
-        self._assembler.batch(node.sender, batch, effects)
+        if batch.destinations >> self._me & 1:
+            self._assembler.private = batch.destinations != EVERYBODY
+            self._assembler.batch(node.sender, batch, effects)
 
 
 def _sender(batch: NodeBatch) -> int:

@@ -6,9 +6,23 @@
 The participants of a conversation never change; those of a group do. So each view is a conversation of its own, and
 what becomes of its end is agreed on as in every group (parts/membership).
 
-Acknowledgement. What a member sends acknowledges all that it has taken in. If it has nothing to send it sends an empty
-message, once for all that came since its last one: soon where somebody waits for stability, else after a while. Empty
-messages are not acknowledged in turn, or there would be no end to it.
+Acknowledgement. What a member sends acknowledges all that it has taken in. If it has nothing to send it tells, in a
+status packet, how far it has taken in each member's messages, once for all that came since its last word: soon where
+somebody waits for stability, else after a while. There is a least time between such packets, which grows with the
+number of members, so that each member hears of no more than about 4 / `ack_gap_ns` of them a second from all others.
+
+Why a status counts like a message. Whatever its author sends afterwards is in the context of what it has taken in, and
+that is all that stability and waves need (4.2). It counts once all that its author had sent before is here, which the
+status tells as well: until then a message of a wave that is taken for complete could still be on its way.
+
+It also tells how much of its author's own is stable. A process that begins again under the same identity lacks some of
+that, since its former life has acknowledged it, and so learns of that life (parts/former_life.py).
+
+A status can be lost, and nobody misses it. So a member that waits for stability says so when it tells its own status,
+again and again, ever more slowly, and all that hear it tell theirs.
+
+Destinations. A message for some of the members goes to all, since its node is in the context of what follows; those
+that it is not for take it in and hand out nothing. A process that is not in the view when it leaves is left out.
 
 Loss. A message that comes before its context is held, and the context asked for (gaps.py). That the very last message
 was lost nobody can see from what follows it; so whoever waits for stability tells the others what it has, again and
@@ -18,6 +32,7 @@ A paused application takes nothing in, so nothing of that is acknowledged, and t
 
 Deviations: the status packets just named, where the paper has the application resend (3.2.2); numbers instead of
 opaque ids, so that just what is missing can be asked for, where 3.2.1 asks for all between the leaves and a message;
+acknowledgements that are no messages;
 nothing is given up before the view ends; many messages of one level share a node.
 """
 
@@ -34,7 +49,7 @@ from antiphon.parts.membership.graph_session import GraphSession
 from antiphon.parts.membership.graph_view_end import numbers_max
 from antiphon.parts.membership.messages import BarrierBody
 from antiphon.parts.message_graph import GraphError, GraphNode, GraphView, Mid
-from antiphon.parts.node_batch import BATCH_OVERHEAD, decode_batch, encode_batch
+from antiphon.parts.node_batch import BATCH_OVERHEAD, destinations_size
 from antiphon.parts.pending import PendingQueue
 from antiphon.stacks.conversation.free.graph_replica import EVERYBODY, GraphReplica
 from antiphon.stacks.conversation.free.limits import Limits
@@ -48,11 +63,16 @@ from antiphon.stacks.conversation.free.wire import (
     section,
 )
 from antiphon.stacks.conversation.group.gaps import Gaps
+from antiphon.stacks.conversation.group.load import decode_load, encode_load
 from antiphon.stacks.conversation.group.ordering import Ordering
 from antiphon.stacks.conversation.offers import NUMBER
 
 _ANSWER_MAX: Final = 256
 """Messages sent in answer to one request for a part of the cut; who lacks more asks again."""
+_TAKEN: Final = 1
+"""The author of a status has taken in all that it has."""
+_WAITS: Final = 2
+"""The author of a status waits for those of others."""
 
 
 def members_max(options: Options) -> int:
@@ -73,13 +93,13 @@ def _limits(members: int, options: Options) -> Limits:
 class ConversationSession(GraphSession):
     """One member in one view."""
 
-    __slots__ = ("_gaps", "_merges", "_ordering", "_outstanding", "_replica", "_seen")
+    __slots__ = ("_early_acks", "_gaps", "_merges", "_ordering", "_outstanding", "_replica", "_seen")
 
     def __init__(
         self, group: str, process: ProcessId, view: View, pending: PendingQueue, options: Options, declared: int
     ) -> None:
         members = len(view.members)
-        node_overhead = ADD_OVERHEAD + BATCH_OVERHEAD + MID_SIZE * members
+        node_overhead = ADD_OVERHEAD + BATCH_OVERHEAD + MID_SIZE * members + 1 + destinations_size(members)
         super().__init__(group, process, view, pending, options, declared, node_overhead)
         self._replica = GraphReplica(
             self.group_id,
@@ -93,7 +113,10 @@ class ConversationSession(GraphSession):
         self._begin(self._replica.graph)
         self._gaps = Gaps(self._replica, self._me, options)
         self._seen = GraphView(self._graph)
-        self._ordering = Ordering(group, view, self._graph, options.message_bytes_max)
+        self._ordering = Ordering(group, view, self._me, self._graph, options.message_bytes_max)
+        self._ack_gap_ns = options.ack_gap_ns * max(4, members - 1) // 4
+        self._early_acks: dict[int, list[int]] = {}
+        """By rank, what a member told that it has taken in, before all that it had sent was here."""
         self._outstanding: deque[GraphNode] = deque()
         """In the graph, and not yet taken in here."""
         self._merges = 0
@@ -124,21 +147,21 @@ class ConversationSession(GraphSession):
         if kind == ADD:
             self._receive_add(decode_add(data, flags, len(self.view.members)), sender, effects, now_ns)
         elif kind == STATUS:
-            self._receive_status(data, sender, now_ns)
+            self._receive_status(data, sender, flags, now_ns)
         elif kind == REQUEST:
             self._answer(data, sender)
         else:
             raise MalformedError("kind")
 
     def _receive_add(self, added: Added, via: int, effects: Effects, now_ns: int) -> None:
-        batch = decode_batch(added.section, payload_start(added.section))
+        batch = decode_load(added.section, payload_start(added.section), len(self.view.members))
         if not self._is_due(added):
             return
         duplicates = self._replica.counts.get("duplicate", 0)
         self._outstanding.extend(self._replica.receive(added, via, now_ns))
         self._gaps.learn(added.predecessors, via, now_ns)
         is_new = self._replica.counts.get("duplicate", 0) == duplicates
-        if batch is not None and is_new and self._options.record_receives:
+        if batch is not None and is_new and self._options.record_receives and batch.destinations >> self._me & 1:
             self._report_receive(added.sender, batch, effects)
         self._take_in(effects, now_ns)
 
@@ -147,7 +170,7 @@ class ConversationSession(GraphSession):
         while self._outstanding and (not self.paused or self._ordering.closing):
             node = self._outstanding.popleft()
             assert node.body is not None, "what is stable was taken in"
-            batch = decode_batch(node.body, payload_start(node.body))
+            batch = decode_load(node.body, payload_start(node.body), len(self.view.members))
             self._seen.add(node)
             if batch is None:
                 continue
@@ -155,12 +178,19 @@ class ConversationSession(GraphSession):
             self._owe_ack(batch.level, now_ns)
             self._ordering.add(node, batch, effects)
 
-    def _receive_status(self, data: bytes, via: int, now_ns: int) -> None:
+    def _receive_status(self, data: bytes, via: int, flags: int, now_ns: int) -> None:
         """Somebody tells how many messages of each member it has."""
-        counts = decode_status(data, len(self.view.members))
+        counts = decode_status(data, len(self.view.members) + 1)
+        if counts.pop() > self._graph.last[via]:  # this process has acknowledged what it does not have
+            self.cut.former_life.contradicts(via)
+            raise MalformedError("number")
         self._note_status(counts, via)
         if self.cut.frozen:
             return
+        if flags & _TAKEN:
+            self._early_acks[via] = counts
+        if flags & _WAITS:
+            self._ack_soon(now_ns)
         self._gaps.learn(list(enumerate(counts)), via, now_ns)
         last = self._graph.last[self._me]
         for number in range(counts[self._me] + 1, min(last, counts[self._me] + _ANSWER_MAX) + 1):
@@ -184,18 +214,28 @@ class ConversationSession(GraphSession):
     # ---- the end of a step -----------------------------------------------------------------------------------------
 
     def finish(self, effects: Effects, now_ns: int) -> None:
-        self._drain(effects)
         self._settle()
+        self._drain(effects)
         while self._may_send() and self._send_next(effects, now_ns):
             pass
         if self._ack_at_ns <= now_ns and not self.cut.frozen:
-            self._bare_acks += 1
-            self._send_node(b"", now_ns)
+            self._acknowledge(now_ns)
         self._drain(effects)  # what was sent here may have been the last acknowledgement
         self._tell_status(now_ns)
 
+    def _acknowledge(self, now_ns: int) -> None:
+        """Tell the others what was taken in, without a message."""
+        self._bare_acks += 1
+        self._note_node_sent(now_ns)
+        self._stated_ns = now_ns
+        self._send_counts(0)
+
     def _settle(self) -> None:
         """See what has become stable."""
+        if not self.cut.frozen:
+            self._graph.acknowledge(self._me, self._seen.received)
+        for rank in [rank for rank, counts in self._early_acks.items() if counts[rank] <= self._graph.last[rank]]:
+            self._graph.acknowledge(rank, self._early_acks.pop(rank))
         self._settle_own()
         if self._is_graph_full():
             self._free()
@@ -214,12 +254,13 @@ class ConversationSession(GraphSession):
             return False
         if len(self._own) >= self._options.window_packets:
             return False
+        to = self._pending.runs[0].destinations
         load = self._pending.next_load(self._room, self._room)
-        payload = encode_batch(load)
+        payload = encode_load(load, self._ranks_of(to), len(self.view.members))
         node = self._send_node(payload, now_ns)
-        self._report_sent(load, effects)
+        self._report_sent(load, effects, to)
         self._note_own(node, load)
-        batch = decode_batch(payload, 0)
+        batch = decode_load(payload, 0, len(self.view.members))
         assert batch is not None
         self._ordering.add(node, batch, effects)
         if len(self.view.members) == 1:
@@ -238,8 +279,15 @@ class ConversationSession(GraphSession):
         return node
 
     def _send_status(self) -> None:
+        self._send_counts(_WAITS if self._waits() else 0)
+
+    def _send_counts(self, flags: int) -> None:
+        """Tell the others what is here, which acknowledges it if all of it was taken in."""
         if len(self.view.members) > 1:
-            status = encode_status(NUMBER, self.group_id, self.tag, self._me, self._graph.last)
+            if not self._outstanding:
+                flags |= _TAKEN
+            told = [*self._graph.last, self._graph.stable_to[self._me]]
+            status = encode_status(NUMBER, self.group_id, self.tag, self._me, told, flags)
             self._replica.out.append((EVERYBODY, status))
 
     # ---- time and transmission -------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import antiphon
 from antiphon.conversation import accept_conversation, open_conversation
 from antiphon.toolkit import ReplicatedObject, commuting, ordered
+from antiphon.toolkit.conversation_copy import ConversationCopy
 from bench.peers.driver import free_ports
 
 LIMIT_S = 30.0
@@ -60,14 +62,20 @@ async def banks(count: int) -> AsyncIterator[list[Bank]]:
         yield made
 
 
+def filter_of(bank: Bank) -> Any:
+    copy = bank._copy
+    assert isinstance(copy, ConversationCopy)
+    return copy.filter
+
+
 async def settled(copies: list[Bank]) -> None:
     """All have everything, and have executed it."""
     async with asyncio.timeout(LIMIT_S):
         for copy in copies:
             await copy.settled()
         for copy in copies:
-            while copy._filter.machine.waiting():
-                await copy._filter.changed()
+            while filter_of(copy).machine.waiting():
+                await filter_of(copy).changed()
 
 
 def run_banks(count: int, seed: int) -> list[Bank]:
@@ -140,7 +148,7 @@ def test_what_is_no_operation_is_counted_and_dropped() -> None:
                 msgspec.msgpack.encode(("steal", [])),
                 msgspec.msgpack.encode(("deposit", ["a", "x"])),
             ):
-                assert one._filter.machine.offer(payload, True)  # executed here at once, by nobody
+                assert filter_of(one).machine.offer(payload, True)  # executed here at once, by nobody
             await one.deposit("a")
             await settled([one, other])
             assert one.balances == other.balances == {"a": 1}
@@ -162,11 +170,11 @@ def test_who_is_gone_can_be_removed() -> None:
     async def main() -> None:
         async with asyncio.timeout(LIMIT_S), banks(3) as (one, other, gone):
             await settled([one, other, gone])
-            await gone._filter.close()
+            await filter_of(gone).close()
             await gone.conversation.close()
             calling = asyncio.create_task(one.withdraw("a", 1))
             while not one.laggards() or not other.laggards():
-                await (other if one.laggards() else one)._filter.changed()
+                await filter_of(other if one.laggards() else one).changed()
             assert one.laggards() == other.laggards() == ["p2"]
             one.conversation.remove("p2")
             assert not await calling
