@@ -86,6 +86,15 @@ def test_named_guarantees_replace_the_promised() -> None:
     ]
 
 
+def test_what_another_system_claims_and_nothing_checks_is_unknown(tmp_path: Path) -> None:
+    own = make_rows(promises="creation safe", p="s1 d:p1 quiet")
+    rows = [replace(row, label=row.label and row.label.replace("{", '{"claimed": true, ', 1)) for row in own]
+    rows = [row if row.kind == "start" else replace(row, label=old.label) for row, old in zip(rows, own, strict=True)]
+    found = combine(results(rows), None)
+    assert found == quick_audit(write_history(tmp_path, rows))
+    assert [finding.verdict for finding in found.findings] == ["kept", "unknown"]
+
+
 def test_an_unusable_run_makes_the_history_unusable() -> None:
     rows = [*make_rows(p="s1 d:p1 quiet"), *(replace(row, run="x") for row in make_rows(p="s1 s3 quiet"))]
     with pytest.raises(UnusableHistoryError, match="sends message 3 to g where 2 should come"):

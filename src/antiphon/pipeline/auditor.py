@@ -83,7 +83,7 @@ def judge_history(history: ReadHistory, promise: Sequence[str] | None, *, listin
         known = PiecesHistory(history, run)
         with described(spark, f"judge the long run {run}"), known:
             judged = judge_runs(OverPieces(spark, known), known, promise, tell_runs=tell_runs, listing=listing)
-        results.append(spark.createDataFrame(rows_of(run, judged, promise is not None)))
+        results.append(spark.createDataFrame(rows_of(run, judged)))
     return reduce(DataFrame.unionAll, results)
 
 

@@ -36,7 +36,7 @@ def judge_run(
         judged = judge_runs(place, history, promise, tell_runs=tell_runs, listing=listing)
     except UnusableHistoryError as error:
         return problem_row(run, str(error), _files_named(packed, str(error)))
-    return rows_of(run, judged, promise is not None)
+    return rows_of(run, judged)
 
 
 def audit_by_run(

@@ -33,6 +33,7 @@ RESULTS: Final = pa.schema(
         *((name, pa.string()) for name in ("run", "kind", "guarantee", "group", "process")),
         # A verdict…
         ("verdict", pa.string()),
+        ("claimed", pa.bool_()),  # of another system's log: where nothing could be checked, it is unknown
         *((name, pa.int64()) for name in ("violations", "unknown", "checked", "roots")),
         ("reason", pa.string()),
         ("example", pa.string()),
@@ -53,11 +54,13 @@ RESULTS: Final = pa.schema(
 )
 
 
-def rows_of(run: str, judged: JudgedRuns, named: bool) -> pa.Table:
-    """What was found in one run; `named`: the guarantees were asked for by name."""
+def rows_of(run: str, judged: JudgedRuns) -> pa.Table:
+    """What was found in one run."""
     rows: list[dict[str, Any]] = [{"kind": SIZE, "events": judged.events, "rows": judged.rows}]
     for guarantee in judged.promises.all():
-        rows.append({"kind": VERDICT} | _verdict(guarantee, judged.tallies.get(guarantee, Tally()), named))
+        named = judged.promises.must_be_checked(guarantee)
+        row = _verdict(guarantee, judged.tallies.get(guarantee, Tally()), named)
+        rows.append({"kind": VERDICT, "claimed": guarantee in judged.promises.claimed} | row)
     rows += [{"kind": OBSERVATION} | asdict(observed) for observed in judged.observations]
     rows += [{"kind": VIOLATION} | asdict(violation) for violation in judged.violations]
     return pa.Table.from_pylist([row | {"run": run} for row in rows], RESULTS)
@@ -89,6 +92,7 @@ def combine(rows: pa.Table, promise: Sequence[str] | None, name_of: Mapping[str,
         raise UnusableHistoryError(None, problems[0] + where)
     tallies = {guarantee: Tally() for guarantee in CHECKED}
     promised: set[str] = set()
+    claimed: set[str] = set()
     events = count = runs = 0
     observations: list[MemberObservation] = []
     for row in rows.sort_by("run").to_pylist():
@@ -96,11 +100,12 @@ def combine(rows: pa.Table, promise: Sequence[str] | None, name_of: Mapping[str,
             events, count, runs = events + row["events"], count + row["rows"], runs + 1
         elif row["kind"] == VERDICT:
             promised.add(row["guarantee"])
+            claimed.update([row["guarantee"]] if row["claimed"] else [])
             _add(tallies.setdefault(row["guarantee"], Tally()), row)
         elif row["kind"] == OBSERVATION:
             observations.append(MemberObservation(**{each.name: row[each.name] for each in fields(MemberObservation)}))
     every = None if promise is None else frozenset(promise)
-    promises = Promises({("", ""): frozenset(promised)}, every)
+    promises = Promises({("", ""): frozenset(promised)}, every, frozenset(claimed))
     return conclude(promises, tallies, events=events, rows=count, runs=runs, observations=observations)
 
 
