@@ -36,7 +36,7 @@ def test_the_examples_of_the_guide_run(place: int, tmp_path: Path) -> None:
 
 def test_a_dictionary() -> None:
     async def main() -> None:
-        (member,) = Hub().found("a")
+        member: Any = Hub().found("a")[0]
         async with ReplicatedDict(member) as entries:
             await entries.set("x", [1, "two"])
             assert await entries.set_default("x", 5) == [1, "two"]
@@ -59,10 +59,11 @@ def test_a_set_a_counter_and_a_queue_reach_a_joiner() -> None:
     async def main() -> None:
         for kind in (ReplicatedSet, ReplicatedCounter, ReplicatedQueue):
             hub = Hub()
-            (member,) = hub.found("a")
+            member: Any = hub.found("a")[0]
             async with kind(member) as one:
                 await fill(one)
-                async with kind(hub.join("b")[0]) as other:
+                joiner: Any = hub.join("b")[0]
+                async with kind(joiner) as other:
                     await look(other)
 
     run(main)
