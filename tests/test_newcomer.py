@@ -192,7 +192,7 @@ def interrupted(running: dict[str, Worker]) -> dict[str, int]:
 
 def test_ctrl_c_is_tried_on_every_example() -> None:
     text = Path(__file__).read_text()
-    submitted = {"submit_audit.py"}  # spark-submit runs it and takes the signals (tests/pipeline/test_cluster_submit.py)
+    submitted = {"submit_audit.py"}  # spark-submit runs it, and takes the signals
     names = {path.name for path in (ROOT / "docs" / "examples").glob("*.py")} - submitted
     assert [name for name in sorted(names) if f'"{name}"' not in text] == []
 
