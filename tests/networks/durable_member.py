@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from antiphon import ClosedError, Node, Options
-from tests.networks.member import JOIN_S, commands
+from tests.networks.member import JOIN_S, commands, keys_of
 from tests.programs.ledgers import Ledger
 
 WRITERS: Final = 4
@@ -51,7 +51,8 @@ async def main() -> None:
     orders = await commands()
     acknowledged = os.open(directory / "acknowledged", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     options = Options(**settings["options"])
-    async with Node(name, address=settings["address"], options=options, history=settings["history"]) as node:
+    keys, history = keys_of(settings["group"]), settings["history"]
+    async with Node(name, address=settings["address"], options=options, history=history, keyring=keys) as node:
         group = await node.join(
             settings["group"], contacts=settings["contacts"], timeout_s=JOIN_S, found_after_s=settings["found_after_s"]
         )

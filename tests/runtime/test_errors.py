@@ -37,7 +37,7 @@ def test_an_address_that_cannot_be_resolved_or_bound() -> None:
         with pytest.raises(AddressError, match="not known here"):
             await Node("a", address="no such host:7400", incarnation=1).start()
         with pytest.raises(AddressError, match="cannot be used"):
-            await Node("a", address="192.0.2.1:7400", incarnation=1).start()
+            await Node("a", address="192.0.2.1:7400", incarnation=1, insecure=True).start()
         async with Node("a", address=LOOPBACK, incarnation=1) as node:
             with pytest.raises(AddressError, match="another program uses this port"):
                 await Node("b", address=node.address, incarnation=1).start()

@@ -112,7 +112,7 @@ async def fail_at_bob(host: Host) -> tuple[int, str]:
     told: list[str] = []
 
     def merge(components: Sequence[ComponentState[set[str]]]) -> set[str]:
-        if host.name == "bob" and any(each.state for each in components):
+        if host.name == "bob" and any(len(each.state) > 10 for each in components):  # not when they find each other
             raise ValueError("no such merge")
         merged: set[str] = union(components)
         return merged

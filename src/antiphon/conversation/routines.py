@@ -63,6 +63,9 @@ class ConversationRoutine:
         self._begin = BeginRoutine(conversation.cid, self._name, tries, int(timeout_s * 1e9))
         self._timeout_s = tries * timeout_s
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} in {self.conversation!r}>"
+
     async def __aenter__(self) -> Self:
         self.conversation._check()
         while self._name == HANDSHAKE and not self.conversation.core.may_send():

@@ -5,9 +5,12 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from antiphon.kernel.effects import Delivered
 from antiphon.kernel.errors import MessageTooLargeError, UsageError
 from antiphon.kernel.identity import View
-from antiphon.kernel.levels import CAUSAL, LEVELS, SAFE, Order
+from antiphon.kernel.inputs import Send
+from antiphon.kernel.inputs import SendBarrier as BarrierInput
+from antiphon.kernel.levels import CAUSAL, LEVEL_NAMES, LEVELS, SAFE, Order
 from antiphon.kernel.policies import PARTITIONABLE, SITES, STATIC
 from antiphon.parts.membership.group import BARRIER_BYTES_MAX
 from antiphon.runtime.arguments import (
@@ -18,6 +21,7 @@ from antiphon.runtime.arguments import (
     check_payloads,
     check_seconds,
 )
+from antiphon.runtime.events import Batch
 from antiphon.runtime.group_events import NO_VIEW, TO_ALL, GroupEvents
 from antiphon.runtime.outbox import SendMode, measure
 from antiphon.runtime.readers import BatchReader, MessageReader, caller
@@ -47,6 +51,33 @@ class Group(GroupEvents):
     def trust(self) -> Trust:
         """See `antiphon.Node.trust`."""
         return self._driver.trust
+
+    def _offer(self, payloads: list[bytes], way: SendMode) -> int:
+        if way.barrier:
+            return self._driver.step(BarrierInput(group=self.name, payload=payloads[0]))
+        return self._driver.step(
+            Send(
+                group=self.name,
+                payloads=payloads,
+                level=way.level,
+                destinations=way.destinations,
+                label=way.label if way.label is not None and self._offered.labels else "",
+            )
+        )
+
+    def _deliver(self, event: Delivered) -> None:
+        self._stream.put(
+            Batch(
+                event.payloads,
+                event.sender,
+                event.number,
+                LEVEL_NAMES[event.level],
+                event.group,
+                event.view_id,
+                event.private,
+                event.size,
+            )
+        )
 
     async def send(
         self, payload: bytes, *, order: Order = "causal", to: Destinations = None, label: str | None = None

@@ -10,14 +10,12 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.effects import AskApplication, BarrierReached, Delivered, Ended, Installed, Transitional
 from antiphon.kernel.errors import AntiphonError, ClosedError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Send
-from antiphon.kernel.inputs import SendBarrier as BarrierInput
-from antiphon.kernel.levels import LEVEL_NAMES, LEVELS
+from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import ApplicationAnswer
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.errors import DeclarationError, ExcludedError, ReaderBlockedError
-from antiphon.runtime.events import Barrier, Batch, Excluded, Question, Stalled, TransitionalView, ViewChange
+from antiphon.runtime.events import Barrier, Excluded, Question, Stalled, TransitionalView, ViewChange
 from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox, SendMode
 from antiphon.stacks.registry import offer
@@ -29,7 +27,8 @@ TO_ALL: Final = {order: SendMode(level) for order, level in LEVELS.items()}
 
 
 class GroupEvents:
-    """One membership as the driver sees it (`GroupHandler`); `Group` adds what the application calls."""
+    """One membership as the driver sees it (`GroupHandler`). `Group` adds what the application calls, and what every
+    message passes through, so that the way of a message leads through few files."""
 
     def __init__(
         self,
@@ -91,6 +90,14 @@ class GroupEvents:
         """Messages and packets sent here that some member is not yet known to have."""
         raise NotImplementedError
 
+    def _offer(self, payloads: list[bytes], way: SendMode) -> int:
+        """Put messages into the engine; how many of them it took."""
+        raise NotImplementedError
+
+    def _deliver(self, event: Delivered) -> None:
+        """Put messages into the stream."""
+        raise NotImplementedError
+
     def _check_open(self) -> None:
         if self._driver.error is not None:
             raise self._driver.error
@@ -108,19 +115,6 @@ class GroupEvents:
                 f"node.join({self.name!r}, contacts=[…])"
             )
         return ClosedError(f"group {self.name!r} was closed here; nothing can be sent to it any more")
-
-    def _offer(self, payloads: list[bytes], way: SendMode) -> int:
-        if way.barrier:
-            return self._driver.step(BarrierInput(group=self.name, payload=payloads[0]))
-        return self._driver.step(
-            Send(
-                group=self.name,
-                payloads=payloads,
-                level=way.level,
-                destinations=way.destinations,
-                label=way.label if way.label is not None and self._offered.labels else "",
-            )
-        )
 
     def _called(self, payloads: Sequence[bytes], way: SendMode, size: int) -> None:
         self._driver.record_call(self.name, payloads, way.level, way.destinations, size, way.barrier, way.label)
@@ -143,20 +137,6 @@ class GroupEvents:
 
     def _unblock(self) -> None:
         self._outbox.unblock(self._lane)
-
-    def _deliver(self, event: Delivered) -> None:
-        self._stream.put(
-            Batch(
-                event.payloads,
-                event.sender,
-                event.number,
-                LEVEL_NAMES[event.level],
-                event.group,
-                event.view_id,
-                event.private,
-                event.size,
-            )
-        )
 
     def _reach(self, event: BarrierReached) -> None:
         self._stream.put(

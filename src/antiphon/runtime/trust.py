@@ -21,6 +21,10 @@ class Trust:
         self._insecure = insecure
         self._supply: KeySupply | None = None
 
+    def __repr__(self) -> str:
+        keyed = "sealed by a keyring" if self._keyring is not None else "without a keyring"
+        return f"<Trust, {'insecure' if self._insecure else keyed}>"
+
     def keys(self, what: str, address: SocketAddress) -> KeySupply | None:
         """The keys for `what`, which is, or is to be reached, at `address`. None if it may do without: on loopback, or
         because the caller said so, which is logged. Raises KeyMissingError."""

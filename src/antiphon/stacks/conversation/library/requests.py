@@ -91,6 +91,9 @@ class ReceivedRequest:
         self.answered_by: list[int] = []
         """Ranks of the servers whose replies are here."""
 
+    def __repr__(self) -> str:
+        return f"<ReceivedRequest of {len(self.payload)} bytes>"
+
 
 @final
 class RequestServer(FilterMachine):
