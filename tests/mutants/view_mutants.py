@@ -13,12 +13,15 @@ from antiphon.parts.membership.policies import PrimaryPolicy
 from antiphon.parts.membership.requests import MembershipRequests
 from antiphon.parts.membership.rounds import Round
 from antiphon.parts.ranges import Ranges
+from antiphon.parts.suspicion import Suspicion
 from antiphon.pipeline.campaign.judge import REST
 from antiphon.stacks.vector.session import ViewSession
 from tests.mutants.mutants import Mutant
 from tests.parts.membership.wire import SECONDS, begins_again, founded
+from tests.simulation.test_links import felled_by_one_that_was_deaf
 
 FORMER_LIFE = "a former life that nobody believes in"
+FIRST_MAJORITY = "a member that is back goes on with whoever answers first"
 ANY_STATUS = "a former life denied by whoever knew nothing of it"
 
 
@@ -86,6 +89,7 @@ VIEW_MUTANTS = (
     ),
     Mutant("leaver does not wait", (REST,), ((Membership, "_part", _part_at_once),)),
     Mutant(FORMER_LIFE, (), ((FormerLife, "is_certain", lambda *_: False),)),
+    Mutant(FIRST_MAJORITY, (), ((Suspicion, "are_returning", lambda *_: False),)),
     Mutant(ANY_STATUS, (), ((FormerLife, "fits", _fits_for_all),)),
 )
 
@@ -100,7 +104,14 @@ def former_life_problem() -> str | None:
     return f"ended: {sorted(wire.ended)}; p3 delivered {delivered} of {SECONDS} messages"
 
 
+def first_majority_problem() -> str | None:
+    """Who is excluded when a member hears the others again."""
+    felled = felled_by_one_that_was_deaf("p3", 1500, "vector")
+    return f"excluded: {felled}" if felled else None
+
+
 VIEW_STAGED: dict[str, Callable[[], str | None]] = {
     FORMER_LIFE: former_life_problem,
+    FIRST_MAJORITY: first_majority_problem,
     ANY_STATUS: former_life_problem,
 }

@@ -109,3 +109,14 @@ def test_a_member_that_is_heard_but_acknowledges_nothing_strains_its_link() -> N
     assert suspicion.strain(1, 12 * SECOND_NS) == CUT
     suspicion.acknowledged(1, 5, 50, 12 * SECOND_NS)
     assert suspicion.strain(1, 12 * SECOND_NS) == 0
+
+
+def test_who_is_heard_after_a_long_silence_may_be_followed_by_others() -> None:
+    suspicion = Suspicion(3, 0, 0, OPTIONS)
+    assert not suspicion.are_returning(0)
+    suspicion.heard(1, SECOND_NS // 2 - 1)
+    assert not suspicion.are_returning(SECOND_NS // 2 - 1)
+    suspicion.heard(1, 2 * SECOND_NS)
+    assert suspicion.are_returning(2 * SECOND_NS + 2 * OPTIONS.retry_ns - 1)
+    suspicion.heard(2, 2 * SECOND_NS + OPTIONS.retry_ns)
+    assert not suspicion.are_returning(2 * SECOND_NS + 2 * OPTIONS.retry_ns), "one return is not put off by the next"

@@ -135,6 +135,24 @@ def test_a_member_that_hears_nobody_is_left_behind(members: int, deaf: str, stac
     run.assert_all_together_again(names)
 
 
+def felled_by_one_that_was_deaf(deaf: str, deaf_ms: int, stack: str) -> list[str]:
+    """Who is excluded from a group of five when one has heard nobody for a while, and hears all again."""
+    names = names_of(5)
+    heal_ns = CUT_NS + deaf_ms * MILLISECOND_NS
+    run = LinkRun(names, towards(names, deaf, until_ns=heal_ns), stack, Options(), heal_ns)
+    run.world.run_through(heal_ns + SECOND_NS)
+    assert any("no majority" in (row.label or "") for row in run.rows(deaf)), "it should have given up everybody"
+    return [name for name in names if any(row.kind == "crash" for row in run.rows(name))]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+@pytest.mark.parametrize("deaf", ["p1", "p3"])
+@pytest.mark.parametrize("deaf_ms", [1500, 1700])
+def test_a_member_that_was_deaf_for_a_while_goes_on_with_all(deaf: str, deaf_ms: int, stack: str) -> None:
+    """It has given up everybody and asks for their states; the first majority that answers is not all there are."""
+    assert not felled_by_one_that_was_deaf(deaf, deaf_ms, stack)
+
+
 @pytest.mark.parametrize("stack", STACKS)
 @pytest.mark.parametrize(("members", "mute"), [(3, "p3"), (3, "p1"), (5, "p1"), (5, "p3")])
 def test_a_member_that_nobody_hears_is_left_behind(members: int, mute: str, stack: str) -> None:

@@ -16,6 +16,11 @@ Strain. How bad the link to a member is, in eighths of what is tolerated: from S
 twice the limit, the link is taken to be cut, whatever others hear. The strain of all links from one member is its row
 of the reachability matrix; HEARD is added for each member that was heard within half of `silence_ns_min`.
 
+Return. When somebody is heard after a long silence it may have been the link of this process that was down. Then the
+other silent ones are about to be heard too, and are given two retries to answer before a change of view is proposed
+without them (membership/agreement.py): else a member that was cut off goes on with whoever answers it first, and fells
+the others.
+
 A process that stood still did not listen: the time that it stood still is nobody's silence.
 
 The third layer, agreement on who is out, is the membership's.
@@ -49,6 +54,7 @@ class Suspicion:
         "_longest_ns",
         "_me",
         "_options",
+        "_returned_ns",
         "_unacked_ns",
         "_wanted",
         "lost",
@@ -66,6 +72,8 @@ class Suspicion:
         """Since when each has acknowledged nothing of what it should; -1: it has."""
         self._wanted = [0] * members
         """How many packets each should acknowledge next."""
+        self._returned_ns = -1
+        """When somebody was last heard after a long silence; -1: never."""
         self.lost: set[int] = set()
         """Silent for longer than the limit, and nobody vouched for them while they were doubted."""
         self._deadline_ns = -1
@@ -75,11 +83,19 @@ class Suspicion:
         """Something came from this member."""
         gap_ns = now_ns - self._heard_ns[rank]
         self._longest_ns[rank] = max(gap_ns, self._longest_ns[rank] - gap_ns // _FADE)
+        if 2 * min(gap_ns, now_ns - self._returned_ns) >= self._options.silence_ns_min:
+            self._returned_ns = now_ns
         self._heard_ns[rank] = now_ns
         self._doubted_ns[rank] = 0
         if rank in self.lost:
             self.lost.discard(rank)
             self._deadline_ns = -1
+
+    def are_returning(self, now_ns: int) -> bool:
+        """Whether somebody came back just now, so that others may be about to. At least half of the time it is not so,
+        however many links flap."""
+        patience_ns = min(2 * self._options.retry_ns, self._options.silence_ns_min // 4)
+        return self._returned_ns >= 0 and now_ns < self._returned_ns + patience_ns
 
     def longest_gap_ns(self, rank: int) -> int:
         """How long this member has been silent at most, of late."""

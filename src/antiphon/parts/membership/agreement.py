@@ -348,12 +348,16 @@ class Agreement:
                 self._post.tell(process, flush, effects, address)
 
     def _try_propose(self, effects: Effects, now_ns: int) -> None:
-        """With the states of all that are not suspected, and of a majority, the round has its proposal."""
+        """With the states of all that are not suspected, and of a majority, the round has its proposal. Those that were
+        silent are waited for a little when others come back from silence (parts/suspicion.py)."""
         current = self._round
         if current is None or current.proposal is not None:
             return
+        are_returning = self._suspicion.are_returning(now_ns)
         for rank in range(len(self._view.members)):
-            if rank not in current.states and rank not in self._suspects:
+            if rank in current.states or self._is_shunned(rank):
+                continue
+            if are_returning or rank not in self._suspects:
                 return
         if not self._suffices(set(current.states)):
             self._stall(effects)

@@ -18,6 +18,9 @@ somebody complains about, since that member may not reach everybody. Rows are nu
              the same for `doubt_ns`. If it is none, each member suspects those that it has no link to, and finds no
              majority.
 
+A member whose own link was down for a while may coordinate as soon as it is back. Lest it go on with those alone that
+it hears first, it waits a little for the others (parts/suspicion.py).
+
 Those left out are suspected, not asked for their state, and not obeyed when they ask. Who is itself left out starts no
 round, and waits to be told.
 
