@@ -217,3 +217,35 @@ def test_what_was_handed_out_is_not_lost_with_its_sender() -> None:
         assert cast.ledgers["b"].seen[: len(before)] == before
 
     on_stage(test)
+
+
+def test_an_acknowledgement_that_was_lost_is_sent_again_whatever_was_said_before() -> None:
+    """b acknowledges what c says before it hears what a has said meanwhile, acknowledges that, too, and fails; the
+    second acknowledgement is lost. When b runs again the first comes after the message of a, but does not follow it."""
+
+    async def test(stage: Stage) -> None:
+        cast = Cast(stage)
+        await cast.begin()
+        await cast.settle("a", "b", "c")
+        for ledger in cast.ledgers.values():
+            ledger.answers = False
+        checkpoint = stage.talks["b"].checkpoint()
+        last, received = stage.talks["a"].core.replica.graph.last, stage.talks["b"].core.view.received
+        before, heard = list(last), list(received)
+        mend = cut_off(stage, "a", inwards=False)
+        cast.filters["a"].offer(b"a0")
+        cast.filters["c"].offer(b"c0")
+        await until(lambda: last[1] > before[1])
+        assert received[0] == heard[0]
+        mend()
+        cut_off(stage, "b", inwards=False)
+        await until(lambda: received[0] > heard[0])
+        await asyncio.sleep(0.1)
+        await stage.kill("b")
+        b = await stage.come_back("b", checkpoint, again=True)
+        await cast.enter(b, Ledger("b", answers=False))
+        await cast.settle("a", "b", "c")
+        assert sorted(cast.ledgers["a"].seen) == [b"a0", b"c0"]
+        assert cast.ledgers["a"].seen == cast.ledgers["b"].seen == cast.ledgers["c"].seen
+
+    on_stage(test)

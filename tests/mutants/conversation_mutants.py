@@ -11,11 +11,13 @@ from antiphon.stacks.conversation.free.removal import Removal
 from antiphon.stacks.conversation.free.replay import Replay
 from antiphon.stacks.conversation.free.sender_filter import SenderFilter
 from antiphon.stacks.conversation.free.slices import SliceAssembly
+from antiphon.stacks.conversation.free.wire import Restarted
 from tests.mutants.mutants import Mutant
 from tests.stacks.conversation.table import (
     alone_problem,
     astray_problem,
     early_problem,
+    fork_problem,
     hasty_problem,
     late_problem,
     minority_problem,
@@ -76,7 +78,18 @@ def _begin_at_the_end(self: Recovery, graph: MessageGraph) -> list[int]:
 
 
 def _whole_with_one_answer(self: Recovery, graph: MessageGraph) -> bool:
-    return not graph.missing(self.leaves) and not graph.missing(list(self._goal)) and bool(self._goal)
+    return not self.loading and len(self.answered) > 1 and not self.missing(graph)
+
+
+def _just_answers(self: GraphReplica, via: int, said: Restarted, is_answer: bool) -> None:
+    """Who is told of a fork tells nobody else."""
+    for mid in said.leaves:
+        if mid[1] <= self.graph.last[mid[0]] and self.life_at(mid) != said.life:
+            self.fork.contradicts(via)
+    _receive_fork(self, via, said, is_answer)
+
+
+_receive_fork = GraphReplica.receive_fork
 
 
 def _once_removed_never_awaited(self: Recovery) -> list[int]:
@@ -124,6 +137,7 @@ CONVERSATION_MUTANTS: tuple[Mutant, ...] = (
     Mutant("slices in order of arrival", SEEN, ((SliceAssembly, "whole", _in_order_of_arrival),)),
     Mutant("what should be kept is not", SEEN, ((MessageGraph, "__init__", _keep_nothing),)),
     Mutant("back without everybody's answer", SEEN, ((Recovery, "is_whole", _whole_with_one_answer),)),
+    Mutant("who is told of a fork tells nobody else", SEEN, ((GraphReplica, "receive_fork", _just_answers),)),
     Mutant(
         "once removed, never awaited again",
         SEEN,
@@ -149,6 +163,7 @@ CONVERSATION_MUTANTS: tuple[Mutant, ...] = (
 
 CONVERSATION_STAGED = {
     "back without everybody's answer": hasty_problem,
+    "who is told of a fork tells nobody else": fork_problem,
     "former lives are believed": late_problem,
     "a checkpoint without messages": unsaved_problem,
     "few remove many": minority_problem,

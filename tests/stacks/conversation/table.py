@@ -128,6 +128,26 @@ def hasty_problem() -> str | None:
     return "two messages of one number" if any(table.talk(rank).has_diverged() for rank in range(3)) else None
 
 
+def fork_problem() -> str | None:
+    """What goes wrong if somebody was left behind, whoever notices that there are two messages of one number: all must
+    tell, for it to hear so from a majority."""
+    table = Table(3)
+    table.cut = {frozenset((A, C)), frozenset((A, B))}
+    table.talk(C).send(b"to b alone")
+    table.flush()
+    table.cut = {frozenset((B, C)), frozenset((A, B))}
+    back = table.restart(C, 2)
+    table.wait(1)
+    back.settle_for_less()  # b does not answer
+    table.receive_all()
+    back.send(b"here")
+    again = back.send(b"again")
+    table.cut = set()
+    table.wait(1)
+    diverged = [table.talk(rank).has_diverged() for rank in range(3)]
+    return None if diverged == [False, True, False] and again.mid() == (C, 2) else f"left behind: {diverged}"
+
+
 def minority_problem() -> str | None:
     """What goes wrong if few can remove many."""
     table = Table(3)

@@ -16,11 +16,14 @@ from heapq import heappop, heappush
 from random import Random
 
 from antiphon.engine import Engine
+from antiphon.kernel.codec import unseal
 from antiphon.kernel.effects import Delivered, Effects, Installed, Sent, Transitional
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Input, Join, Pause, Receive, Resume, Send, Tick
 from antiphon.kernel.levels import AGREED, CAUSAL, FIFO, SAFE
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.kernel.packet_kinds import MEMBERSHIP
+from antiphon.parts.membership.messages import DECLARED
 from tests.bounded import run_seeds
 
 GROUP = "g"
@@ -61,6 +64,12 @@ class Life:
     """What it has sent and delivered, in order."""
 
 
+def is_declaration(packet: bytes) -> bool:
+    """Whether a packet only shows how the group is declared, which is alike everywhere."""
+    kind, _, _, _, flags, _ = unseal(packet)
+    return kind == MEMBERSHIP and flags == DECLARED
+
+
 class Islands:
     """A group on a network of islands."""
 
@@ -81,6 +90,8 @@ class Islands:
         self.view_of: dict[Name, int] = {}
         self.past: dict[Name, frozenset[Name]] = {}
         self.payloads: dict[Name, bytes] = {}
+        self.aside = Random(f"islands {seed}, declarations")
+        """For packets that change nothing here: with or without them, a seed is the run that it was."""
         self.subsets = Random(f"islands {seed}, subsets")
         self.has_subsets = self.subsets.random() < 0.5
         self.chosen: dict[Name, tuple[ProcessId, ...]] = {}
@@ -137,8 +148,9 @@ class Islands:
     def transmit(self, source: int, target: int, packet: bytes) -> None:
         if source == target or self.island[source] != self.island[target] or (source, target) in self.cuts:
             return
-        if self.random.random() >= self.loss:
-            delay_ns = int(self.random.expovariate(1.0) * MILLISECOND_NS) + MILLISECOND_NS // 10
+        random = self.aside if is_declaration(packet) else self.random
+        if random.random() >= self.loss:
+            delay_ns = int(random.expovariate(1.0) * MILLISECOND_NS) + MILLISECOND_NS // 10
             self.at(self.now_ns + delay_ns, "packet", (source, target, packet))
 
     def observe(self, life: Life, event: object) -> None:

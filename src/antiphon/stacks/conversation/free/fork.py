@@ -2,9 +2,10 @@
 
 Two messages of one number exist where a participant came back, gave numbers again, and somebody had seen the former
 ones (recovery.py). Whoever meets a message under a number that it has of another life tells everybody which life it has
-(FORKED); those that have the other one answer. Of the two sides of a fork, the one that more than half of the
-participants contradict was left behind, and learns it; half of them with the first is enough. The others, who hear of
-it from few, go on.
+(FORKED); those that have the other one have met it by that, and tell everybody in turn, but each only when it hears
+this of somebody for the first time; later it just answers. So whichever side notices the fork, each hears of all that
+have the other message. Of the two sides, the one that more than half of the participants contradict was left behind,
+and learns it; half of them with the first is enough. The others, who hear of it from few, go on.
 
 Somebody that was masked out may lack what became stable without it: where messages are not kept, their bodies are gone.
 Whoever it asks says so (FORGOTTEN). If all that it listens to, or more than half, have said so since something last
@@ -29,6 +30,8 @@ class Fork:
         self.reused = False
         """Whether messages of this participant's present life were seen that it has not sent."""
 
-    def contradicts(self, rank: int) -> None:
-        """Note that a participant has another message under some number."""
+    def contradicts(self, rank: int) -> bool:
+        """Note that a participant has another message under some number; return whether that is new."""
+        is_new = rank not in self.contradicting
         self.contradicting.add(rank)
+        return is_new

@@ -291,12 +291,16 @@ class GraphReplica:
         raise AssertionError(f"{node.mid()} is not attached")
 
     def receive_fork(self, via: int, said: Restarted, is_answer: bool) -> None:
-        """Compare a message that somebody has with the one that is here under its number, and answer if they differ."""
+        """Compare a message that somebody has with the one that is here under its number. If they differ, answer; the
+        first time everybody, since this is a meeting with the other message, too."""
         for mid in said.leaves:
             if mid[1] <= self.graph.last[mid[0]] and self.life_at(mid) != said.life:
-                self.fork.contradicts(via)
-                if not is_answer:
-                    self.tell(via, FORKED | ANSWER, Restarted(self.life_at(mid), self._life, [mid]))
+                is_news = self.fork.contradicts(via)
+                own = Restarted(self.life_at(mid), self._life, [mid])
+                if is_news and not is_answer:
+                    self.tell(EVERYBODY, FORKED, own)
+                elif not is_answer:
+                    self.tell(via, FORKED | ANSWER, own)
 
     def tell(self, rank: int, flags: int, said: Restarted) -> None:
         """Send an announcement about a restart, or a notice of the same form."""
