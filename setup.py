@@ -45,7 +45,7 @@ HOT = (
     "stacks/vector",
 )
 """How the names of modules begin that are compiled with -O3: those that messages of every stack pass through, and the
-default stack. The others get -Og, which takes the compiler a third of the time and makes them 3% slower."""
+default stack. The others get -Og, which takes the compiler less than half of the time (see CONTRIBUTING.md)."""
 COLD = (
     *(f"kernel/{name}" for name in ("causality_domain", "declaration", "options", "outcomes")),
     "parts/former_life",
