@@ -10,7 +10,7 @@ Connections come from the running loop (`asyncio.start_server`), so that this wo
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -91,7 +91,7 @@ def refusal(status: HTTPStatus) -> HttpAnswer:
 class HttpServer:
     """Serves the paths of `handlers` at one address."""
 
-    def __init__(self, listen: str, handlers: dict[str, Handler]) -> None:
+    def __init__(self, listen: str, handlers: Mapping[str, Handler]) -> None:
         """`listen`: "host:port"; port 0 takes any free one."""
         self._host, self._port = split_address(listen)
         self.address = listen

@@ -5,7 +5,10 @@
 
 /live      200 while the node runs, else 503; JSON with the reason (health.py)
 /ready     200 while all its groups go on, else 503; JSON with the reasons
+/metrics   the same for Prometheus (metrics.py)
 /status    JSON: groups, views, members, queues, counts, latencies, the last events (status.py)
+/history   JSON: totals of the last minutes, one sample per second (sampler.py)
+/          a page that shows all of it, if `page` is true (page.html)
 
 The observer asks the node when somebody asks it; beside that it counts batches (meter.py) and looks at the clock now
 and then, to know whether the event loop lags. It only reads, has no secret and asks for none: whoever reaches its
@@ -16,15 +19,18 @@ otherwise, and then belongs on a network that may know as much.
 import asyncio
 import json
 from collections.abc import Sequence
-from contextlib import suppress
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, Final, Self, final
 
 from antiphon.kernel.errors import UsageError
+from antiphon.observe.families import MetricSamples
 from antiphon.observe.health import dead_because, not_ready_because
 from antiphon.observe.http_server import HttpAnswer, HttpServer
 from antiphon.observe.meter import LatencyHistogram, Meter
+from antiphon.observe.metrics import CONTENT_TYPE, MetricsTable, add_group, add_node, exposition
+from antiphon.observe.page import HTML, PAGE_HEADERS, page_bytes
+from antiphon.observe.sampler import Sampler
 from antiphon.observe.status import describe
 from antiphon.runtime.environment import current_environment
 from antiphon.runtime.inspection import NodeInspection
@@ -52,11 +58,18 @@ class Observer:
         self.loop_lag_s = 0.0
         """How late the event loop was when it was last looked at."""
         self._expected = tuple(groups)
-        self._page = page
-        self._server = HttpServer(
-            listen, {"/live": self._answer_live, "/ready": self._answer_ready, "/status": self._answer_status}
-        )
-        self._looking: asyncio.Task[None] | None = None
+        self._sampler = Sampler(self.node, self.meter)
+        paths = {
+            "/live": self._answer_live,
+            "/ready": self._answer_ready,
+            "/status": self._answer_status,
+            "/metrics": self._answer_metrics,
+            "/history": self._answer_history,
+        }
+        if page:
+            paths["/"] = self._answer_page
+        self._server = HttpServer(listen, paths)
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def address(self) -> str:
@@ -72,17 +85,17 @@ class Observer:
             raise UsageError(f"node {self.node.process.name!r} has an observer already")
         await self._server.start()
         driver.meter = self.meter
-        self._looking = asyncio.create_task(self._look())
+        self._tasks = [asyncio.create_task(self._look()), asyncio.create_task(self._sampler.run())]
 
     async def close(self) -> None:
         """HttpAnswer no more."""
         driver = self.node.driver
         if driver is not None and driver.meter is self.meter:
             driver.meter = None
-        if self._looking is not None:
-            self._looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._looking
+        tasks = [*self._tasks, *self._sampler.probes.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._server.close()
 
     async def __aenter__(self) -> Self:
@@ -118,6 +131,14 @@ class Observer:
         health = self.live() | self.ready()
         return health | describe(self.node, self.meter, self.loop_lag_s)
 
+    def metrics(self) -> list[MetricSamples]:
+        """All metrics that have samples now."""
+        table = MetricsTable()
+        add_node(table, self.node, self.loop_lag, self.live()["live"], self.ready()["ready"])
+        for name, group in sorted(self.node.groups.items()):
+            add_group(table, self.node, group, self.meter.counts(name))
+        return table.filled()
+
     async def _answer_live(self) -> HttpAnswer:
         return as_json(self.live(), "live")
 
@@ -126,6 +147,15 @@ class Observer:
 
     async def _answer_status(self) -> HttpAnswer:
         return as_json(self.status())
+
+    async def _answer_metrics(self) -> HttpAnswer:
+        return HttpAnswer(exposition(self.metrics()).encode(), CONTENT_TYPE)
+
+    async def _answer_history(self) -> HttpAnswer:
+        return as_json({"samples": list(self._sampler.samples)})
+
+    async def _answer_page(self) -> HttpAnswer:
+        return HttpAnswer(page_bytes(), HTML, headers=PAGE_HEADERS)
 
 
 def as_json(document: dict[str, Any], verdict: str = "") -> HttpAnswer:

@@ -10,6 +10,8 @@ from antiphon import __version__
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.observe.health import group_state
 from antiphon.observe.meter import GroupMeter, LatencyHistogram, Meter
+from antiphon.parts.member import PeerState
+from antiphon.parts.suspicion import STRAINED
 from antiphon.runtime.environment import current_environment
 from antiphon.runtime.group import Group
 from antiphon.runtime.inspection import NodeInspection
@@ -29,7 +31,7 @@ def describe(node: NodeInspection, meter: Meter, loop_lag_s: float) -> dict[str,
         "address": node.node.address,
         "time_ns": current_environment().time_ns(),
         "loop_lag_ms": round(loop_lag_s * 1e3, 3),
-        "groups": [describe_group(group, meter.counts(name)) for name, group in sorted(node.groups.items())],
+        "groups": [describe_group(node, group, meter.counts(name)) for name, group in sorted(node.groups.items())],
         "totals": {} if node.driver is None else node.node.statistics(),
         "events": [
             {"time_ns": event.time_ns, "group": event.group, "kind": event.kind, "text": event.text}
@@ -38,9 +40,11 @@ def describe(node: NodeInspection, meter: Meter, loop_lag_s: float) -> dict[str,
     }
 
 
-def describe_group(group: Group, counts: GroupMeter) -> dict[str, Any]:
+def describe_group(node: NodeInspection, group: Group, counts: GroupMeter) -> dict[str, Any]:
     """One group."""
-    queues = NodeInspection.queues(group)
+    queues = node.queues(group)
+    statistics = node.statistics_of(group.name)
+    peers = {peer.process: peer for peer in node.peers(group.name)}
     view = group.view
     addresses = view.addresses or ("",) * len(view.members)
     return {
@@ -51,7 +55,7 @@ def describe_group(group: Group, counts: GroupMeter) -> dict[str, Any]:
         "state": group_state(group),
         "view": view.id,
         "members": [
-            {"process": repr(member), "name": member.name, "address": address}
+            {"process": repr(member), "name": member.name, "address": address} | describe_peer(peers.get(member))
             for member, address in zip(view.members, addresses, strict=True)
         ],
         "sent": by_level(counts.sent),
@@ -67,7 +71,23 @@ def describe_group(group: Group, counts: GroupMeter) -> dict[str, Any]:
         "views": counts.views,
         "suspicions": counts.suspicions,
         "stalls": counts.stalls,
+        "held_packets": node.held(group.name),
+        "retransmissions": statistics.get("resends", 0),
+        "negative_acks": statistics.get("requests", 0),
+        "stability": describe_latency(counts.stability),
         "latency": {LEVEL_NAMES[level]: describe_latency(times) for level, times in counts.latency.items()},
+    }
+
+
+def describe_peer(peer: PeerState | None) -> dict[str, Any]:
+    """What is known of a member; nothing of this process itself, and where members do not know of each other."""
+    if peer is None:
+        return {}
+    return {
+        "behind": peer.behind,
+        "silent_ms": round(peer.silent_ns / 1e6, 1),
+        "strain": round(peer.strain / STRAINED, 2),
+        "is_suspected": peer.is_suspected,
     }
 
 

@@ -5,6 +5,7 @@ from typing import final
 
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.identity import ProcessId
+from antiphon.parts.member import PeerState
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.group import Group
 from antiphon.runtime.handlers import DriverMeter
@@ -69,6 +70,35 @@ class NodeInspection:
         driver = self.driver
         if driver is not None:
             driver.meter = meter
+
+    async def until_stable(self, group: str) -> None:
+        """Wait until all members have what was sent to a group from here until now. Raises ClosedError at its end."""
+        driver = self.driver
+        if driver is not None:
+            await driver._waiting.flush(driver.engine, [group], 0, own=True)
+
+    def peers(self, group: str) -> list[PeerState]:
+        """What is known of each other member of a group's view."""
+        driver = self.driver
+        return [] if driver is None else driver.engine.peers(group, driver.clock.now_ns())
+
+    def statistics_of(self, group: str) -> dict[str, int]:
+        """The engine's counters of one group."""
+        return {} if self.driver is None else self.driver.engine.group_statistics(group)
+
+    def dropped(self) -> dict[str, int]:
+        """Packets that the engine found to be no good, by reason."""
+        return {} if self.driver is None else self.driver.engine.dropped()
+
+    def held(self, group: str) -> int:
+        """Packets that have arrived and wait for their place."""
+        driver = self.driver
+        return driver.engine.held(group) if driver is not None and driver.engine.is_member(group) else 0
+
+    def socket_statistics(self) -> dict[str, int]:
+        """Counters of the socket, and of what seals its packets."""
+        driver = self.driver
+        return {} if driver is None or driver.transport is None else driver.transport.statistics()
 
     @staticmethod
     def named(group: Group) -> tuple[str, ...]:
