@@ -6,9 +6,10 @@ its deadline at the end of the step, and forgets the member when it is over.
 
 from typing import final
 
+from antiphon.kernel.credentials import Credentials
 from antiphon.kernel.effects import NEVER, Effects
-from antiphon.kernel.errors import UsageError
-from antiphon.kernel.identity import wire_id
+from antiphon.kernel.errors import MalformedError, UsageError
+from antiphon.kernel.identity import View, wire_id
 from antiphon.kernel.inputs import Send
 
 
@@ -31,6 +32,8 @@ class Member:
     __slots__ = (
         "abandoned",
         "armed_ns",
+        "author",
+        "credentials",
         "due_ns",
         "excluded",
         "group",
@@ -58,6 +61,10 @@ class Member:
         self.retiring = False
         """To the application this process is no member any more, but it still takes part in the agreement on the view
         after this one, by which it parts."""
+        self.author = ""
+        """The process that made the packet which is being received; empty: not known."""
+        self.credentials = Credentials()
+        """Set by the engine before `start`."""
         # The engine's own notes.
         self.serial = 0
         """Numbers the members of an engine in the order in which they joined."""
@@ -124,6 +131,11 @@ class Member:
     ) -> None:
         """Take one packet for this group. Raises MalformedError, before anything has changed."""
         raise NotImplementedError
+
+    def _check_author(self, view: View, sender: int) -> None:
+        """Raise MalformedError if a packet that says to be of the member with this rank was made by another."""
+        if self.author and (sender >= len(view.members) or view.members[sender].name != self.author):
+            raise MalformedError("author")
 
     def answer_other_stack(self, stack: int, kind: int, flags: int, data: bytes, effects: Effects) -> None:
         """Tell whoever asks for this group on the stack with this number that it is on another. Raises
