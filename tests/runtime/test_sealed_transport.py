@@ -113,7 +113,7 @@ def strips(eve: Attacker, source: str, destination: str, data: bytes) -> None:
     keyring = simulated_keyring(eve.network.timeline.seed)
     counter = int.from_bytes(data[INDEX_COUNTER:HEADER_BYTES], "little")
     key = keyring.by_tag[data[4:8]]
-    plain = sealing._open(data, derive(key, data[8:24], counter >> sealing.SUBKEY_BITS), counter)
+    plain = sealing.open_sealed(data, derive(key, data[8:24], counter >> sealing.SUBKEY_BITS), counter)
     assert plain is not None
     for name in eve.members:
         eve.inject(name, plain, eve.own_address(source))

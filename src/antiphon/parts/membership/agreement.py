@@ -248,19 +248,19 @@ class Agreement:
 
     def _proof(self, accepted: Proposal) -> bytes:
         """My word that I have accepted a proposal for what follows this view."""
-        if not self.credentials.are_known():
+        if not self.credentials.are_known:
             return b""
         return self.credentials.attest(accepted_statement(self._group, self._view, accepted))
 
     def _is_proven(self, proposal: Proposal, proofs: bytes) -> bool:
         """Whether enough members of this view have accepted the proposal. Who tells of it does not matter."""
-        if not self.credentials.are_known():
+        if not self.credentials.are_known:
             return True
         done = {rank for rank, proof in decode_proofs(proofs) if self._has_accepted(rank, proposal, proof)}
         return bool(done) and self._suffices(done)
 
     def _has_accepted(self, rank: int, proposal: Proposal, proof: bytes) -> bool:
-        if not self.credentials.are_known():
+        if not self.credentials.are_known:
             return True
         members = self._view.members
         statement = accepted_statement(self._group, self._view, proposal)

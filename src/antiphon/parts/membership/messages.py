@@ -267,6 +267,16 @@ def packets_of(kind: int, encoded: bytes, stack: int, group: int, declared: int,
     return result
 
 
+def chunk_kind(kind: int, data: bytes) -> int:
+    """The kind of the whole message that a packet about membership is, or is a chunk of; 0 if there is none."""
+    if kind != CHUNK:
+        return kind
+    try:
+        return int(_CHUNK_DECODER.decode(data[HEADER_SIZE:])[0])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return 0
+
+
 @final
 class Chunks:
     """Puts messages together that came in chunks."""
