@@ -100,7 +100,7 @@ class PairTable:
     def __init__(self, *people: Identity) -> None:
         self.now_s = 0.0
         self.wall_s = 1000.0
-        self.random = Random(7)
+        self.random = Random(" ".join(who.name for who in people))
         self.seats: dict[str, PairSeat] = {}
         self.captured: list[tuple[SocketAddress, bytes, SocketAddress]] = []
         self.lost: Callable[[str, bytes, str], bool] = lambda source, datagram, to: False

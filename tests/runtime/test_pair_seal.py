@@ -166,9 +166,11 @@ def test_a_member_cannot_move_the_window_of_another() -> None:
     """Mallory is a member with all keys that a member has: what it seals under alice's life is a forgery."""
     at = table("alice", "bob", "mallory")
     bob, mallory = at.seats["bob"], at.seats["mallory"]
-    real = raw(mallory, "bob", b"\0" + status(b"as alice"))
-    header = SEAL_HEADER.pack(1, PAIR, 0, bob.seal.life[:4], at.seats["alice"].seal.life, 2**40)
-    bob.receive(header + real[HEADER_BYTES:], ("alice", 7400))
+    cipher = mallory.seal._by_name["bob"]._sealing[1]
+    for counter in (1000, 2**40):
+        header = SEAL_HEADER.pack(1, PAIR, 0, bob.seal.life[:4], at.seats["alice"].seal.life, counter)
+        made = cipher.encrypt(counter.to_bytes(12, "little"), b"\0" + status(b"as alice"), header)
+        bob.receive(header + made, ("alice", 7400))
     at.seats["alice"].send([status(b"real")], "bob")
     assert bob.taken == [("alice", status(b"real"))]
 
