@@ -313,6 +313,14 @@ def test_a_rotation_under_load_loses_nothing(tmp_path: Path, killed_s: float | N
     assert {result.returned[name][2]["key_epoch"] for name in "abc"} == {2}
 
 
+@pytest.mark.parametrize("seed", range(2))
+def test_many_rotations_with_crashes_lose_nothing(seed: int) -> None:
+    """A sample of `make rotations`."""
+    from tests.runtime.rotations import campaign
+
+    assert campaign(4, seed)["kills"] == 1
+
+
 def test_a_stolen_key_is_of_no_use_after_the_rotation(tmp_path: Path) -> None:
     """Eve has the former key and all that was said under it: before it is taken out she is heard, afterwards not."""
     file = tmp_path / "antiphon.key"
