@@ -27,6 +27,7 @@ FAILED_BEFORE = (
     ),
     ("leavers", 94, "a process that leaves, and one that is in the next view already, answer each other only once"),
     ("leavers", 798, "a process that leaves a group without a majority is not left standing still"),
+    ("locks", 119, "a member that is excluded, without knowing it yet, takes a lock that another has in the next view"),
     ("node_reader", 94, "two groups stand still, and what was overtaken in one overtakes what waits in the other"),
     ("node_reader", 1, "who retires may be the only one in a view, of which its application is not told"),
     ("one_group", 1872, "a reliable message outlives what its sender, which failed, had sent before it"),
