@@ -55,7 +55,7 @@ def audit_by_run(
     return pieces.groupBy("run").applyInArrow(work, from_arrow_schema(RESULTS))
 
 
-def _files_named(packed: pa.Table, problem: str) -> list[int]:
+def _files_named(packed: pa.Table, problem: str) -> list[str]:
     """The files that share rows of the log that a problem names, where they are several."""
     rows = packed.select(["process", FILE, "first_index", "last_index"]).to_pylist()
     own = [row for row in rows if f"the log of {row['process']} holds two rows" in problem]

@@ -17,8 +17,8 @@ from antiphon.pipeline.held import LogName, RecordedHistory, delivery_in
 from antiphon.pipeline.jobs import described, settings
 from antiphon.pipeline.passes import over_numbers
 from antiphon.pipeline.promises import Promises
-from antiphon.pipeline.reading import BATCH_ROWS, ReadHistory
-from antiphon.pipeline.scan import PACKED_PIECES, packed_piece, parts_of, pieces_of_logs, unpack_table
+from antiphon.pipeline.reading import ReadHistory
+from antiphon.pipeline.scan import BATCH_ROWS, PACKED_PIECES, packed_piece, parts_of, pieces_of_logs, unpack_table
 from antiphon.pipeline.shipping import shipped
 from antiphon.pipeline.view_rows import GroupCounts, Logs
 from antiphon.pipeline.workplace import Work, Workplace, tasks_without, unit_of
