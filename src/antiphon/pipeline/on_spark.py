@@ -5,13 +5,15 @@ from contextlib import AbstractContextManager
 from typing import Any, Final, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark import StorageLevel
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from antiphon.history.reader import Unit
-from antiphon.pipeline import view_frames
+from antiphon.history.schema import SCHEMA_VERSION
+from antiphon.pipeline import view_counts, view_frames
 from antiphon.pipeline.audit.pieces import HeldTask, Piece, Task
 from antiphon.pipeline.held import LogName, RecordedHistory, delivery_in
 from antiphon.pipeline.jobs import described, settings
@@ -63,23 +65,24 @@ class OnSpark(Workplace):
 
 
 class PiecesHistory(RecordedHistory):
-    """One long run of a history that Spark has read: its packed pieces, each with a number, kept while in context.
+    """One long run of a history that Spark has read: its packed pieces, each with a number, while in context.
 
     Pieces of a log that overlap, since a file holds its rows in another order than that of their indices, are put in
-    order first, log by log.
+    order first, log by log, and kept so. Driver: the extent of each piece.
     """
 
     def __init__(self, history: ReadHistory, run: str) -> None:
         self._history = history
         self._run = run
+        self._sorted: DataFrame | None = None
         self.pieces = self._numbered()
 
     def __enter__(self) -> Self:
-        self.pieces = self.pieces.persist(StorageLevel.MEMORY_AND_DISK)
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.pieces.unpersist()
+        if self._sorted is not None:
+            self._sorted.unpersist()
 
     @property
     def rows(self) -> int:
@@ -102,14 +105,9 @@ class PiecesHistory(RecordedHistory):
 
     def _numbered(self) -> DataFrame:
         own = self._history.pieces.where(f.col("run") == self._run)
-        of_log = Window.partitionBy("process").orderBy("first_index", "last_index")
-        reach = f.max("last_index").over(of_log.rowsBetween(Window.unboundedPreceding, -1))
         with described(self._history.spark, f"see whether pieces of {self._run} overlap"):
-            logs = own.select("process", (f.col("first_index") <= reach).alias("overlaps"), "version")
-            facts = logs.groupBy("process").agg(f.max("overlaps").alias("overlaps"), f.min("version").alias("version"))
-            known = facts.where("overlaps OR version < 2").collect()
-        mixed = [row["process"] for row in known if row["overlaps"]]
-        old = {row["process"]: row["version"] for row in known if row["version"] is not None and row["version"] < 2}
+            extents = own.select("process", "first_index", "last_index", "version").toArrow()
+        mixed, old = _mixed(extents), _old(extents)
         for process, version in old.items():
             version_of = f.when(f.col("process") == process, f.lit(version)).otherwise(f.col("version"))
             own = own.withColumn("version", version_of.cast("long"))
@@ -117,7 +115,24 @@ class PiecesHistory(RecordedHistory):
             apart = own.where(f.col("process").isin(*mixed))
             in_order = apart.groupBy("process").applyInArrow(_put_in_order, from_arrow_schema(PACKED_PIECES))
             own = own.where(~f.col("process").isin(*mixed)).unionAll(in_order)
+            self._sorted = own = own.persist(StorageLevel.MEMORY_AND_DISK)
         return own.withColumn("place", f.xxhash64("process", "first_index"))
+
+
+def _mixed(extents: pa.Table) -> list[str]:
+    """The logs whose pieces overlap."""
+    mixed, reach = set(), {}
+    for row in extents.sort_by([("first_index", "ascending"), ("last_index", "ascending")]).to_pylist():
+        if row["first_index"] <= reach.get(row["process"], -1):
+            mixed.add(row["process"])
+        reach[row["process"]] = max(row["last_index"], reach.get(row["process"], -1))
+    return sorted(mixed)
+
+
+def _old(extents: pa.Table) -> dict[str, int]:
+    """The logs that are to be brought up to date, and their versions."""
+    told = extents.filter(pc.less(extents["version"], SCHEMA_VERSION)).group_by("process")
+    return {row["process"]: row["version_min"] for row in told.aggregate([("version", "min")]).to_pylist()}
 
 
 def _put_in_order(packed: pa.Table) -> pa.Table:
@@ -161,7 +176,7 @@ class OverPieces(Workplace):
         return shipped(self._spark, content)
 
     def count_views(self, logs: Logs, promises: Promises) -> list[GroupCounts]:
-        return view_frames.count_views(self._spark, logs, promises)
+        return view_counts.count_views(logs, promises)  # the rows are here: jobs over them cost more than their work
 
 
 PIECES_AT_ONCE: Final = 4
