@@ -34,7 +34,8 @@ def as_file(table: pa.Table, row_group_size: int = 4) -> bytes:
     sink = pa.BufferOutputStream()
     table = table.replace_schema_metadata({VERSION_KEY: b"2"})
     pq.write_table(table, sink, row_group_size=row_group_size, write_page_checksum=True)
-    return sink.getvalue().to_pybytes()
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def test_logs_come_back_as_they_were() -> None:

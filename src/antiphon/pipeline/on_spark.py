@@ -64,25 +64,30 @@ class OnSpark(Workplace):
         return view_frames.count_views(self._spark, logs, promises)
 
 
+FILES_PER_PARTITION: Final = 2
+"""With fewer files than that for each partition of a shuffle, some would have much more to do than others."""
+
+
 class PiecesHistory(RecordedHistory):
     """One long run of a history that Spark has read: its packed pieces, each with a number, while in context.
 
     Pieces of a log that overlap, since a file holds its rows in another order than that of their indices, are put in
-    order first, log by log, and kept so. Driver: the extent of each piece.
+    order first, log by log, and kept so. Pieces of few files, which a few tasks read, are dealt out to all. Driver: the
+    extent of each piece.
     """
 
     def __init__(self, history: ReadHistory, run: str) -> None:
         self._history = history
         self._run = run
-        self._sorted: DataFrame | None = None
+        self._kept: DataFrame | None = None
         self.pieces = self._numbered()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._sorted is not None:
-            self._sorted.unpersist()
+        if self._kept is not None:
+            self._kept.unpersist()
 
     @property
     def rows(self) -> int:
@@ -115,13 +120,19 @@ class PiecesHistory(RecordedHistory):
             apart = own.where(f.col("process").isin(*mixed))
             in_order = apart.groupBy("process").applyInArrow(_put_in_order, from_arrow_schema(PACKED_PIECES))
             own = own.where(~f.col("process").isin(*mixed)).unionAll(in_order)
-            self._sorted = own = own.persist(StorageLevel.MEMORY_AND_DISK)
+        partitions = int(self._history.spark.conf.get("spark.sql.shuffle.partitions") or 1)
+        is_uneven = len(self._history.place.paths) < FILES_PER_PARTITION * partitions < len(extents)
+        if is_uneven:
+            own = own.repartition(FILES_PER_PARTITION * partitions, "process", "first_index")
+        if mixed or is_uneven:
+            self._kept = own = own.persist(StorageLevel.MEMORY_AND_DISK)
         return own.withColumn("place", f.xxhash64("process", "first_index"))
 
 
 def _mixed(extents: pa.Table) -> list[str]:
     """The logs whose pieces overlap."""
-    mixed, reach = set(), {}
+    mixed: set[str] = set()
+    reach: dict[str, int] = {}
     for row in extents.sort_by([("first_index", "ascending"), ("last_index", "ascending")]).to_pylist():
         if row["first_index"] <= reach.get(row["process"], -1):
             mixed.add(row["process"])
@@ -148,8 +159,18 @@ def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Piece]]:
             yield row["place"], Piece(row["run"], row["process"], table)
 
 
+def _in_a_cell(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    cell: bytes = sink.getvalue().to_pybytes()
+    return cell
+
+
 class OverPieces(Workplace):
-    """The packed pieces of a long run, each judged by the worker that keeps it."""
+    """The packed pieces of a long run, each judged by the worker that keeps it.
+
+    What is found of a piece leaves the worker in one cell, so that Java need not look into it."""
 
     def __init__(self, spark: SparkSession, history: PiecesHistory) -> None:
         self._spark = spark
@@ -158,13 +179,16 @@ class OverPieces(Workplace):
     def over_tasks(self, chosen: Sequence[int] | None, work: Work, schema: pa.Schema) -> pa.Table:
         def work_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for place, piece in _unpacked(batches):
-                yield from work(place, HeldTask((piece,)))
+                for found in work(place, HeldTask((piece,))):
+                    yield pa.RecordBatch.from_pydict({"found": [_in_a_cell(found)]})
 
         pieces = self._history.pieces
         if chosen is not None:
             pieces = pieces.where(f.col("place").isin(*chosen))
         with settings(self._spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": PIECES_AT_ONCE}):
-            return pieces.mapInArrow(work_on, from_arrow_schema(schema)).toArrow().cast(schema)
+            cells = pieces.mapInArrow(work_on, "found BINARY").toArrow()["found"]
+        found = [pa.ipc.open_stream(cell.as_buffer()).read_all() for cell in cells]
+        return pa.concat_tables([schema.empty_table(), *found])
 
     def unit(self, place: int, number: int) -> Unit:
         raise AssertionError("Spark has read the rows: no row group is read here")

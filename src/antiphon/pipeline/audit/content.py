@@ -34,9 +34,11 @@ def count(case: Case) -> RowCounts:
 def _at_other_levels(case: Case) -> Ints:
     """How many messages of each row were sent at another level than that at which they were delivered."""
     segments = case.all_segments
-    sent_at = case.order.content_index.level_of(case.place[segments.row], segments.start)
-    differs = (sent_at >= 0) & (sent_at != case.rows.level[segments.row])
-    return case.per_row(segments, np.where(differs, segments.end - segments.start, 0))
+    known = np.flatnonzero(segments.start <= case.sent[segments.row])  # else it is off record
+    sent_at = case.order.content_index.level_of(case.place[segments.row[known]], segments.start[known])
+    counts = np.zeros(len(segments.row), np.int64)
+    counts[known] = np.where(sent_at != case.rows.level[segments.row[known]], (segments.end - segments.start)[known], 0)
+    return case.per_row(segments, counts)
 
 
 def _digested(case: Case) -> Ints:

@@ -51,7 +51,7 @@ class ContentIndex:
     bytes_before: Ints
     """Payload bytes of the key before each of `starts`."""
     levels: Ints
-    """Of each send row; -1 behind the last of each key."""
+    """Of each send row; behind the last of each key stands a -1 that belongs to no message."""
 
     @classmethod
     def of(cls, contents: Sequence[SentContents]) -> Self:
@@ -67,7 +67,7 @@ class ContentIndex:
         )
 
     def level_of(self, places: Ints, numbers: Ints) -> Ints:
-        """The levels of messages of some keys, or -1 beyond what is on record."""
+        """The levels of messages of some keys, all of them on record."""
         result: Ints = self.levels[np.searchsorted(self.starts, self.base[places] + numbers, "right") - 1]
         return result
 
