@@ -11,7 +11,7 @@ import pytest
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import Row
-from antiphon.pipeline import reference, view_counts
+from antiphon.pipeline import quick, reference, view_counts
 from antiphon.pipeline.promises import Promises, UnknownGuaranteeError
 from antiphon.pipeline.quick import quick_audit
 from antiphon.pipeline.result import BROKEN, Audit
@@ -42,6 +42,18 @@ def test_many_runs_at_once(tmp_path: Path) -> None:
     assert without_examples(found) == without_examples(expected)
     assert [f.guarantee for f in found.findings if f.example] == [f.guarantee for f in expected.findings if f.example]
     assert found.verdict == BROKEN
+
+
+def test_long_histories_are_read_pass_by_pass_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row for row in make_spoiled_rows(Random(38), corruptions=6) if row.run == "run 0"]
+    Random(38).shuffle(rows)
+    path = write_history(tmp_path, rows, row_group_size=7)
+    held = quick_audit(path)
+    assert held.verdict == BROKEN
+    monkeypatch.setattr(quick, "HELD_ROWS_MAX", len(rows) - 1)
+    assert quick_audit(path) == held
 
 
 def test_parted_groups(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ class PiecesHistory(RecordedHistory):
         own = self._history.pieces.where(f.col("run") == self._run)
         with described(self._history.spark, f"see whether pieces of {self._run} overlap"):
             extents = own.select("process", "first_index", "last_index", "version").toArrow()
-        mixed, old = _mixed(extents), _old(extents)
+        mixed, old = mixed_logs(extents), old_logs(extents)
         for process, version in old.items():
             version_of = f.when(f.col("process") == process, f.lit(version)).otherwise(f.col("version"))
             own = own.withColumn("version", version_of.cast("long"))
@@ -129,7 +129,7 @@ class PiecesHistory(RecordedHistory):
         return own.withColumn("place", f.xxhash64("process", "first_index"))
 
 
-def _mixed(extents: pa.Table) -> list[str]:
+def mixed_logs(extents: pa.Table) -> list[str]:
     """The logs whose pieces overlap."""
     mixed: set[str] = set()
     reach: dict[str, int] = {}
@@ -140,7 +140,7 @@ def _mixed(extents: pa.Table) -> list[str]:
     return sorted(mixed)
 
 
-def _old(extents: pa.Table) -> dict[str, int]:
+def old_logs(extents: pa.Table) -> dict[str, int]:
     """The logs that are to be brought up to date, and their versions."""
     told = extents.filter(pc.less(extents["version"], SCHEMA_VERSION)).group_by("process")
     return {row["process"]: row["version_min"] for row in told.aggregate([("version", "min")]).to_pylist()}
@@ -159,12 +159,19 @@ def _unpacked(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, Piece]]:
             yield row["place"], Piece(row["run"], row["process"], table)
 
 
-def _in_a_cell(batch: pa.RecordBatch) -> bytes:
+def in_a_cell(batch: pa.RecordBatch) -> bytes:
+    """What was found, as bytes."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     cell: bytes = sink.getvalue().to_pybytes()
     return cell
+
+
+def out_of_cells(cells: pa.ChunkedArray, schema: pa.Schema) -> pa.Table:
+    """All of it together."""
+    found = [pa.ipc.open_stream(cell.as_buffer()).read_all() for cell in cells]
+    return pa.concat_tables([schema.empty_table(), *found])
 
 
 class OverPieces(Workplace):
@@ -180,15 +187,14 @@ class OverPieces(Workplace):
         def work_on(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for place, piece in _unpacked(batches):
                 for found in work(place, HeldTask((piece,))):
-                    yield pa.RecordBatch.from_pydict({"found": [_in_a_cell(found)]})
+                    yield pa.RecordBatch.from_pydict({"found": [in_a_cell(found)]})
 
         pieces = self._history.pieces
         if chosen is not None:
             pieces = pieces.where(f.col("place").isin(*chosen))
         with settings(self._spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": PIECES_AT_ONCE}):
             cells = pieces.mapInArrow(work_on, "found BINARY").toArrow()["found"]
-        found = [pa.ipc.open_stream(cell.as_buffer()).read_all() for cell in cells]
-        return pa.concat_tables([schema.empty_table(), *found])
+        return out_of_cells(cells, schema)
 
     def unit(self, place: int, number: int) -> Unit:
         raise AssertionError("Spark has read the rows: no row group is read here")
