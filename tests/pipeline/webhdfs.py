@@ -30,6 +30,8 @@ class Store:
         self.times_ms: dict[str, int] = {}
         self.opened = 0
         """How many times a file was read."""
+        self.withheld: set[str] = set()
+        """Files that are listed and cannot be read."""
 
     def put(self, path: str, data: bytes | None) -> None:
         """Write a file, or make a folder, with all folders above it."""
@@ -98,7 +100,7 @@ class Handler(BaseHTTPRequestHandler):
                 return self._answer({"BlockLocations": {"BlockLocation": []}})
             if asked["op"] == "GET_BLOCK_LOCATIONS":
                 return self._answer({"LocatedBlocks": None})
-        if asked["op"] != "OPEN" or not isinstance(found, bytes):
+        if asked["op"] != "OPEN" or not isinstance(found, bytes) or path in self.store.withheld:
             return self._refuse(f"{asked['op']} of {path}")
         if "step" not in asked:
             return self._redirect()
