@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.manifest import close_history
 from antiphon.history.schema import Row
-from antiphon.pipeline import reference
+from antiphon.pipeline import reading, reference
 from antiphon.pipeline.auditor import audit
 from antiphon.pipeline.errors import SparkError
 from antiphon.pipeline.failures import spark_failures
@@ -119,6 +119,15 @@ def test_a_long_run_in_any_order(spark: SparkSession, tmp_path: Path) -> None:
     found = audit(tmp_path, spark, whole_run_rows_max=0)
     assert found == quick_audit(tmp_path)
     assert found.verdict == UNKNOWN
+
+
+def test_large_files_are_read_row_by_row(spark: SparkSession, history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = sorted(file.stat().st_size for file in history.rglob("*.parquet"))
+    middle = sizes[len(sizes) // 2]
+    assert sizes[0] < middle
+    monkeypatch.setattr(reading, "FILE_BYTES_MAX", middle - 1)
+    monkeypatch.setitem(reading._SETTINGS, "spark.sql.sources.binaryFile.maxLength", middle - 1)
+    assert audit(history, spark) == quick_audit(history)
 
 
 def test_what_a_file_system_does_not_deliver_is_no_damage(spark: SparkSession, history: Path) -> None:
