@@ -76,6 +76,7 @@ def test_groups_move_to_where_a_plan_has_them(tmp_path: Path) -> None:
             for peer in peers:
                 if peer.returncode is None:
                     peer.kill()
+                await peer.communicate()
 
     run_bounded(test)
 
