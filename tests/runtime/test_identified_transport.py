@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 import antiphon
-from antiphon.kernel.codec import seal
+from antiphon.kernel.codec import seal, view_tag
 from antiphon.kernel.declaration import Declaration, declare
 from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import MAIN
@@ -205,9 +205,10 @@ class Insider:
 Plot = Callable[[Insider], list[bytes]]
 
 
-def insider(role: str, plot: Plot, name: str = "m") -> Main:
+def insider(role: str, plot: Plot, name: str = "m", begins_s: float = 0.0) -> Main:
     async def main(host: Host) -> int:
         mallory = Insider(host, name, role)
+        await asyncio.sleep(begins_s)
         while not host.ending.is_set():
             await asyncio.sleep(0.05)
             mallory.listen()
@@ -295,6 +296,44 @@ def test_a_process_of_the_cluster_that_is_not_in_the_group_changes_nothing(role:
         assert views == 1
         dropped = counters["packets_forbidden"] + counters.get("dropped_author", 0) + counters.get("dropped_proof", 0)
         assert dropped + counters.get("dropped_view", 0) > 10, counters
+
+
+def as_the_excluded(mallory: Insider) -> list[bytes]:
+    """All that c could say in its own name, of the view that it was in and of the one without it, but JOIN."""
+    packets = forged_install(mallory)
+    for view_id in (1, 2):
+        for kind in messages.MESSAGE_NAMES:
+            if kind in (messages.JOIN, messages.CHUNK):
+                continue
+            message = MembershipMessage(kind, ProcessId("c", 1), f"{mallory.eve.addresses['c']}:7400", view_id)
+            message.round, message.accepted_round = 65536 * 5, 65536 * 4
+            message.about = ProcessId("a", 1)
+            if kind in (messages.INSTALL, messages.PROPOSE):
+                survivors = (ProcessId("a", 1), ProcessId("c", 1))
+                view = View(view_id + 1, survivors, tuple(f"{mallory.eve.addresses[name]}:7400" for name in "ac"))
+                cut = [Ranges([]) for _ in range(4 - view_id)]
+                message.accepted = Proposal(view, [], [1], cut, [0], [], b"")
+            packets += message.encode(offer("vector").number, wire_id(GROUP), declared_id(), 1400)
+    for view in (view_of(mallory), View(2, view_of(mallory).members[:2], view_of(mallory).addresses[:2])):
+        tag = view_tag(view, FAST, declared_id())
+        for rank in range(3):
+            packets.append(seal(1, STATUS, wire_id(GROUP), tag, rank, 4, 0, [bytes(12)]))
+            packets.append(seal(1, DATA, wire_id(GROUP), tag, rank, 0, 0, [bytes(40)]))
+    return packets
+
+
+def test_an_excluded_member_with_all_its_keys_changes_nothing() -> None:
+    """c is killed and excluded; somebody with c's identity says all that c could say."""
+    mains = {name: member() for name in "abc"} | {"eve": insider("member", as_the_excluded, "c", 3.0)}
+    result = simulate(mains, seed=6, faults=FaultPlan(DELAY, [KillProgram("c", SECOND_NS)], 6 * SECOND_NS))
+    assert result.kept, result.report("")
+    assert result.returned["eve"] > 500
+    for name in "ab":
+        read, views, counters = result.returned[name]
+        assert views == 2, "in, and without c"
+        assert [text for text in read if text[0] in "ab"] != []
+        assert sum(text.startswith("a1 ") for text in read) == sum(text.startswith("b1 ") for text in read) == MESSAGES
+        assert counters["lives_met"] >= 2, "c's life was met: its certificate holds"
 
 
 def test_who_is_revoked_is_excluded_and_cannot_come_back() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,15 @@ from antiphon.runtime.keyring import (
     retire_keys,
 )
 from tests.runtime.seal_table import ring
+
+
+def test_every_test_that_the_docs_name_is_there() -> None:
+    root = Path(__file__).parents[2]
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", (root / "docs/security.md").read_text())
+    assert len(named) > 60
+    for file, name in named:
+        text = (root / file).read_text()
+        assert not name or f"def {name}(" in text, f"{file} has no {name}"
 
 
 def test_off_loopback_a_node_without_a_key_does_not_start() -> None:

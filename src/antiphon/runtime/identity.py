@@ -12,7 +12,6 @@ Beside it may lie `revocations`, as `antiphon ca revoke` writes it. Nodes read b
 later revocations to each other, so it is enough to give a list to one of them.
 """
 
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,6 +19,7 @@ from typing import Final
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from antiphon.runtime.certificates import KEY_BYTES, Certificate, Revocations, read_certificate, read_revocations
+from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import IdentityError, KeyringError, RightError
 from antiphon.runtime.keyring import Keyring, file_stamp, parse_keyring, read_secret_file
 
@@ -111,7 +111,7 @@ class IdentitySupply:
         self._stamps = self._look_up()
         self.identity = source if isinstance(source, Identity) else load_identity(source)
         self.revocations = Revocations()
-        self._check(self.identity, time.time() if now_s is None else now_s)
+        self._check(self.identity, current_environment().time_ns() / 1e9 if now_s is None else now_s)
         self._load_revocations()
 
     def _check(self, identity: Identity, now_s: float) -> None:
