@@ -4,7 +4,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
 .PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs returning fuzz sealed-fuzz rotations networks overlap parting guarding durable streams cluster planted seeds relays
-.PHONY: seats service-scaling takeover service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth many-groups stall recording scaling commuting audit-scale cost needle
+.PHONY: seats service-scaling takeover service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth many-groups stall recording scaling commuting audit-scale cost needle service-joins
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -39,6 +39,7 @@ help:
 	@echo '  make islands       2,000 groups of the stack domain whose network parts and merges, also while it merges'
 	@echo '  make service-scaling  what 1 to 16 sequencers can place, groups apart and overlapping, with measured costs'
 	@echo '  make seats         1,000 runs of replicated sequencers that crash, come back and are cut off'
+	@echo '  make service-joins  how long it takes to join and leave groups under load, also while they move'
 	@echo '  make service-failure  a sequencer killed under the load of 50 clients and 200 groups, recorded and audited'
 	@echo '  make takeover      how long nobody leads after kill -9 and SIGSTOP, beside a lease of etcd'
 	@echo '  make twin          50 seeds through Spark and the reference auditor, which must agree'
@@ -217,6 +218,9 @@ seats: setup
 
 takeover: setup
 	$(BIN)/python -m bench.takeover
+
+service-joins: setup
+	$(BIN)/python -m bench.service_joins
 
 service-failure: setup
 	$(BIN)/python -m bench.service_failure

@@ -1,6 +1,6 @@
 """How long it takes to join and to leave a group of the sequencing service, under load: real processes on loopback.
 
-    python -m bench.service_joins [--rounds 100] [--clients 8] [--rate 2000] [--json]
+    python -m bench.service_joins [--rounds 100] [--clients 8] [--rate 2000] [--ways moving] [--json]
 
 Two peers run (kindberg-1995, 4.2), each with ten groups, to all of which clients publish at a steady rate, in all so
 many messages a second. One more client, which is in a group of the first peer all the time, joins and leaves a group,
@@ -39,10 +39,8 @@ async def serve(address: str, other: str) -> None:
     async with antiphon.Node(f"peer-{address.rpartition(':')[2]}", address=address) as node:
         node.serve("sequencer", peers=[other])
         print("ready", flush=True)
-        driver = node._driver
-        assert driver is not None
         while line := (await reader.readline()).decode().split():
-            driver.ask(PlaceGroups((line[0],), line[1]))
+            node._running().ask(PlaceGroups((line[0],), line[1]))  # raises if the node has failed
 
 
 async def load(addresses: list[str], clients: int, rate: int) -> None:
@@ -114,7 +112,7 @@ def summary(values: list[float]) -> list[float]:
     return [round(ranked[int(len(ranked) * share)], 2) for share in (0.5, 0.99)] + [round(ranked[-1], 2)]
 
 
-async def measure(count: int, clients: int, rate: int) -> list[dict[str, Any]]:
+async def measure(count: int, clients: int, rate: int, ways: list[str]) -> list[dict[str, Any]]:
     addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     children: list[Process] = []
     try:
@@ -122,7 +120,7 @@ async def measure(count: int, clients: int, rate: int) -> list[dict[str, Any]]:
             children.append(await start("--serve", addresses[place], addresses[1 - place]))
         children.append(await start("--load", *addresses, "--clients", str(clients), "--rate", str(rate)))
         results = []
-        for way in WAYS:
+        for way in ways:
             taken = await rounds(way, count, addresses, children[:2])
             results.append({"way": way, "rounds": count, **{what: summary(values) for what, values in taken.items()}})
         return results
@@ -141,6 +139,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--rate", type=int, default=2000)
+    parser.add_argument("--ways", nargs="*", default=WAYS, choices=WAYS)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--serve", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--load", nargs=2, help=argparse.SUPPRESS)
@@ -150,7 +149,7 @@ def main() -> None:
     elif arguments.load:
         asyncio.run(load(arguments.load, arguments.clients, arguments.rate))
     else:
-        results = asyncio.run(measure(arguments.rounds, arguments.clients, arguments.rate))
+        results = asyncio.run(measure(arguments.rounds, arguments.clients, arguments.rate, arguments.ways))
         if arguments.json:
             print(json.dumps({"results": results}))
             return

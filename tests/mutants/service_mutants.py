@@ -84,6 +84,13 @@ def _without_the_excluded(group: SequencedGroup) -> bytes:
     return written
 
 
+def _drop_without_a_doubt(self: LocationTable, address: str, held: dict[int, int], asked: list[str]) -> list[int]:
+    return _drop_others(self, address, held, [])
+
+
+_drop_others = LocationTable.drop_others
+
+
 def _here_though_moving(self: DirectoryPeer, id: int) -> bool:
     return id in self._groups
 
@@ -92,7 +99,7 @@ def _no_frames(self: mesh.MeshPeer, address: str) -> list[bytes]:
     return []
 
 
-def _end_without_telling(self: mesh.MeshPeer, client: Any, id: int, address: str) -> None:
+def _end_without_telling(self: mesh.MeshPeer, client: Any, id: int, moves: int, address: str) -> None:
     """Tells nobody where a group has gone."""
 
 
@@ -159,7 +166,7 @@ SERVICE_MUTANTS = (
     _mutant("the body of another message", ("content",), BodyExchange, "fill", _any_body_of_the_sender),
     _mutant("bodies are not fetched", (REST, "settled"), ServiceClient, "_fetch_missing", _bodies_are_not_fetched),
     _mutant("the excluded stay behind", ("causal", "settled", REST), mesh, "write_group", _without_the_excluded),
-    _mutant("what is in doubt is made again", (REST, "settled"), LocationTable, "is_doubted", _never),
+    _mutant("what is in doubt is made again", (REST, "settled"), LocationTable, "drop_others", _drop_without_a_doubt),
     _mutant("leaves are not told again", (REST,), ClientSessions, "_tell_leaves", _nothing),
     _mutant("groups given away are not told", (REST,), mesh.MeshPeer, "_given_frames", _no_frames),
     _mutant("nobody is told where a group is", (REST,), mesh.MeshPeer, "_tell_moved", _end_without_telling),

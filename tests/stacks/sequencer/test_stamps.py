@@ -49,7 +49,7 @@ class TwoSequencers:
             member = SequencerMember(join, P, 0, Options(), self.client)
             self.client.join(member, ("a",), effects, 0)
         self._dial()
-        self._feed("a", carried(WELCOME, b"\0") + carried(MOVED, u64(wire_id("h")), text("b")))
+        self._feed("a", carried(WELCOME, b"\0") + carried(MOVED, u64(wire_id("h")), u64(5), text("b")))
         self._dial()
         for at, group in self.groups.items():
             group.admit(P)
@@ -102,6 +102,19 @@ class TwoSequencers:
                         tag, stamp = reader.number(), reader.number()
                         self.clocks[at] = max(self.clocks[at], stamp)
                         self.streams[at] += carried(TICK, u64(tag), u64(self.clocks[at]))
+
+
+def test_an_older_word_where_a_group_is_changes_nothing() -> None:
+    """Two peers that pass a group to and fro tell that by links of their own; the older word came last, and the client
+    waited where the group was not until the other peer gave it up."""
+    two = TwoSequencers()
+    group = wire_id("h")
+    two._feed("a", carried(MOVED, u64(group), u64(4), text("a")))
+    assert two.client._where[group] == "b"
+    two._feed("a", carried(MOVED, u64(group), u64(6), text("a")))
+    assert two.client._where[group] == "a"
+    two._feed("a", carried(MOVED, u64(group), u64(0), text("b")))  # an answer
+    assert two.client._where[group] == "b"
 
 
 @pytest.mark.parametrize("levels", list(product((AGREED, CAUSAL_TOTAL), repeat=2)))

@@ -161,7 +161,7 @@ class ServiceClient(ClientLinks):
         elif kind == EXCLUDED:
             self._excluded(reader.group(), effects)
         elif kind == MOVED:
-            self._moved(link, reader.group(), reader.text())
+            self._moved(link, reader.group(), reader.number(), reader.text())
         elif kind == WAITING:
             group, address = reader.group(), reader.text()
             if group in self._asked:
@@ -278,6 +278,7 @@ class ServiceClient(ClientLinks):
         sender = self._outside.pop(group, None)
         self.unplaced.pop(group, None)
         self._where.pop(group, None)
+        self._moves.pop(group, None)
         if sender is not None:
             self._note_number(group, sender.own.last_number)
             self._never_placed(group, sender.own.last_number)

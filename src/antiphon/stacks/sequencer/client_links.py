@@ -73,6 +73,7 @@ class ClientLinks(MemberService):
         "_knows_peers",
         "_links",
         "_members",
+        "_moves",
         "_now_ns",
         "_options",
         "_outside",
@@ -100,6 +101,8 @@ class ClientLinks(MemberService):
         self._by_id: dict[int, ServiceLink] = {}
         self._where: dict[int, str] = {}
         """The address at which each group is, as far as it is known."""
+        self._moves: dict[int, int] = {}
+        """How often each group has moved, as peers have told."""
         self._sync: dict[int, int] = {}
         """Of each group, what its link must have answered before the clock of the link counts for it."""
         self._asked: dict[int, None] = {}
@@ -181,6 +184,7 @@ class ClientLinks(MemberService):
             self._waits.pop(group, None)
             self._sync.pop(group, None)
             self._where.pop(group, None)
+            self._moves.pop(group, None)
             self.unplaced.pop(group, None)
             self.exchange.forget(group)
 
@@ -329,12 +333,17 @@ class ClientLinks(MemberService):
         if home.is_open:
             self._resume(home, groups)
 
-    def _moved(self, told_by: ServiceLink, group: int, address: str) -> None:
-        """A group is on its way to another peer, or there. That it is on its way says that the clock of this link does
+    def _moved(self, told_by: ServiceLink, group: int, moves: int, address: str) -> None:
+        """A group is on its way to another peer, or there. Peers tell that by links of their own, so an older word may
+        come last: the count of the moves tells. That it is on its way says that the clock of this link does
         not count for it: nothing new where the group is known to be elsewhere, and nothing else may follow by a link
         that has no group any more."""
         if group not in self._where or (not address and self._where[group] != told_by.address):
             return
+        if moves:
+            if moves < self._moves.get(group, 0):
+                return
+            self._moves[group] = moves
         if group in self._members:
             self._sync[group] = _NOT_SYNCED
         if group in self._own_places:  # the peer that had it may not know any more

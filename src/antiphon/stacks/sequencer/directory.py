@@ -351,7 +351,7 @@ class DirectoryPeer(SequencerPeer):
         """Tell a client where a group is."""
         place = self._place_for_client(address)
         if place:
-            self._answer(lookup, carried(MOVED, u64(lookup.group), text(place)))
+            self._answer(lookup, carried(MOVED, u64(lookup.group), u64(0), text(place)))
         else:
             self._wait(lookup)
 
@@ -488,13 +488,13 @@ class DirectoryPeer(SequencerPeer):
         super()._resume(session, groups)
         for id in groups:
             if id in session.groups and self._groups[id].is_moving:
-                self._tell(session, carried(MOVED, u64(id), text("")))
+                self._tell(session, carried(MOVED, u64(id), u64(0), text("")))
 
     def _resume_elsewhere(self, session: ServedClient, id: int) -> None:
         if self._is_here(id):
             super()._resume_elsewhere(session, id)
         else:  # no clock of this peer counts for it
-            self._tell(session, carried(MOVED, u64(id), text("")))
+            self._tell(session, carried(MOVED, u64(id), u64(0), text("")))
             self._look_up(GroupLookup(RESUMING, session, id))
 
     def _is_stable(self, id: int, number: int) -> bool:

@@ -204,7 +204,7 @@ class MeshPeer(DirectoryPeer):
             numbered = [id for id in client.numbered if id in moving]
             parts.append(write_client(process, own, numbered))
             for id in own:
-                self._tell(client, carried(MOVED, u64(id), text("")))
+                self._tell(client, carried(MOVED, u64(id), u64(self._groups[id].moves), text("")))
         for client in self._clients.values():
             for id in moving:
                 client.requests.drop_group(id)
@@ -251,7 +251,7 @@ class MeshPeer(DirectoryPeer):
                 if process not in group.reported:  # it has left, or was excluded, elsewhere: let it ask if it knows
                     self._clients[process].groups.pop(id, None)
                     self._clients[process].numbered.pop(id, None)
-                    self._tell_moved(self._clients[process], id, self._address)
+                    self._tell_moved(self._clients[process], id, group.moves, self._address)
             self._given.pop(id, None)
             self._given_to.pop(id, None)
             self._context[id] = group.number
@@ -265,7 +265,7 @@ class MeshPeer(DirectoryPeer):
             overlapping.update(session.groups)
             for id in returned:
                 if id in session.groups:
-                    self._tell_moved(session, id, self._address)
+                    self._tell_moved(session, id, self._groups[id].moves, self._address)
         self._find_overlaps(list(overlapping))
         for id in ids:  # what the source had not yet told of it
             self._groups[id].told_stable = -1
@@ -306,7 +306,7 @@ class MeshPeer(DirectoryPeer):
                 if not address:
                     self._tell(client, carried(EXCLUDED, u64(group.id)))
                 elif client.link:
-                    self._tell_moved(client, group.id, address)
+                    self._tell_moved(client, group.id, group.moves + 1, address)
             if address:
                 self._given_to[group.id] = address
             self._drop_group(group)
@@ -316,10 +316,10 @@ class MeshPeer(DirectoryPeer):
                     self._reported(process, group.id, number)
         self._find_overlaps([id for id in overlapping if id in self._groups])
 
-    def _tell_moved(self, client: ServedClient, id: int, address: str) -> None:
+    def _tell_moved(self, client: ServedClient, id: int, moves: int, address: str) -> None:
         place = self._place_for_client(address)
         if place:
-            self._tell(client, carried(MOVED, u64(id), text(place)))
+            self._tell(client, carried(MOVED, u64(id), u64(moves), text(place)))
         else:
             self._look_up(GroupLookup(RESUMING, client, id))
 

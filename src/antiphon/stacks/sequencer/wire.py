@@ -35,8 +35,9 @@ STABLE        peer      for each of some groups, up to which number everything i
 EXCLUDED      peer      a group of which the client is no member any more, or never was
 REPLAYED      peer      of a group: whether this is the last of it, the first number that is kept, and places
 WAITING       peer      a group that cannot be joined yet, and the address of the peer that is waited for
-MOVED         peer      a group, and the address of the peer at which it is, and after "#" the seat, if it has seats;
-                        none while the group is on its way there
+MOVED         peer      a group, how often it has moved (0: an answer, which counts in any case), and the address of the
+                        peer at which it is, and after "#" the seat, if it has seats; none while the group is on its way
+                        there
 
 Between clients (bodies.py), by a link that the sender has dialled:
 BODIES        the first frame of the link
