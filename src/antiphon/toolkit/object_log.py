@@ -24,15 +24,13 @@ from typing import Final
 
 import msgspec
 
-from antiphon import UsageError
+from antiphon import UsageError, log_event
 from antiphon.toolkit.operations import OperationCall
 
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 COMPACT_BYTES_MIN: Final = 1024 * 1024
 """A file shorter than this is not worth a new snapshot; a longer one is once it is three times its snapshot."""
 _HEAD: Final = struct.Struct("<II")
-
-log: Final = logging.getLogger("antiphon")
 
 
 class ObjectSnapshot(msgspec.Struct, array_like=True, tag=0):
@@ -116,7 +114,7 @@ class ObjectLog:
         if data and not (records and isinstance(records[0], ObjectSnapshot)):
             raise UsageError(f"{self.path} is no file of a replicated object; give another")
         if end < len(data):
-            log.warning("%s: %d bytes behind the last whole record are cut off", self.path, len(data) - end)
+            log_event(logging.WARNING, "object_file_cut", file=str(self.path), bytes=len(data) - end)
             os.truncate(self.path, end)
         if records:
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
