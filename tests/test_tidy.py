@@ -37,6 +37,7 @@ MAY_IMPORT: Final = {
     "domain": ("_build", "kernel", "parts", "stacks", "runtime", "domain"),
     "toolkit": ("", "conversation", "toolkit"),
     "streams": ("", "history", "toolkit", "streams"),
+    "deployment": ("kernel", "stacks.registry", "runtime", "observe", "deployment"),
     "testing": ("kernel.errors", "faults", "simulator.fault_schedule", "runtime", "history", "pipeline", "testing"),
     "sync": ("runtime.sync",),
     "_build": (),

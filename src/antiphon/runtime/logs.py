@@ -68,8 +68,10 @@ EVENTS: Final[dict[str, LogEvent]] = {
     "keyring_unusable": LogEvent(_E, (), "The keyring's file cannot be used; the keys stay as they are."),
     "keyring_changed": LogEvent(_I, ("keys",), "The keyring's file has changed and is used."),
     # antiphon node
-    "node_started": LogEvent(_I, ("process", "address", "sealed", "wire"), "The node is bound and begins to join."),
+    "node_started": LogEvent(_I, ("process", "address", "sealed"), "The node is bound and begins to join."),
     "group_joined": LogEvent(_I, ("process", "group", "stack", "policy", "view"), "A group of the file was joined."),
+    "join_waiting": LogEvent(_W, ("process", "group"), "Nobody let this process in yet; it goes on asking."),
+    "join_failed": LogEvent(_E, ("process",), "A group could not be joined; the node leaves, and exits with 6."),
     "node_observed": LogEvent(_I, ("process", "address"), "Health, metrics and status are served there."),
     "service_started": LogEvent(_I, ("process", "service"), "The service of the file runs."),
     "service_ended": LogEvent(_I, ("process", "service"), "The service returned; the node leaves."),

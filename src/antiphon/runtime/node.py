@@ -517,6 +517,11 @@ class Node:
         own = {"messages_unread": unread, "sends_refused": driver.sends_refused}
         return driver.engine.statistics() | driver.transport.statistics() | own
 
+    def reload_keys(self) -> None:
+        """Read the file of the keyring again now; without this, it is within a second. Raises KeyringError."""
+        if self._keys is not None:
+            self._keys.look()
+
     def _running(self) -> Driver:
         if self._driver is None:
             raise UsageError(f"node {self.process.name!r} has not been started; use it as `async with`")
