@@ -257,7 +257,7 @@ class Membership(Entrance):
         if not self._may_succeed(message, effects, now_ns):
             return
         room = self._members_max - len(self._view.members)
-        if not self._requests.let_in(message.sender, message.address, room):
+        if not self._requests.let_in(message.sender, message.address, room, message.version):
             return  # it will ask again
         self._want_change(now_ns + self._options.gather_ns)
         self._forward(message, effects)
@@ -312,6 +312,7 @@ class Membership(Entrance):
         proposal = message.accepted
         if proposal is None or self.decided is not None:
             return
+        self._check_version(proposal)
         if self.phase == JOINING:
             founding = self._founding
             if founding is not None and founding.is_outdated(message.sender):
