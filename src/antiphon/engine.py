@@ -51,7 +51,7 @@ from antiphon.kernel.inputs import (
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import CallOutcome
-from antiphon.parts.member import Member, StabilityMark
+from antiphon.parts.member import Member, PeerState, StabilityMark, add_statistics
 from antiphon.parts.membership.phases import JOINING
 from antiphon.stacks.registry import DEFAULT, check_level, check_options, has_number, kind, unasked_stack
 from antiphon.stacks.stack import Stack
@@ -60,8 +60,6 @@ _LINGERING_MAX: Final = 64
 """Groups that were left in good order and still answer."""
 _NUMBERS_MAX: Final = 100_000
 """Groups that were left of which the last message's number is kept."""
-_MOMENTARY: Final = ("pending_bytes", "packets_held")
-"""Statistics that say how things stand, not what has happened: they end with their group."""
 
 
 @final
@@ -434,9 +432,7 @@ class Engine:
         if len(self._last_numbers) > _NUMBERS_MAX:
             oldest = next(iter(self._last_numbers))
             self._number_floor = max(self._number_floor, self._last_numbers.pop(oldest))
-        for name, value in member.statistics().items():
-            if name not in _MOMENTARY:
-                self._totals[name] = self._totals.get(name, 0) + value
+        add_statistics(self._totals, member.statistics())
 
     # ---- questions -------------------------------------------------------------------------------------------------
 
@@ -506,6 +502,20 @@ class Engine:
             for name, count in stack.situations().items():
                 total[name] = total.get(name, 0) + count
         return total
+
+    def peers(self, group: str, now_ns: int) -> list[PeerState]:
+        """What this process knows of each other member of its view, where the members know of each other."""
+        member = self._groups.get(group)
+        return [] if member is None else member.peers(now_ns)
+
+    def group_statistics(self, group: str) -> dict[str, int]:
+        """Counters of one group since it was joined, and how much waits there."""
+        member = self._groups.get(group)
+        return {} if member is None else member.statistics()
+
+    def dropped(self) -> dict[str, int]:
+        """Packets that were no good, by reason."""
+        return self._dropped.copy()
 
     def statistics(self) -> dict[str, int]:
         """Counters, over all groups; `dropped_<reason>` for packets that were no good."""

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from antiphon.deployment.member_config import GroupConfig, MemberConfig
-from antiphon.deployment.observing import observe
 from antiphon.kernel.errors import AntiphonError, UsageError
+from antiphon.observe import Observer
 from antiphon.runtime.errors import JoinError, KeyringError
 from antiphon.runtime.group import Group
 from antiphon.runtime.logs import log_event
@@ -94,7 +94,7 @@ class RunningMember:
             self._tell_start()
             if self._config.observe:
                 expected = [group.name for group in self._config.groups]
-                observer = observe(self._node, self._config.observe, self._config.page, expected)
+                observer = Observer(self._node, self._config.observe, self._config.page, groups=expected)
                 await stack.enter_async_context(observer)
                 log_event(logging.INFO, "node_observed", process=self._node.process, address=observer.address)
             if self._config.serve_stack:

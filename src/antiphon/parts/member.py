@@ -4,12 +4,32 @@ The engine calls `begin_step` before the first thing that a step does to a membe
 its deadline at the end of the step, and forgets the member when it is over.
 """
 
-from typing import final
+from typing import Final, final
 
 from antiphon.kernel.effects import NEVER, Effects
 from antiphon.kernel.errors import UsageError
-from antiphon.kernel.identity import wire_id
+from antiphon.kernel.identity import ProcessId, wire_id
 from antiphon.kernel.inputs import Send
+
+MOMENTARY: Final = ("copies_held", "packets_held", "pending_bytes")
+"""Statistics that say how things stand, not what has happened: they end with their view or group."""
+
+
+@final
+class PeerState:
+    """What this process knows of another member of a view, for those who look at it."""
+
+    __slots__ = ("behind", "is_suspected", "process", "silent_ns", "strain")
+
+    def __init__(self, process: ProcessId, behind: int, silent_ns: int, strain: int, is_suspected: bool) -> None:
+        self.process = process
+        self.behind = behind
+        """Own packets of this view that it has not acknowledged."""
+        self.silent_ns = silent_ns
+        """How long nothing was heard of it."""
+        self.strain = strain
+        """How bad the link to it is (parts/suspicion.py)."""
+        self.is_suspected = is_suspected
 
 
 @final
@@ -167,6 +187,10 @@ class Member:
         """Whether all that the mark stands for is at so many members beside its sender; 0: at all of them."""
         raise NotImplementedError
 
+    def peers(self, now_ns: int) -> list[PeerState]:
+        """What is known of each other member of the view, where the members know of each other."""
+        return []
+
     def last_number(self) -> int:
         """The number of the last message that this process sent to the group, by this or an earlier membership."""
         raise NotImplementedError
@@ -178,6 +202,13 @@ class Member:
     def situations(self) -> list[int]:
         """How often this member has been in each situation that its stack names, in that order."""
         return []
+
+
+def add_statistics(totals: dict[str, int], ended: dict[str, int]) -> None:
+    """Add to `totals` the statistics of something that has ended, but for those that have ended with it."""
+    for name, value in ended.items():
+        if name not in MOMENTARY:
+            totals[name] = totals.get(name, 0) + value
 
 
 def add_counts(some: list[int], more: list[int]) -> list[int]:

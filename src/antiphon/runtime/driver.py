@@ -67,7 +67,7 @@ from antiphon.runtime.clock import Clock
 from antiphon.runtime.devices import NodeDevices
 from antiphon.runtime.driver_recording import RecordingDriver
 from antiphon.runtime.errors import NodeFailedError
-from antiphon.runtime.handlers import GroupHandler, RoleHandler
+from antiphon.runtime.handlers import DriverMeter, GroupHandler, RoleHandler
 from antiphon.runtime.logs import log_event
 from antiphon.runtime.membership_log import log_membership
 from antiphon.runtime.tap import HistoryTap
@@ -103,6 +103,7 @@ class Driver(RecordingDriver):
         self.trust = Trust()
         self.on_stop: Callable[[Exception | None], None] | None = None
         """Told of the end, after all groups."""
+        self.meter: DriverMeter | None = None
         self._loop = asyncio.get_running_loop()
         self._members: dict[str, GroupHandler] = {}
         self._family = family
@@ -301,14 +302,19 @@ class Driver(RecordingDriver):
                 continue
             if isinstance(event, Delivered):
                 member._deliver(event)
+                if self.meter is not None:
+                    self.meter.delivered(event, self.process, now_ns)
                 if self._receiving:
                     self._delivered_ns = now_ns
             elif not isinstance(event, Sent):
                 if isinstance(event, Ended):
                     ended += self._members if self._can_return(event) else (event.group,)
                 self._emit(event, member, now_ns)
-            elif self.tap is not None:
-                self.tap.recorder.depart(event, now_ns)
+            else:
+                if self.tap is not None:
+                    self.tap.recorder.depart(event, now_ns)
+                if self.meter is not None:
+                    self.meter.sent(event, now_ns)
         if effects.transmits:
             self._transmit(effects.transmits)
         if effects.calls is not None and self.devices is not None:
@@ -351,6 +357,8 @@ class Driver(RecordingDriver):
             member._ask(event, now_ns)
         else:
             log_membership(self.process, event)
+            if self.meter is not None:
+                self.meter.membership(event)
             if isinstance(event, Installed):
                 self._install(event, now_ns)
             elif isinstance(event, Suspected) and tap is not None:

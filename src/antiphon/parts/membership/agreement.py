@@ -31,6 +31,7 @@ from antiphon.kernel.effects import NEVER, Effects, MajorityLost
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
+from antiphon.parts.member import PeerState
 from antiphon.parts.membership import messages
 from antiphon.parts.membership.messages import Life, MembershipMessage, Proposal
 from antiphon.parts.membership.phases import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING, step
@@ -96,6 +97,14 @@ class Agreement:
         self._stalled = False
         self._last_install: list[bytes] = []
         self._recovering = False
+
+    def peer(self, rank: int, behind: int, now_ns: int) -> PeerState:
+        """What is known of the member with this rank, which lacks so many of my packets."""
+        suspicion = self._suspicion
+        return PeerState(
+            self._view.members[rank], behind, suspicion.silent_ns(rank, now_ns), suspicion.strain(rank, now_ns),
+            rank in self._suspects,
+        )  # fmt: skip
 
     def _begin(self, view: View, end: ViewEnd, now_ns: int) -> None:
         """Start afresh with this view: nothing is agreed on yet about the next one."""

@@ -76,6 +76,7 @@ from typing import Final, final
 
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.identity import ProcessId, View
+from antiphon.parts.member import PeerState
 from antiphon.parts.membership.graph_view_end import GraphViewEnd
 from antiphon.parts.suspicion import Suspicion
 from antiphon.stacks.domain.commitment import Commitment, cut_by, fits
@@ -130,6 +131,14 @@ class Components(SuggestionMaker):
             self._around.know(process, address)
         for address in gone:
             self._attempt(address, now_ns, 0)
+
+    def peer(self, rank: int, behind: int, now_ns: int) -> PeerState:
+        """What is known of the member with this rank, which lacks so many of my packets."""
+        suspicion = self._suspicion
+        return PeerState(
+            self.view.members[rank], behind, suspicion.silent_ns(rank, now_ns), suspicion.strain(rank, now_ns),
+            rank in suspicion.lost,
+        )  # fmt: skip
 
     def _begin_suspicion(self, view: View, now_ns: int) -> None:
         """Begin to watch the members of a view, with what was learnt of them in the one before."""

@@ -30,7 +30,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Send
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
-from antiphon.parts.member import Member, StabilityMark, add_counts
+from antiphon.parts.member import Member, PeerState, StabilityMark, add_counts, add_statistics
 from antiphon.parts.membership.messages import DECLARED, JOIN, Chunks, MembershipMessage, packets_of
 from antiphon.parts.membership.phases import CLOSING, NORMAL, OUT
 from antiphon.parts.membership.policies import PARTITIONABLE_POLICY
@@ -64,6 +64,7 @@ class PartitionableMember(Member):
         "_random",
         "_session",
         "_situations",
+        "_totals",
     )
 
     def __init__(self, join: Join, process: ProcessId, last_number: int, random: Random, options: Options) -> None:
@@ -89,6 +90,7 @@ class PartitionableMember(Member):
         """The id of the suggestion whose cut is being fetched."""
         self._leave_by_ns = NEVER
         self._situations: list[int] = []
+        self._totals: dict[str, int] = {}
 
     def _make_session(self, view: View) -> DomainSession:
         return DomainSession(
@@ -252,6 +254,7 @@ class PartitionableMember(Member):
         old.finish_cut([], effects, now_ns)
         old.collect(effects)
         self._situations = add_counts(self._situations, old.situations())
+        add_statistics(self._totals, old.statistics())
         self._earlier.append(old)
         self._pending.restart_message()
         self._session = self._make_session(after)
@@ -327,12 +330,20 @@ class PartitionableMember(Member):
             return False
         return session.are_own_stable(mark.accepted, copies)
 
+    def peers(self, now_ns: int) -> list[PeerState]:
+        end = self._session.end
+        sent = end.sent()
+        others = [rank for rank, member in enumerate(self._session.view.members) if member != self._process]
+        return [self._components.peer(rank, max(0, sent - end.received_by(rank)), now_ns) for rank in others]
+
     def last_number(self) -> int:
         return self._pending.accepted
 
     def statistics(self) -> dict[str, int]:
         result = {"messages_accepted": self._pending.accepted, "pending_bytes": self._pending.pending_bytes}
-        result.update(self._session.statistics())
+        result.update(self._totals)
+        for name, value in self._session.statistics().items():
+            result[name] = result.get(name, 0) + value
         return result
 
     def situations(self) -> list[int]:
