@@ -25,7 +25,7 @@ from antiphon.testing import FaultPlan, Host, Result, simulate
 from antiphon.testing.fault_plan import SECOND_NS
 
 STACKS = ("vector", "conversation", "domain", "label")
-CALM = FaultPlan(Delay(200_000, 300_000), [], 60 * SECOND_NS)
+CALM = FaultPlan(Delay(200_000, 300_000), [], 12 * SECOND_NS)
 
 
 def packet(version: int, sealed: bool = False) -> bytes:
@@ -77,12 +77,12 @@ def rolled(stack: Any, names: Sequence[str], sealed: bool) -> Any:
             group = await node.join("g", contacts=host.all_at(), stack=stack, found_after_s=0.5, timeout_s=60)
             reading = asyncio.create_task(read(group, seen))
             number = 0
-            left_s = 4.0 + 3.0 * turn if version == VERSION_MIN else 3.0 * (2 + len(names))
+            left_s = 2.0 + turn if version == VERSION_MIN else 2.0 + len(names) - turn
             end_s = asyncio.get_running_loop().time() + left_s
             while asyncio.get_running_loop().time() < end_s:
                 await group.send(b"%s %d %d" % (host.name.encode(), version, number), order="agreed")
                 number += 1
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(0.1)
             if until is not None:
                 await until.wait()
             reading.cancel()
@@ -108,8 +108,9 @@ def roll(stack: str, sealed: bool, seed: int) -> Result:
     return simulate({name: rolled(stack, names, sealed) for name in names}, seed=seed, faults=CALM)
 
 
-@pytest.mark.parametrize("stack", STACKS)
-@pytest.mark.parametrize("sealed", [True, False], ids=["sealed", "plain"])
+@pytest.mark.parametrize(
+    ("stack", "sealed"), [*((stack, True) for stack in STACKS), ("vector", False)], ids=[*STACKS, "vector, plain"]
+)
 def test_a_rolling_upgrade_loses_nothing_and_ends_in_the_new_version(stack: str, sealed: bool) -> None:
     result = roll(stack, sealed, seed=1)
     assert not result.problems

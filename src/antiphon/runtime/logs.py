@@ -67,6 +67,7 @@ EVENTS: Final[dict[str, LogEvent]] = {
     "node_insecure": LogEvent(_W, ("what", "address"), "What leaves is neither encrypted nor authenticated."),
     "keyring_unusable": LogEvent(_E, (), "The keyring's file cannot be used; the keys stay as they are."),
     "keyring_changed": LogEvent(_I, ("keys",), "The keyring's file has changed and is used."),
+    "answer_failed": LogEvent(_E, ("path",), "The observer could not make the answer to a request over HTTP."),
     # antiphon node
     "node_started": LogEvent(_I, ("process", "address", "sealed"), "The node is bound and begins to join."),
     "group_joined": LogEvent(_I, ("process", "group", "stack", "policy", "view"), "A group of the file was joined."),

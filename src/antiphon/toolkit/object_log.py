@@ -102,7 +102,7 @@ class ObjectLog:
     def load(self) -> list[ObjectRecord]:
         """Return what is in the file; nothing if there is none. Raises UsageError if it is another's."""
         try:
-            self._lock_file = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock_file = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.lockf(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             self.close()
@@ -177,7 +177,7 @@ class ObjectLog:
 
     def _write_anew(self, data: bytes) -> None:
         beside = self.path.with_name(f"{self.path.name}.new")
-        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         _write_all(file, data)
         os.fsync(file)
         beside.replace(self.path)
