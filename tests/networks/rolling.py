@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from signal import SIGTERM
 from typing import Final
-from urllib.error import HTTPError, URLError
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 from antiphon.kernel.wire_versions import VERSION, VERSION_MIN
@@ -89,9 +89,10 @@ class RollingMember:
             try:
                 if is_ready(self.look):
                     return
-            except (URLError, OSError):
+            except OSError:  # it does not listen yet
                 pass
-            assert self.handle is not None and self.handle.poll() is None, f"m{self.number} ended"
+            assert self.handle is not None
+            assert self.handle.poll() is None, f"m{self.number} ended"
             time.sleep(LOOK_S)
         raise TimeoutError(f"m{self.number} is not ready after {READY_S} s")
 
@@ -115,7 +116,7 @@ class Prober:
                     continue
                 try:
                     answer = is_ready(member.look)
-                except (URLError, OSError) as error:
+                except OSError as error:
                     answer, why = False, str(error)
                 else:
                     why = "503"
