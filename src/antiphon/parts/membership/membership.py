@@ -404,6 +404,8 @@ class Membership(Entrance):
 
     def _answer_straggler(self, message: MembershipMessage, effects: Effects) -> None:
         """Answer a process that is still in an earlier view: tell it the next view, or that it is excluded."""
+        if message.kind == messages.INSTALLED:
+            return  # it leaves, and knows the next view; it answers every INSTALL, so answers would never end
         if message.view_id == self._before_id and self._last_install:
             self._post.transmit(message.sender, message.address, self._last_install, effects)
         else:
@@ -412,6 +414,8 @@ class Membership(Entrance):
     def answer_after_leaving(self, message: MembershipMessage, effects: Effects) -> None:
         """After leaving, answer members of the view that this process left, or of an earlier one: nobody else may be
         able to tell them what followed it."""
+        if message.kind == messages.INSTALLED:
+            return  # it has left too, as in `_answer_straggler`
         member = self._view.rank(message.sender) >= 0
         if member and message.view_id == self._view.id and self._last_install:
             self._post.transmit(message.sender, message.address, self._last_install, effects)
