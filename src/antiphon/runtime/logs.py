@@ -139,3 +139,12 @@ def _quoted(value: str | int | float) -> str:
         return "yes" if value else "no"
     text = str(value)
     return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+
+
+def as_markdown() -> str:
+    """The table of docs/logging.md."""
+    lines = ["| event | level | fields | meaning |", "| --- | --- | --- | --- |"]
+    for name, event in EVENTS.items():
+        fields = " ".join(f"`{field}`" for field in event.fields)
+        lines.append(f"| `{name}` | {logging.getLevelName(event.level).lower()} | {fields} | {event.meaning} |")
+    return "\n".join(lines) + "\n"
