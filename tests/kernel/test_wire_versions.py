@@ -13,14 +13,21 @@ import pytest
 import antiphon
 from antiphon.engine import Engine
 from antiphon.faults import Delay
+from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.codec import packet_kind, packet_version, seal, stamp_of, unseal, view_tag
+from antiphon.kernel.declaration import Declaration, declare
+from antiphon.kernel.effects import Installed
 from antiphon.kernel.errors import MalformedError
-from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.inputs import Create, Send
+from antiphon.kernel.identity import ProcessId, View, wire_id
+from antiphon.kernel.inputs import Create, Join, Receive, Send
 from antiphon.kernel.levels import CAUSAL
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
 from antiphon.kernel.wire_versions import VERSION, VERSION_MIN
+from antiphon.parts.membership.messages import INSTALL, STATE, MembershipMessage, Proposal
+from antiphon.parts.membership.requests import MembershipRequests
+from antiphon.parts.membership.rounds import Round
+from antiphon.parts.membership.session import ViewEnd
 from antiphon.testing import FaultPlan, Host, Result, simulate
 from antiphon.testing.fault_plan import SECOND_NS
 
@@ -129,3 +136,74 @@ def test_a_process_alone_speaks_its_own_version() -> None:
         assert installed.view.version == version
         effects = engine.step(Send(group="g", payloads=[b"x"], level=CAUSAL), 1)
         assert not versions_sent((MEMBERSHIP,), effects.transmits) - {VERSION_MIN}
+
+
+def next_version(read: dict[int, int], leavers: Sequence[int] = (), joiner: int = 0, version: int = VERSION_MIN) -> int:
+    """The version of the view after one of three members, of which these answered with the version that they read."""
+    members = tuple(ProcessId(name) for name in "abc")
+    view = View(1, members, ("A", "B", "C"), version)
+    round = Round(1, 0, 2)
+    for rank, reads in read.items():
+        round.states[rank] = MembershipMessage(STATE, members[rank], "", 1, version=reads)
+    requests = MembershipRequests()
+    requests.leavers.update(members[rank] for rank in leavers)
+    if joiner:
+        assert requests.let_in(ProcessId("d"), "D", 10, joiner)
+    return round.make_proposal(view, ViewEnd(), requests, {1, 2}).view.version
+
+
+def test_the_version_of_the_next_view_is_read_by_all() -> None:
+    new, old = VERSION, VERSION_MIN
+    assert next_version({0: new, 1: new, 2: new}) == new
+    assert next_version({0: new, 1: old, 2: new}) == old
+    assert next_version({0: new, 1: new, 2: new}, joiner=new) == new
+    assert next_version({0: new, 1: new, 2: new}, joiner=old, version=new) == old
+
+
+def test_whoever_goes_counts_too() -> None:
+    """It may coordinate another round, and must be able to propose the same view; so does one that was not heard."""
+    new, old = VERSION, VERSION_MIN
+    assert next_version({0: new, 1: old, 2: new}, leavers=[1]) == old
+    assert next_version({0: new, 2: new}) == old
+    assert next_version({0: new, 2: new}, version=new) == new
+
+
+def join_late(version: int) -> Any:
+    async def main(host: Host) -> list[tuple[int, int]]:
+        seen: list[tuple[int, int]] = []
+        if version == VERSION_MIN:
+            await asyncio.sleep(2.0)
+        options = antiphon.Options(wire_version=version)
+        async with antiphon.Node(host.name, address=host.at(), options=options) as node:
+            group = await node.join("g", contacts=host.all_at(), found_after_s=0.5, timeout_s=60)
+            reading = asyncio.create_task(read(group, seen))
+            await group.send(host.name.encode())
+            await host.ending.wait()
+            reading.cancel()
+        return seen
+
+    return main
+
+
+def test_a_group_goes_back_when_somebody_of_the_former_release_joins() -> None:
+    programs = {"a": join_late(VERSION), "b": join_late(VERSION), "c": join_late(VERSION_MIN)}
+    result = simulate(programs, seed=3, faults=FaultPlan(Delay(200_000, 300_000), [], 4 * SECOND_NS))
+    assert not result.problems
+    versions = [version for _, version in result.returned["a"]]
+    assert VERSION in versions
+    joined = [version for _, version in result.returned["c"]]
+    assert joined[0] == VERSION_MIN
+
+
+def test_a_view_that_cannot_be_read_is_not_entered() -> None:
+    old = Engine(ProcessId("c"), Random(1), Options(wire_version=VERSION_MIN))
+    old.step(Join(group="g", stack="vector", policy="primary", address="c", contacts=("a",)), 0)
+    view = View(2, (ProcessId("a"), ProcessId("c")), ("a", "c"), VERSION)
+    declared = Declaration(declare("vector", "primary", CausalityDomain(), Options())).id
+    install = MembershipMessage(
+        INSTALL, ProcessId("a"), "a", 1, accepted=Proposal(view, [], [], [], [], [], b""), version=VERSION
+    )
+    packets = install.encode(1, wire_id("g"), declared, 1400)
+    effects = old.step(Receive(packets), 1)
+    assert not [event for event in effects.events if isinstance(event, Installed)]
+    assert old.statistics()["dropped_version"] == 1
