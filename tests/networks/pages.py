@@ -4,7 +4,9 @@ import os
 import re
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from signal import SIGKILL
 from typing import Final
 
 _BLOCK: Final = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
@@ -28,10 +30,16 @@ def follow(page: str, directory: Path, timeout_s: float) -> subprocess.Completed
         (directory / name).write_text(text)
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     environment = {**os.environ, "PATH": path, "PYTHONDONTWRITEBYTECODE": ""}
+    program = subprocess.Popen(
+        ["bash", "-euo", "pipefail", "-c", commands_of(page)],
+        cwd=directory, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        start_new_session=True,
+    )  # fmt: skip
     try:
-        return subprocess.run(
-            ["bash", "-euo", "pipefail", "-c", "trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + commands_of(page)],
-            cwd=directory, env=environment, capture_output=True, text=True, timeout=timeout_s, check=False,
-        )  # fmt: skip
+        out, err = program.communicate(timeout=timeout_s)
+        return subprocess.CompletedProcess(program.args, program.returncode, out, err)
     finally:
+        with suppress(ProcessLookupError):  # whatever the page has started and not ended
+            os.killpg(program.pid, SIGKILL)
+        program.wait()
         subprocess.run(["bash", "-c", commands_of(page, cleanup=True)], capture_output=True, check=False, timeout=60)
