@@ -34,6 +34,12 @@ FAILED_BEFORE = (
     ("one_group", 699, "an operator has one go on, and the others, who had gone on as well, are lost"),
     ("recorded", 699, "the same, and what was read below causal told of something that is lost with the others"),
     ("rejoin", 1727, "two of a majority of three fail at once, and an operator has the third go on"),
+    (
+        "replicated_bank",
+        93,
+        "a participant that hears nobody votes to remove nobody, or the others would join it",
+    ),
+    ("replicated_bank", 122, "a commuting call of a participant that is removed before it has told the others"),
     ("replicated_bank", 1470, "nothing is withdrawn from an account that does not exist"),
     ("sites", 71, "sites that found their group anew, beside one that holds its last view, use none of its view ids"),
     ("replicated_counter", 1183, "the only member with the state is cut off before it has handed it on"),

@@ -56,6 +56,7 @@ class MemberConfig:
     queue_bytes_max: int
     discovery: dict[str, Any]
     keyring: Path | None
+    identity: Path | None
     insecure: bool
     observe: str
     page: bool
@@ -127,6 +128,7 @@ def relations(document: dict[str, Any], base: Path) -> tuple[MemberConfig, Wrong
         queue_bytes_max=node.get("queue_bytes_max", 32 * 1024 * 1024),
         discovery={way: str(base / value) if way == "file" else value for way, value in discovery.items()},
         keyring=_path(base, document.get("keys", {}).get("keyring")),
+        identity=_path(base, document.get("keys", {}).get("identity")),
         insecure=document.get("keys", {}).get("insecure", False),
         observe=observe.get("listen", ""),
         page=observe.get("page", False),
@@ -146,9 +148,10 @@ def _path(base: Path, value: str | None) -> Path | None:
 
 def _check_trust(listen: str, keys: dict[str, Any], wrong: Wrong) -> None:
     where = numeric(listen, socket.AF_UNSPEC)
-    if keys.get("insecure") and "keyring" in keys:
-        wrong.append((("keys", "insecure"), "a node is sealed by its keyring, or insecure; not both"))
-    elif not keys.get("insecure") and "keyring" not in keys and not (where is not None and is_loopback(where)):
+    named = [name for name in ("keyring", "identity", "insecure") if keys.get(name)]
+    if len(named) > 1:
+        wrong.append((("keys", named[1]), "a node has a keyring, or an identity, or is insecure; name one of them"))
+    elif not named and not (where is not None and is_loopback(where)):
         wrong.append((("node", "listen"), f"{listen} is off loopback, and there are no keys. {_KEYS_HOW}"))
 
 

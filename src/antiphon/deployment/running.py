@@ -76,6 +76,7 @@ class RunningMember:
             storage=config.storage,
             keyring=config.keyring,
             insecure=config.insecure,
+            identity=config.identity,
         )
         self._groups: dict[str, Group] = {}
         self._stopping = asyncio.Event()
@@ -105,7 +106,7 @@ class RunningMember:
 
     def _tell_start(self) -> None:
         node = self._node
-        sealed = "yes" if self._config.keyring is not None else "no"
+        sealed = "no" if self._config.keyring is None and self._config.identity is None else "yes"
         log_event(logging.INFO, "node_started", process=node.process, address=node.address, sealed=sealed)
 
     def stop(self, reason: str) -> None:
@@ -117,7 +118,7 @@ class RunningMember:
 
     def _reload(self) -> None:
         try:
-            self._node.reload_keys()
+            self._node.trust.reload()
         except KeyringError as error:
             log_event(logging.ERROR, "keyring_unusable", f"the keys stay as they are: {error}")
         else:

@@ -151,6 +151,9 @@ KEYS: Final = ConfigTable(
     (
         ConfigKey(name="keyring", kind=TEXT, default="none", meaning="The file that `antiphon key new` made."),
         ConfigKey(
+            name="identity", kind=TEXT, default="none", meaning="Instead: the file that `antiphon ca issue` made."
+        ),
+        ConfigKey(
             name="insecure",
             kind=FLAG,
             default="false",

@@ -68,6 +68,9 @@ EVENTS: Final[dict[str, LogEvent]] = {
     "keyring_unusable": LogEvent(_E, (), "The keyring's file cannot be used; the keys stay as they are."),
     "keyring_changed": LogEvent(_I, ("keys",), "The keyring's file has changed and is used."),
     "answer_failed": LogEvent(_E, ("path",), "The observer could not make the answer to a request over HTTP."),
+    "identity_unusable": LogEvent(_E, (), "The identity's file cannot be used; the identity stays as it is."),
+    "identity_changed": LogEvent(_I, ("identity",), "The identity's file has changed and is used."),
+    "revocations_changed": LogEvent(_I, ("version",), "The list of revoked certificates has changed and is used."),
     # antiphon node
     "node_started": LogEvent(_I, ("process", "address", "sealed"), "The node is bound and begins to join."),
     "group_joined": LogEvent(_I, ("process", "group", "stack", "policy", "view"), "A group of the file was joined."),

@@ -42,3 +42,8 @@ class Trust:
             if keyring is not None:
                 self._supply = KeySupply(keyring)
         return self._supply
+
+    def reload(self) -> None:
+        """Read the file of the keyring again now; without this, it is within a second. Raises KeyringError."""
+        if self._supply is not None:
+            self._supply.look()
