@@ -38,6 +38,7 @@ MAY_IMPORT: Final = {
     "observe": ("", "_build", "kernel", "parts.member", "parts.suspicion", "runtime", "observe"),
     "toolkit": ("", "conversation", "toolkit"),
     "streams": ("", "history", "toolkit", "streams"),
+    "deployment": ("kernel", "stacks.registry", "runtime", "observe", "deployment"),
     "testing": ("kernel.errors", "faults", "simulator.fault_schedule", "runtime", "history", "pipeline", "testing"),
     "sync": ("runtime.sync",),
     "_build": (),

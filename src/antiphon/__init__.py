@@ -62,6 +62,7 @@ from antiphon.runtime import (
     start_server,
 )
 from antiphon.runtime.environment import current_environment
+from antiphon.runtime.logs import log_event
 from antiphon.stacks.registry import StackName
 
 __version__ = "0.1.0"
@@ -114,6 +115,7 @@ __all__ = [
     "connect",
     "current_environment",
     "load_plan",
+    "log_event",
     "open_connection",
     "register_comparison",
     "start_server",

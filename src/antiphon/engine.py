@@ -212,7 +212,8 @@ class Engine:
             member.leave(now_ns)
             member.unfinished = True
         elif isinstance(input, Create):
-            view = View(input.last_view + 1, (self.process,), (input.address,) if input.address else ())
+            addresses = (input.address,) if input.address else ()
+            view = View(input.last_view + 1, (self.process,), addresses, self._options.wire_version)
             join = Join(
                 group=input.group, stack=input.stack, view=view, policy=input.policy, address=input.address,
                 domain=input.domain, stream=input.stream, last_view=input.last_view,
@@ -267,7 +268,9 @@ class Engine:
         authors = input.authors
         for place, data in enumerate(input.datagrams):
             try:
-                kind, group_id, tag, sender, flags, level = unseal(data)
+                kind, group_id, tag, sender, flags, level = unseal(
+                    data, self._options.wire_version, self._options.sealed
+                )
                 stack = stacks.get(data[STACK_AT])
                 member = None if stack is None else stack.members.get(group_id)
                 if member is None and group_id in self._names:

@@ -51,6 +51,7 @@ from tests.mutants.service_mutants import SERVICE_MUTANTS, STAGED_SERVICES
 from tests.mutants.site_mutants import SITE_MUTANTS, SITE_STAGED
 from tests.mutants.tool_mutants import TOOL_MUTANTS, tool_symptoms
 from tests.mutants.view_mutants import VIEW_MUTANTS, VIEW_STAGED
+from tests.mutants.wire_mutants import WIRE_MUTANTS, WIRE_STAGED
 from tests.programs.campaign import run_program
 from tests.simulation.campaign import explain, make_logs
 from tests.simulation.churn import run_churn
@@ -70,6 +71,7 @@ STAGED: Final[dict[str, Callable[[], str | None]]] = {
     **SEAT_STAGED,
     **SITE_STAGED,
     **STAGED_SERVICES,
+    **WIRE_STAGED,
     **VIEW_STAGED,
 }
 """By name of the mutant, the scene that catches it."""
@@ -176,6 +178,7 @@ FAMILIES: Final = {
     "sequencer": Family(SEQUENCER_MUTANTS, adversarial_of),
     "service": Family(SERVICE_MUTANTS, same(service_symptoms)),
     "seal": Family(SEAL_MUTANTS, same(symptoms)),
+    "wire": Family(WIRE_MUTANTS, same(symptoms)),
     "identity": Family(IDENTITY_MUTANTS, same(symptoms)),
     "seat": Family(SEAT_MUTANTS, same(seat_symptoms)),
     "seat_disk": Family(DISK_MUTANTS, same(disk_symptoms)),

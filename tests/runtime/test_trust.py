@@ -55,7 +55,7 @@ def test_insecure_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 
     with caplog.at_level(logging.WARNING, "antiphon"):
         asyncio.run(start())
-    assert "node 'a' at 0.0.0.0:0 is insecure" in caplog.text
+    assert """event=node_insecure what="node 'a'" address=0.0.0.0:0""" in caplog.text
 
 
 def test_a_keyring_and_insecure_exclude_each_other() -> None:

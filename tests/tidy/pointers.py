@@ -8,7 +8,7 @@ from typing import Final
 QUOTED: Final = re.compile(r"`([^`\n]+)`")
 FILE: Final = re.compile(r"[\w./-]+\.(?:py|md|js|css|toml)|[\w.-]+/[\w./-]+\.(?:json|txt)")
 FOLDER: Final = re.compile(r"[\w.-]+(?:/[\w.-]+)*/")
-OF_READERS: Final = frozenset(("quotes.py",))
+OF_READERS: Final = frozenset(("quotes.py", "ticker.py"))
 """Files that the pages tell readers to make."""
 ROOTS: Final = ("src/", "tests/", "bench/", "docs/")
 

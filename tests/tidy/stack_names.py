@@ -31,6 +31,10 @@ PLAN_MODULES: Final = frozenset(
 """Where plans of groups are written, read and shown, in which a sequencer is a process."""
 
 
+CONFIGURATION: Final = "antiphon.deployment"
+"""Where `domain` is a table, and a key, of a configuration."""
+
+
 COMPARISONS: Final = "antiphon.kernel.labels"
 """Where labels are compared, one way of which is called after vectors."""
 
@@ -40,8 +44,11 @@ def field_names(module: str, tree: ast.Module) -> set[ast.AST]:
     in `get`."""
     found: set[ast.AST] = set()
     has_keys = any(lies_in(module, it) for it in (*ROW_LAYERS, *DOCUMENT_MODULES))
+    is_configuration = lies_in(module, CONFIGURATION)
     for node in nodes_of(tree):
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__":
+        if is_configuration and isinstance(node, ast.Constant) and node.value in FIELD_WORDS:
+            found.add(node)
+        elif isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__slots__":
             found.update(ast.walk(node.value))
         elif not has_keys:
             continue

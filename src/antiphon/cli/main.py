@@ -6,6 +6,8 @@ exit  meaning
 2     not done: the input, the command line or the machine is at fault, and the message says which
 3     an audit could not decide
 4     Spark, or the cluster that it runs on, failed; the same input may well be audited when it works again
+5     a node left, but not in good order
+6     a node, or its service, failed
 70    a defect of Antiphon itself
 130   interrupted
 """
@@ -32,6 +34,7 @@ from antiphon.cli.history import history
 from antiphon.cli.key import key
 from antiphon.cli.lineage import lineage
 from antiphon.cli.listen import listen
+from antiphon.cli.node import config, node
 from antiphon.cli.recover import recover
 from antiphon.cli.sequencer import sequencer
 from antiphon.cli.sim import sim
@@ -63,11 +66,13 @@ app.command()(feed)
 app.command()(watch)
 app.command()(campaign)
 app.command()(lineage)
+app.command()(node)
 app.command()(sequencer)
 app.command()(recover)
 app.command()(top)
 app.command()(chat)
 app.add_typer(bench)
+app.add_typer(config)
 app.add_typer(history)
 app.add_typer(key)
 app.add_typer(ca)
@@ -98,6 +103,8 @@ def antiphon(
       antiphon export --format shiviz run1 out.log the same record, for another tool
       antiphon campaign --seeds 0:2000             many simulated runs, each audited
       antiphon bench throughput                    messages per second
+      antiphon config example > member.toml        a file for…
+      antiphon node member.toml                    …a member that runs until it is stopped
     """
 
 

@@ -4,6 +4,7 @@ import fcntl
 import os
 from pathlib import Path
 
+from antiphon.history.private_files import open_private
 from antiphon.kernel.errors import AntiphonError
 
 
@@ -18,7 +19,7 @@ class StorageError(AntiphonError):
 
 def take_lock(path: Path) -> int:
     """The descriptor of a lock that ends with this process; refused if another process has it."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -40,7 +41,7 @@ def count_up(path: Path) -> int:
 def write_durably(path: Path, content: bytes) -> None:
     """Replace a file as a whole: after a failure it is the old one or the new one, and on disk when this returns."""
     partial = path.with_name(f"{path.name}.partial")
-    with partial.open("wb") as stream:
+    with open_private(partial) as stream:
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())

@@ -25,6 +25,7 @@ from antiphon.history.journal import (
     segments,
     whole_frames,
 )
+from antiphon.history.private_files import make_private
 
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 LOCK: Final = "lock"
@@ -40,7 +41,7 @@ class JournalWriter:
         self._descriptor = -1
         self._lock = -1
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            make_private(self.directory)
             self._lock = take_lock(self.directory / LOCK)
             self._claim(group, listener)
             self._open_last()
@@ -65,7 +66,7 @@ class JournalWriter:
         firsts = segments(self.directory)
         first = firsts[-1] if firsts else 0
         path = segment_path(self.directory, first)
-        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self.end, self._position = first, 0
         for frame in whole_frames(self._descriptor, first, 0):
             self.end, self._position = frame.end, frame.end_position
@@ -109,7 +110,7 @@ class JournalWriter:
     def _begin_segment(self) -> None:
         os.close(self._descriptor)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
-        self._descriptor = os.open(segment_path(self.directory, self.end), flags, 0o644)
+        self._descriptor = os.open(segment_path(self.directory, self.end), flags, 0o600)
         self._position = 0
         sync_directory(self.directory)
 

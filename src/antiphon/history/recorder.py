@@ -34,6 +34,7 @@ import pyarrow.parquet as pq
 
 from antiphon.history.errors import HistoryWriteError
 from antiphon.history.log import Cells, Log, to_table
+from antiphon.history.private_files import make_private, open_private
 from antiphon.history.segments import PARTIAL, lock_file, log_of, segment_file
 from antiphon.history.termination import forget, write_at_termination
 from antiphon.kernel.errors import UsageError
@@ -141,9 +142,9 @@ class Recorder(Log):
         """Take the lock of this log; two logs must never mix, so a directory that already holds it is refused."""
         name = f"{self.process}/{self.incarnation}"
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            make_private(self.directory)
             file = lock_file(self.directory, self.process, self.incarnation)
-            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -229,7 +230,8 @@ class Recorder(Log):
         partial = file.with_name(file.name + PARTIAL)
         try:
             table = to_table(self, first_index, rows)
-            pq.write_table(table, partial, compression="zstd", row_group_size=len(rows), write_page_checksum=True)
+            with open_private(partial) as stream:
+                pq.write_table(table, stream, compression="zstd", row_group_size=len(rows), write_page_checksum=True)
             partial.rename(file)
         except Exception as error:  # whatever it was, the caller must hear of it, and the thread must go on emptying
             self._failure = HistoryWriteError(file, str(error) or type(error).__name__)

@@ -35,6 +35,7 @@ import msgspec
 import pyarrow as pa
 
 from antiphon.history.durable import StorageError, sync_directory, write_durably
+from antiphon.history.private_files import make_private, open_private
 
 VERSION: Final = 1
 FACTS: Final = "spool.json"
@@ -83,8 +84,9 @@ class Spool:
         self._batches = self.directory / BATCHES
         self._staged = self.directory / STAGED
         try:
-            self._batches.mkdir(parents=True, exist_ok=True)
-            self._staged.mkdir(exist_ok=True)
+            make_private(self.directory)
+            make_private(self._batches)
+            make_private(self._staged)
             self._name_once(self.directory / FACTS, json.dumps({"version": VERSION, "feed": secrets.token_hex(16)}))
         except OSError as error:
             raise StorageError(self.directory, f"no spool can be made here ({error.strerror or error})") from error
@@ -102,7 +104,7 @@ class Spool:
         """Keep the rows of one write task until their batch is published, or for nothing."""
         name = f"{secrets.token_hex(16)}.arrow"
         rows = 0
-        with (self._staged / name).open("wb") as stream:
+        with open_private(self._staged / name) as stream:
             with pa.ipc.new_stream(stream, SCHEMA) as writer:
                 for batch in batches:
                     writer.write_batch(batch)

@@ -10,6 +10,8 @@ in the order in which it sent them, through all views, without gaps.
 from hashlib import blake2b
 from typing import Final, final
 
+from antiphon.kernel.wire_versions import VERSION_MIN
+
 NAME_BYTES_MAX: Final = 200
 NUMBER_MAX: Final = (1 << 62) - 1
 """No count, number, view id or incarnation is greater: histories keep 64 bits with a sign, and the compiled core is
@@ -76,12 +78,16 @@ class View:
     `addresses`, if known, stand in the same order; what they mean is the runtime's affair.
     """
 
-    __slots__ = ("addresses", "id", "members")
+    __slots__ = ("addresses", "id", "members", "version")
 
-    def __init__(self, id: int, members: tuple[ProcessId, ...], addresses: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self, id: int, members: tuple[ProcessId, ...], addresses: tuple[str, ...] = (), version: int = VERSION_MIN
+    ) -> None:
         self.id = id
         self.members = members
         self.addresses = addresses
+        self.version = version
+        """The highest that its packets may be of (wire_versions.py)."""
 
     def rank(self, process: ProcessId) -> int:
         """The place of `process` among the members, or -1 for a stranger."""

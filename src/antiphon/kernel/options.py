@@ -6,6 +6,8 @@ Every queue in the core is bounded by one of these; beside each stands what happ
 from dataclasses import dataclass, field
 from typing import Final
 
+from antiphon.kernel.wire_versions import VERSION
+
 MILLISECOND_NS: Final = 1_000_000
 
 
@@ -60,6 +62,13 @@ class Options:
 
     record_digests: bool = False
     """Record a digest of each payload, as it is sent and as it is handed over, so that the audit can compare them."""
+
+    wire_version: int = VERSION
+    """The highest version of packets to send and to read. All members of a group can be of this release or of the one
+    before; to stay with the packets of the one before, so that one can still go back to it, name its version here."""
+
+    sealed: bool = False
+    """Packets travel under a seal, which covers them, so they need no checksum. A node sets this by itself."""
 
     of_stacks: dict[str, int] = field(default_factory=dict, hash=False)
     """Options that one stack alone reads, by its name and theirs: `{"stack.option": 5}`. What each means, and what it

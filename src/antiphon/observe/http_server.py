@@ -18,8 +18,7 @@ from typing import Final, final
 
 from antiphon.runtime.address import SocketAddress, join_address, split_address
 from antiphon.runtime.errors import AddressError
-
-log: Final = logging.getLogger("antiphon")
+from antiphon.runtime.logs import log_event
 
 HEAD_BYTES_MAX: Final = 8192
 HEAD_S: Final = 5.0
@@ -167,5 +166,5 @@ class HttpServer:
         try:
             return await handler(), method == "GET"
         except Exception:
-            log.exception("the answer to %s could not be made", path)
+            log_event(logging.ERROR, "answer_failed", path=path, exc_info=True)
             return refusal(HTTPStatus.INTERNAL_SERVER_ERROR), method == "GET"

@@ -9,6 +9,7 @@ from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.levels import LEVEL_NAMES, LEVELS, Order
 from antiphon.kernel.options import Options
+from antiphon.kernel.wire_versions import VERSION, VERSION_MIN
 from antiphon.stacks.registry import DEFAULT, check_level
 from antiphon.stacks.stack import Capabilities
 
@@ -41,6 +42,8 @@ def check_options(options: object) -> None:
     """Refuse what is not an Options."""
     if options is not None and not isinstance(options, Options):
         raise UsageError(f"options are an antiphon.Options, as in options=Options(…), not {options!r}")
+    if isinstance(options, Options) and not VERSION_MIN <= options.wire_version <= VERSION:
+        raise UsageError(f"wire_version is {VERSION_MIN} to {VERSION} in this release, not {options.wire_version}")
 
 
 def check_faults(faults: object) -> None:

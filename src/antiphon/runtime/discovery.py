@@ -27,14 +27,13 @@ from typing import Final, Protocol
 
 from antiphon.runtime.address import join_address, split_address
 from antiphon.runtime.errors import AddressError
+from antiphon.runtime.logs import log_event
 
 ADDRESSES_MAX: Final = 1000
 """More addresses than this are not asked; which ones, is left open."""
 FILE_BYTES_MAX: Final = 256 * 1024
 LOOK_S: Final = 0.5
 """While a process is outside, how often it looks for new contacts."""
-
-log: Final = logging.getLogger("antiphon")
 
 
 class Discovery(Protocol):
@@ -79,7 +78,7 @@ class FileDiscovery:
         except AddressError as error:
             if address != self._bad:
                 self._bad = address  # said once, not twice a second
-                log.warning("%s: %s", self._file, error)
+                log_event(logging.WARNING, "contact_unusable", str(error), file=str(self._file))
             return False
         return True
 

@@ -2,13 +2,11 @@
 
 import logging
 from collections.abc import Sequence
-from typing import Final
 
 from antiphon.runtime.address import WILDCARDS, SocketAddress, join_address, reachable, resolve, split_address
 from antiphon.runtime.discovery import Discovery, ListedContacts
 from antiphon.runtime.errors import AddressError
-
-log: Final = logging.getLogger("antiphon")
+from antiphon.runtime.logs import log_event
 
 
 class Search:
@@ -60,4 +58,4 @@ class Search:
         try:
             await self.look()
         except Exception as error:
-            log.warning("no contacts were found this time: %s: %s", type(error).__name__, error)
+            log_event(logging.WARNING, "contacts_not_found", str(error), error=type(error).__name__)

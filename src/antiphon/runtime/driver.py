@@ -69,13 +69,12 @@ from antiphon.runtime.driver_recording import RecordingDriver
 from antiphon.runtime.errors import NodeFailedError
 from antiphon.runtime.handlers import DriverMeter, GroupHandler, RoleHandler
 from antiphon.runtime.identified_transport import IdentifiedTransport
+from antiphon.runtime.logs import log_event
 from antiphon.runtime.membership_log import log_membership
 from antiphon.runtime.tap import HistoryTap
 from antiphon.runtime.transport import Transport
 from antiphon.runtime.trust import Trust
 from antiphon.runtime.waiting import Settling, Waiting
-
-log: Final = logging.getLogger("antiphon")
 
 _ABOUT_A_GROUP: Final = (Send, SendBarrier, Leave, Recover)
 """Inputs that the engine refuses for a group that is over."""
@@ -203,7 +202,7 @@ class Driver(RecordingDriver):
                     if not isinstance(following, (Send, SendBarrier)):
                         raise
                     self.sends_refused += 1
-                    log.error("%s: a message to group %r is refused: %s", self.process, following.group, error)
+                    log_event(logging.ERROR, "message_refused", str(error), process=self.process, group=following.group)
                     refusal = error if following is input else refusal
                     continue
                 if following is input:
@@ -491,7 +490,7 @@ class Driver(RecordingDriver):
         if self.error is None:
             self.error = NodeFailedError(self.process.name, cause)
             self.error.__cause__ = cause
-            log.error("%s", self.error, exc_info=cause)
+            log_event(logging.ERROR, "node_failed", str(self.error), process=self.process, exc_info=cause)
             self.stop(f"failed: {type(cause).__name__}: {cause}")
         return self.error
 

@@ -23,6 +23,7 @@ from antiphon.runtime.arguments import (
 )
 from antiphon.runtime.events import Batch
 from antiphon.runtime.group_events import NO_VIEW, TO_ALL, GroupEvents
+from antiphon.runtime.logs import log_event
 from antiphon.runtime.outbox import SendMode, measure
 from antiphon.runtime.readers import BatchReader, MessageReader, caller
 from antiphon.runtime.stream import Listener
@@ -30,8 +31,6 @@ from antiphon.runtime.trust import Trust
 
 RECOVER_S: Final = 10.0
 RECOVER_AGAIN_S: Final = 1.0
-
-log: Final = logging.getLogger("antiphon")
 
 
 class Group(GroupEvents):
@@ -244,12 +243,8 @@ class Group(GroupEvents):
                 async with asyncio.timeout(linger_s):
                     await self._over.wait()
             except TimeoutError:
-                log.warning(
-                    "group %r: after %s s the others have not agreed on a view without this process; "
-                    "it is silent from here on, and they will take it to have failed",
-                    self.name,
-                    linger_s,
-                )
+                text = "this process is silent from here on, and the others will take it to have failed"
+                log_event(logging.WARNING, "leave_unconfirmed", text, group=self.name, linger_s=linger_s)
             finally:  # also when cancelled: half a member is no member
                 self._abandon()
         return self._left and self._settled
@@ -309,12 +304,14 @@ class Group(GroupEvents):
         self._outbox.close(self._lane, self._closed_error())
         settled = await self._driver.settle(self, linger_s)
         if not settled and self._driver.error is None and not self._over.is_set():
-            log.warning(
-                "group %r: after %s s, %d messages or packets sent here are not known to be at every member; "
-                "a member may be down, or linger_s too short",
-                self.name,
-                linger_s,
-                self.outstanding(),
+            text = "a member may be down, or linger_s too short"
+            log_event(
+                logging.WARNING,
+                "messages_unsettled",
+                text,
+                group=self.name,
+                linger_s=linger_s,
+                outstanding=self.outstanding(),
             )
         return settled
 

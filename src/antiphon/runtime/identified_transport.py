@@ -19,13 +19,12 @@ from antiphon.runtime.certificates import COORDINATE_RIGHT, SEND_RIGHT, Certific
 from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import IdentityError
 from antiphon.runtime.identity import IdentitySupply
+from antiphon.runtime.logs import log_event
 from antiphon.runtime.pair_seal import PairSeal
 from antiphon.runtime.sealed_transport import LOOK_S
 from antiphon.runtime.transport import Transport, UdpTransport
 
 _STATEMENT: Final = b"antiphon statement 1"
-
-log: Final = logging.getLogger("antiphon")
 
 
 def wall_s() -> float:
@@ -110,15 +109,15 @@ class IdentifiedTransport:
         try:
             self._supply.look(wall_s())
         except IdentityError as error:
-            log.error("the identity stays as it is: %s", error)
+            log_event(logging.ERROR, "identity_unusable", f"the identity stays as it is: {error}")
         if identity is not self._supply.identity:
-            log.info("the identity has changed: %r", self._supply.identity)
+            log_event(logging.INFO, "identity_changed", identity=repr(self._supply.identity))
             self.seal.renew()
         self.seal.forget_untrusted()
         version = self._supply.revocations.version
         if self._passed_on != version:  # from a file, or from another node
             self._passed_on = version
-            log.info("revocations have changed: version %d", version)
+            log_event(logging.INFO, "revocations_changed", version=version)
             self.seal.pass_revocations_on()
 
     def close(self) -> None:

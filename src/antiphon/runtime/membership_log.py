@@ -1,11 +1,10 @@
-"""Membership for operators: one line at level INFO on the logger `antiphon` for each join, view, suspicion and end, and
-for what a role of the process announces.
+"""Membership for operators: one line on the logger `antiphon` for each view, suspicion, stall and end, and for what a
+role of the process announces (logs.py).
 
 A view without a change of members (a barrier or an epoch ended the one before) is logged at DEBUG.
 """
 
 import logging
-from typing import Final
 
 from antiphon.kernel.effects import (
     Announced,
@@ -18,33 +17,62 @@ from antiphon.kernel.effects import (
     Suspected,
 )
 from antiphon.kernel.identity import ProcessId
-
-log: Final = logging.getLogger("antiphon")
+from antiphon.runtime.logs import log_event
 
 
 def log_membership(process: ProcessId, event: Event) -> None:
     """Log `event` as `process` sees it; events that are not about membership are ignored."""
     if isinstance(event, Installed):
-        changes = {"joined": event.joined, "left": event.left, "failed": event.failed}
-        told = [f"{word} {_names(processes)}" for word, processes in changes.items() if processes]
-        members = _names(event.view.members)
-        level = logging.INFO if told else logging.DEBUG
-        text = "; ".join([f"view {event.view.id} has {members}", *told])
-        log.log(level, "%r in group %s: %s", process, event.group, text)
+        _log_view(process, event)
     elif isinstance(event, Suspected):
-        log.info("%r in group %s: suspects %r in view %d", process, event.group, event.process, event.view_id)
+        log_event(
+            logging.INFO,
+            "member_suspected",
+            process=process,
+            group=event.group,
+            member=event.process,
+            view=event.view_id,
+        )
     elif isinstance(event, MajorityLost):
-        log.info("%r in group %s: no majority can be reached, the group is stalled here", process, event.group)
+        text = "no majority can be reached"
+        log_event(logging.WARNING, "group_stalled", text, process=process, group=event.group)
     elif isinstance(event, Ended):
-        how = "was refused" if event.refused else "was excluded" if event.excluded else "has left"
-        log.info("%r in group %s: %s", process, event.group, how)
+        _log_end(process, event)
     elif isinstance(event, RecoveryAsked):
-        log.warning("%r in group %s: an operator has it go on without a majority", process, event.group)
+        text = "an operator has it go on without a majority"
+        log_event(logging.WARNING, "group_recovered", text, process=process, group=event.group)
     elif isinstance(event, DeclaredDifferently):
-        log.warning("%r in group %s: goes on without %r: %s", process, event.group, event.process, event.reason)
+        log_event(
+            logging.WARNING,
+            "member_declared_differently",
+            f"goes on without {event.process!r}: {event.reason}",
+            process=process,
+            group=event.group,
+            member=event.process,
+        )
     elif isinstance(event, Announced):
-        log.info("%r as %s: %s: %s", process, event.group, event.name, event.text)
+        log_event(logging.INFO, "announced", event.text, process=process, role=event.group, name=event.name)
 
 
-def _names(processes: tuple[ProcessId, ...]) -> str:
-    return ", ".join(repr(process) for process in processes)
+def _log_view(process: ProcessId, event: Installed) -> None:
+    changed = event.joined or event.left or event.failed
+    log_event(
+        logging.INFO if changed else logging.DEBUG,
+        "view_installed",
+        process=process,
+        group=event.group,
+        view=event.view.id,
+        members=event.view.members,
+        joined=event.joined,
+        left=event.left,
+        failed=event.failed,
+    )
+
+
+def _log_end(process: ProcessId, event: Ended) -> None:
+    if event.refused:
+        log_event(logging.WARNING, "group_refused", event.reason, process=process, group=event.group)
+    elif event.excluded:
+        log_event(logging.WARNING, "group_excluded", event.reason, process=process, group=event.group)
+    else:
+        log_event(logging.INFO, "group_left", process=process, group=event.group)

@@ -19,6 +19,7 @@ and the choice is the application's. The options must be the same at all members
 import asyncio
 import socket
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from types import TracebackType
@@ -215,9 +216,9 @@ class Node:
         if self._history is None:
             self._history = machine.history
         self._family, address = await resolve(self._address, socket.AF_UNSPEC)
-        if self._takes_local_options and is_loopback(address):
-            self._options = Options.local()
         self._keys = self.trust.keys(f"node {self.process.name!r}", address)
+        is_local = self._takes_local_options and is_loopback(address)
+        self._options = replace(Options.local() if is_local else self._options, sealed=self._keys is not None)
         keep_memory()
         sock = bind(self._family, address)
         self._address = join_address(sock.getsockname())

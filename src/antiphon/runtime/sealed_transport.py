@@ -15,12 +15,11 @@ from antiphon.runtime.address import SocketAddress
 from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import KeyringError
 from antiphon.runtime.keyring import KeySupply
+from antiphon.runtime.logs import log_event
 from antiphon.runtime.seal import Seal
 from antiphon.runtime.transport import Transport, UdpTransport
 
 LOOK_S: Final = 1.0
-
-log: Final = logging.getLogger("antiphon")
 
 
 class KeyWatch:
@@ -40,10 +39,10 @@ class KeyWatch:
         try:
             self._supply.look()
         except KeyringError as error:
-            log.error("the keys stay as they are: %s", error)
+            log_event(logging.ERROR, "keyring_unusable", f"the keys stay as they are: {error}")
         if self._given is not self._supply.keyring:  # a beacon of the same node may have looked first
             self._given = self._supply.keyring
-            log.info("the keyring has changed: %r", self._given)
+            log_event(logging.INFO, "keyring_changed", keys=len(self._given.keys))
             self._seal.change_keys(self._given)
         else:
             self._seal.choose_key()

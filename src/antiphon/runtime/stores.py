@@ -18,6 +18,7 @@ from struct import Struct
 from typing import Final, final
 from urllib.parse import quote
 
+from antiphon.history.private_files import make_private
 from antiphon.kernel.calls import Load, Store, Trim
 from antiphon.kernel.outcomes import CallOutcome, Loaded, Stored
 
@@ -95,7 +96,7 @@ def carry_out_batch(directory: Path, calls: list[DiskCall], files: dict[str, int
             return carry_out_batch(directory, calls, files)
         finally:
             close_logs(files)
-    directory.mkdir(parents=True, exist_ok=True)
+    make_private(directory)
     outcomes: list[CallOutcome] = []
     written: dict[str, list[bytes]] = {}
     for call in calls:
@@ -135,7 +136,7 @@ def _open_log(directory: Path, log: str) -> int:
     path = path_of(directory, log)
     is_new = not path.exists()
     sound = sum(_HEAD.size + len(record) for record in read_log(path))
-    file = os.open(path, os.O_WRONLY | os.O_CREAT)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     os.ftruncate(file, sound)
     os.lseek(file, sound, os.SEEK_SET)
     if is_new:
@@ -156,7 +157,7 @@ def _write(file: int, data: bytes) -> None:
 def _rewrite(directory: Path, log: str, records: list[bytes]) -> None:
     path = path_of(directory, log)
     beside = path.with_suffix(".new")
-    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         _write(file, _framed(records))
         os.fsync(file)

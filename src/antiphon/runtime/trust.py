@@ -1,14 +1,12 @@
 """Whom a process trusts: the holders of its keys, or, if it says so or is on loopback, everybody who reaches it."""
 
 import logging
-from typing import Final
 
 from antiphon.runtime.address import SocketAddress, is_loopback, join_address
 from antiphon.runtime.environment import current_environment
 from antiphon.runtime.errors import KeyMissingError, KeyringError
 from antiphon.runtime.keyring import KeySource, KeySupply
-
-log: Final = logging.getLogger("antiphon")
+from antiphon.runtime.logs import log_event
 
 
 class Trust:
@@ -31,7 +29,8 @@ class Trust:
         if self._insecure:
             if not is_loopback(address):
                 where = join_address(address)
-                log.warning("%s at %s is insecure: what it sends is neither encrypted nor authenticated", what, where)
+                text = "what it sends is neither encrypted nor authenticated"
+                log_event(logging.WARNING, "node_insecure", text, what=what, address=where)
             return None
         if self._supply is None:
             keyring = self._keyring
@@ -43,3 +42,8 @@ class Trust:
             if keyring is not None:
                 self._supply = KeySupply(keyring)
         return self._supply
+
+    def reload(self) -> None:
+        """Read the file of the keyring again now; without this, it is within a second. Raises KeyringError."""
+        if self._supply is not None:
+            self._supply.look()

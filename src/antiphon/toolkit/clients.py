@@ -29,7 +29,7 @@ from typing import Final, Self
 
 import msgspec
 
-from antiphon import ClosedError, MessageTooLargeError, ProcessId, Trust, UsageError, open_connection
+from antiphon import ClosedError, MessageTooLargeError, ProcessId, Trust, UsageError, log_event, open_connection
 from antiphon.toolkit import wire
 from antiphon.toolkit.client_domain import ClientDomain
 from antiphon.toolkit.errors import GatewayError, ServerGoneError, UnansweredError
@@ -45,8 +45,6 @@ SILENCE_S: Final = 10.0
 """The client leaves a gateway from which nothing comes for this long; heartbeats come more often."""
 PAUSE_S: Final = 0.1
 """Between two rounds of trying all gateways."""
-
-log: Final = logging.getLogger("antiphon")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,8 +265,8 @@ class Client:
                     try:
                         await self._visit(gateway)
                     except (FrameError, OSError) as failure:
-                        why = f"{gateway}: {str(failure) or type(failure).__name__}"
-                        log.info("client of group %r leaves its gateway %s", self._group, why)
+                        why = str(failure) or type(failure).__name__
+                        log_event(logging.INFO, "gateway_changed", why, group=self._group, gateway=str(gateway))
                     if self._served.is_set():
                         until = loop.time() + self._patience_s
                     self._gateways.rotate(-1)

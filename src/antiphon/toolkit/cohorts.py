@@ -33,7 +33,7 @@ from typing import Final
 
 import msgspec
 
-from antiphon import Message, MessageTooLargeError, ProcessId, View
+from antiphon import Message, MessageTooLargeError, ProcessId, View, log_event
 from antiphon.toolkit.errors import WorkError
 from antiphon.toolkit.messages import WireProcess, from_wire, to_wire
 from antiphon.toolkit.tools import Tool, Tools
@@ -41,8 +41,6 @@ from antiphon.toolkit.tools import Tool, Tools
 OPEN_MAX: Final = 1024
 WORK_MAX: Final = 64
 ERROR_CHARACTERS_MAX: Final = 500
-
-log: Final = logging.getLogger("antiphon")
 
 Work = Callable[[bytes], Awaitable[bytes]]
 """Does the work of one request. What it raises is told to the caller, as WorkError."""
@@ -201,7 +199,7 @@ class Cohorts(Tool):
                 if not isinstance(result, bytes):
                     raise TypeError(f"the work gave {type(result).__name__}, and a result is bytes")
             except Exception as failure:  # goes to the caller
-                log.debug("the work for %s raised", key[0], exc_info=True)
+                log_event(logging.DEBUG, "work_failed", str(failure), caller=key[0], exc_info=failure)
                 result, error = b"", f"{type(failure).__name__}: {failure}"[:ERROR_CHARACTERS_MAX]
         try:
             self._tell(key, result, error)

@@ -12,16 +12,14 @@ beginning (`restart_conversation` with `again`): calls that it had made before r
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from antiphon import UsageError
+from antiphon import UsageError, log_event
 from antiphon.conversation import Conversation, FilterOptions, Operation, replicated_operations
 from antiphon.toolkit.operations import NotAnOperationError, OperationMethod, apply_call, decode_call
 
 if TYPE_CHECKING:
     from antiphon.toolkit.replicated import ReplicatedObject
-
-log: Final = logging.getLogger("antiphon")
 
 
 class ConversationCopy:
@@ -113,7 +111,7 @@ class ConversationCopy:
             result = self._apply(operation.payload)
         except Exception as error:
             if call is None or call.done():
-                log.debug("an operation of participant %d: %s", operation.sender, error)
+                log_event(logging.DEBUG, "operation_failed", str(error), member=operation.sender)
             else:
                 call.set_exception(error)
             return

@@ -35,7 +35,7 @@ from typing import Final, Self, cast
 
 import msgspec
 
-from antiphon import AntiphonError, Order, ProcessId, UsageError, start_server
+from antiphon import AntiphonError, Order, ProcessId, UsageError, log_event, start_server
 from antiphon.toolkit.frames import FrameError, join_host, put_frame, read_frame, split_host
 from antiphon.toolkit.messages import Relayed, from_wire, to_wire
 from antiphon.toolkit.messages import encode as encode_own
@@ -73,8 +73,6 @@ CLIENT_ID_MAX: Final = 64
 GREETINGS_MAX: Final = 100
 """Connections whose Hello has not come or not been accepted yet."""
 ORDERS: Final = ("causal", "agreed", "safe")
-
-log: Final = logging.getLogger("antiphon")
 
 
 class RefusalError(Exception):
@@ -357,7 +355,7 @@ class Gateway(GatewayListener):
             try:
                 await self._service.group.flush()
             except AntiphonError as error:
-                log.info("clients are not told which of their messages are at all members: %s", error)
+                log_event(logging.INFO, "clients_not_told", str(error))
                 continue
             for session, number in sent:
                 session.accepted = number

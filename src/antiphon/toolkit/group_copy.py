@@ -43,6 +43,7 @@ from antiphon import (
     ProcessId,
     UsageError,
     View,
+    log_event,
 )
 from antiphon.toolkit.durability import (
     FileContent,
@@ -91,7 +92,6 @@ MARK: Final = msgspec.msgpack.encode(None)
 """A call that executes nothing."""
 
 Consistency = Literal["local", "mine", "agreed"]
-log: Final = logging.getLogger("antiphon")
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _DECODER: Final = msgspec.msgpack.Decoder(CopyMessage)
 _STATE: Final = msgspec.msgpack.Decoder(CopyState)
@@ -247,7 +247,7 @@ class GroupCopy(Tool):
                 async with asyncio.timeout(WAITING_S):
                     await self._changed.wait()
             except TimeoutError:
-                log.warning("object %r in group %r: %s", self.name, self.place.name, self._state())
+                log_event(logging.WARNING, "object_waiting", self._state(), object=self.name, group=self.place.name)
 
     def _post_pack(self, first: int, calls: list[msgspec.Raw]) -> None:
         self._post(CallPack(first, calls))  # type: ignore[arg-type]  # encoded already
@@ -290,7 +290,7 @@ class GroupCopy(Tool):
                 else:
                     self._unacknowledged.append((self._index, future, result, error))
             elif error is not None:
-                log.debug("an operation of %s: %s", sender, error)
+                log_event(logging.DEBUG, "operation_failed", str(error), member=sender)
         if own:
             self._changed.set()
         if calls:
@@ -420,7 +420,7 @@ class GroupCopy(Tool):
 
     def _fail_disk(self, error: OSError) -> None:
         assert self._file is not None
-        log.error("object %r: %s cannot be written, so this member leaves: %s", self.name, self._file.path, error)
+        log_event(logging.ERROR, "object_disk_failed", str(error), object=self.name, file=str(self._file.path))
         self.end(ObjectDiskError(str(self._file.path), error))
         self._background(self._leave())
 

@@ -64,6 +64,7 @@ from antiphon import (
     ProcessId,
     UsageError,
     ViewChange,
+    log_event,
 )
 from antiphon.toolkit.channel import GroupEvent
 from antiphon.toolkit.hierarchy_log import Crossing, CrossingLog
@@ -80,8 +81,6 @@ JOIN_S: Final = 60.0
 READ_S: Final = 1.0
 NEVER_S: Final = 2 * JOIN_S
 """Only the founder of the first leaf founds the leaders' group."""
-
-log: Final = logging.getLogger("antiphon")
 
 
 class Up(msgspec.Struct, tag="up", array_like=True, frozen=True):
@@ -295,7 +294,7 @@ class Hierarchy(LeafFinder):
                 else:
                     await self._events.put(event)
         except AntiphonError as error:
-            log.error("leaf %r: %s", self._leaf.name, error)
+            log_event(logging.ERROR, "leaf_failed", str(error), leaf=self._leaf.name)
         self._end()
         await self._events.put(None)
 
@@ -354,7 +353,7 @@ class Hierarchy(LeafFinder):
             await self._lead()
         except AntiphonError as error:
             if not self._is_over:
-                log.error("%s cannot represent its leaf, and leaves it: %s", self._leaf.process, error)
+                log_event(logging.ERROR, "leader_failed", str(error), process=self._leaf.process)
                 await self._step_down(error)
 
     async def _lead(self) -> None:
@@ -388,7 +387,7 @@ class Hierarchy(LeafFinder):
                     self._leaders_name, contacts=contacts, domain=domain, timeout_s=JOIN_S, found_after_s=NEVER_S
                 )
             except JoinError as error:
-                log.warning("%s goes on asking the leaders: %s", process, error)
+                log_event(logging.WARNING, "leaders_not_reached", str(error), process=process)
 
     def contacts(self) -> list[str]:
         """Where leaders may be, as far as this member knows: it hears more while it asks."""

@@ -6,14 +6,12 @@ import logging
 from collections import deque
 from typing import Final
 
-from antiphon import Barrier, Message
+from antiphon import Barrier, Message, log_event
 from antiphon.toolkit.channel import GroupEvent
 from antiphon.toolkit.messages import Own
 
 EVENTS_MAX: Final = 16_384
 BYTES_MAX: Final = 64 * 1024 * 1024
-
-log: Final = logging.getLogger("antiphon")
 
 Entry = tuple[GroupEvent, Own | bytes | None]
 """An event and the decoded payload; None if the event has no payload."""
@@ -77,10 +75,8 @@ class Inbox:
         self._entries = kept
         self._bytes = sum(map(_size, kept))
         if self.is_full:
-            log.warning(
-                "%d messages to this member alone are dropped: its state is not there yet and its inbox is full",
-                len(kept),
-            )
+            text = "messages to this member alone: its state is not there yet and its inbox is full"
+            log_event(logging.WARNING, "inbox_full", text, dropped=len(kept))
             self._entries = deque(entry for entry in kept if not isinstance(entry[0], Message))
             self._bytes = 0
         return dropped

@@ -45,13 +45,12 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 import msgspec
 
-from antiphon import AntiphonError, Message, Order, ProcessId, TransitionalView, UsageError, ViewChange
+from antiphon import AntiphonError, Message, Order, ProcessId, TransitionalView, UsageError, ViewChange, log_event
 from antiphon.toolkit.channel import Channel, GroupEvent
 from antiphon.toolkit.errors import MergeOverflowError
 
 S = TypeVar("S")
 
-log: Final = logging.getLogger("antiphon")
 DESCRIPTION_BYTES: Final = 256 * 1024
 LINEAGE_MAX: Final = 64
 HELD_MAX: Final = 100_000
@@ -267,7 +266,7 @@ class MergingState(Generic[S]):
             elif isinstance(event, Message):
                 self._take(event)
         except Exception as error:
-            log.exception("group %r: a copy of the state has failed, so this member leaves", self.group.name)
+            log_event(logging.ERROR, "copy_failed", str(error), group=self.group.name, exc_info=error)
             self._error = error
             self._merging = None
             self._held = {}
@@ -277,7 +276,7 @@ class MergingState(Generic[S]):
         try:
             await self.group.leave()
         except AntiphonError as error:
-            log.debug("group %r is over already: %s", self.group.name, error)
+            log_event(logging.DEBUG, "already_left", str(error), group=self.group.name)
 
     def _install(self, change: ViewChange) -> None:
         members = change.view.members

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from antiphon import ClosedError, Group, Order, ProcessId, UsageError
+from antiphon import ClosedError, Group, Order, ProcessId, UsageError, log_event
 from antiphon.toolkit.merging import Merge, MergingState
 from antiphon.toolkit.object_state import adopt, attributes_of, state_type
 from antiphon.toolkit.operations import NotAnOperationError, OperationCall, OperationMethod, apply_call
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 CALLS_MAX: Final = 16_384
 
-log: Final = logging.getLogger("antiphon")
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _PACK: Final = msgspec.msgpack.Decoder(tuple[int, list[OperationCall | None]])
 
@@ -147,7 +146,7 @@ class MergingCopy:
                 self.strays += 1
             except Exception as error:
                 if future is None or future.done():
-                    log.debug("an operation of %s: %s", sender, error)
+                    log_event(logging.DEBUG, "operation_failed", str(error), member=sender)
                 else:
                     future.set_exception(error)
             else:

@@ -24,15 +24,13 @@ from typing import Final
 
 import msgspec
 
-from antiphon import UsageError
+from antiphon import UsageError, log_event
 from antiphon.toolkit.operations import OperationCall
 
 WAITING_BYTES_MAX: Final = 64 * 1024 * 1024
 COMPACT_BYTES_MIN: Final = 1024 * 1024
 """A file shorter than this is not worth a new snapshot; a longer one is once it is three times its snapshot."""
 _HEAD: Final = struct.Struct("<II")
-
-log: Final = logging.getLogger("antiphon")
 
 
 class ObjectSnapshot(msgspec.Struct, array_like=True, tag=0):
@@ -104,7 +102,7 @@ class ObjectLog:
     def load(self) -> list[ObjectRecord]:
         """Return what is in the file; nothing if there is none. Raises UsageError if it is another's."""
         try:
-            self._lock_file = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._lock_file = os.open(f"{self.path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             fcntl.lockf(self._lock_file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):
             self.close()
@@ -116,7 +114,7 @@ class ObjectLog:
         if data and not (records and isinstance(records[0], ObjectSnapshot)):
             raise UsageError(f"{self.path} is no file of a replicated object; give another")
         if end < len(data):
-            log.warning("%s: %d bytes behind the last whole record are cut off", self.path, len(data) - end)
+            log_event(logging.WARNING, "object_file_cut", file=str(self.path), bytes=len(data) - end)
             os.truncate(self.path, end)
         if records:
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
@@ -179,7 +177,7 @@ class ObjectLog:
 
     def _write_anew(self, data: bytes) -> None:
         beside = self.path.with_name(f"{self.path.name}.new")
-        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC, 0o600)
         _write_all(file, data)
         os.fsync(file)
         beside.replace(self.path)

@@ -38,6 +38,7 @@ from antiphon import (
     UsageError,
     View,
     ViewChange,
+    log_event,
 )
 from antiphon.toolkit.channel import Channel, GroupEvent
 from antiphon.toolkit.errors import UnansweredError
@@ -70,8 +71,6 @@ from antiphon.toolkit.transfer import SnapshotServer
 REPLY_BYTES_MAX: Final = 16 * 1024 * 1024
 NO_HANDLER: Final = "this member has no handler for requests"
 CONTAINED: Final = "this member was joining, and its state contains what the request did"
-
-log: Final = logging.getLogger("antiphon")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,7 +297,7 @@ class Service:
         try:
             await self._send(encode(message), "causal", to)
         except AntiphonError as error:
-            log.debug("a message to %s was not sent: %s", to or "the group", error)
+            log_event(logging.DEBUG, "message_not_sent", str(error), to=to or "the group")
 
     async def _send(self, payload: bytes, order: Order, to: ProcessId | None) -> None:
         """Send to the member `to` alone, by way of all where the stack has no other way."""
@@ -459,7 +458,9 @@ class Service:
                 if len(payload) > REPLY_BYTES_MAX:
                     raise ValueError(f"the reply has {len(payload)} bytes, and may have {REPLY_BYTES_MAX}")
             except Exception as failure:  # goes to the sender of the request; the stream goes on
-                log.exception("the handler of requests in group %r raised", self.group.name)
+                log_event(
+                    logging.ERROR, "request_handler_failed", str(failure), group=self.group.name, exc_info=failure
+                )
                 payload, error = b"", f"{type(failure).__name__}: {failure}"[:500]
         await self._reply(event.sender, ask, payload, error)
 

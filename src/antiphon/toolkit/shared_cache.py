@@ -49,6 +49,7 @@ from antiphon import (
     UsageError,
     View,
     ViewChange,
+    log_event,
 )
 
 V = TypeVar("V")
@@ -57,8 +58,6 @@ ENTRIES_MAX: Final = 100_000
 FOUND_AFTER_S: Final = 2.0
 INVALIDATE_S: Final = 10.0
 RETRY_S: Final = 0.2
-
-log: Final = logging.getLogger("antiphon")
 
 
 class _Drop(msgspec.Struct, array_like=True, tag="drop"):
@@ -242,8 +241,8 @@ class SharedCache(Generic[V]):
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._read(self._group))
                     tasks.create_task(self._revive(self._group))
-        except AntiphonError:
-            log.exception("cache %r keeps nothing from here on", self.name)
+        except AntiphonError as error:
+            log_event(logging.ERROR, "cache_failed", str(error), cache=self.name, exc_info=error)
         finally:
             self._doubt()
 

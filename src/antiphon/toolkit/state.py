@@ -31,7 +31,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Final
 
-from antiphon import AntiphonError, Barrier, Message, ProcessId, Trust, View, ViewChange
+from antiphon import AntiphonError, Barrier, Message, ProcessId, Trust, View, ViewChange, log_event
 from antiphon.toolkit.channel import Channel
 from antiphon.toolkit.errors import StateError, TransferError
 from antiphon.toolkit.frames import split_host
@@ -40,8 +40,6 @@ from antiphon.toolkit.tables import Tables
 from antiphon.toolkit.transfer import Chunks, Fetch, Header, SnapshotServer
 
 TRIES_MAX: Final = 10
-
-log: Final = logging.getLogger("antiphon")
 
 Snapshot = Callable[[], Chunks]
 """Called between two events. Returns at once, with an iterator over the state as it is now: the chunks are taken from
@@ -145,7 +143,7 @@ class Provider:
         try:
             chunks = snapshot()
         except Exception as error:  # the joiner gets the text of the error, the log here has the trace
-            log.exception("the snapshot for %s could not be made", joiner)
+            log_event(logging.ERROR, "snapshot_failed", str(error), joiner=joiner, exc_info=error)
             chunks = _failing(error)
         host, _ = split_host(view.addresses[view.rank(self._channel.process)])
         self._background(self._make_offer(host, joiner, header, chunks))
@@ -154,7 +152,7 @@ class Provider:
         try:
             offer = await self._server.offer(host, joiner, header, chunks)
         except OSError as error:
-            log.error("the snapshot for %s cannot be offered at %s: %s", joiner, host, error)
+            log_event(logging.ERROR, "snapshot_not_offered", str(error), joiner=joiner, host=host)
             offer = SnapshotOffer("", b"")  # the joiner fails to fetch it and asks again
         await self._tell(offer, joiner)
 
@@ -281,7 +279,7 @@ class Joiner:
                     f"the state could not be fetched in {tries} attempts; the last one failed because {why}"
                 )
             else:
-                log.warning("fetching the state failed and is tried again: %s", why)
+                log_event(logging.WARNING, "state_not_fetched", why)
         return True
 
     async def _next_offer(self) -> SnapshotOffer | None:

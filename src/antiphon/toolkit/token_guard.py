@@ -105,7 +105,7 @@ class TokenGuard:
     def _locked_file(self) -> Iterator[None]:
         """Hold off other processes: by a file beside the guard's own, which is replaced when it is written."""
         assert self._path is not None
-        beside = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        beside = os.open(f"{self._path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(beside, fcntl.LOCK_EX)
             yield

@@ -43,6 +43,7 @@ from antiphon import (
     UsageError,
     View,
     ViewChange,
+    log_event,
 )
 from antiphon.toolkit.channel import Channel
 from antiphon.toolkit.service import Service
@@ -53,7 +54,6 @@ BYTES_MAX: Final = 1 << 30
 OVERHEAD_BYTES: Final = 300
 """What the toolkit adds to a message at most: the name of a process, where a message to one member goes to all."""
 
-log: Final = logging.getLogger("antiphon")
 _ENCODER: Final = msgspec.msgpack.Encoder()
 _PAYLOAD: Final = msgspec.msgpack.Decoder(tuple[str, bytes])
 _STATE: Final = msgspec.msgpack.Decoder(tuple[int, dict[str, bytes]])
@@ -170,7 +170,7 @@ class Tools:
                 async with asyncio.timeout(CLOSE_S):
                     await self._idle.wait()
             except TimeoutError:
-                log.debug("tools of group %r were closed with messages unsent", self.group.name)
+                log_event(logging.DEBUG, "tools_closed_early", group=self.group.name)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -251,7 +251,7 @@ class Tools:
             except LevelNotOfferedError as error:
                 self._finish(error)
             except AntiphonError as error:  # `to` is gone, or this process is
-                log.debug("a tool's message to %s was not sent: %s", to or "the group", error)
+                log_event(logging.DEBUG, "message_not_sent", str(error), to=to or "the group")
 
     # ---- reading -----------------------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from antiphon import Trust, current_environment, open_connection, start_server
+from antiphon import Trust, current_environment, log_event, open_connection, start_server
 from antiphon.toolkit.errors import TransferError
 from antiphon.toolkit.frames import (
     FrameError,
@@ -38,8 +38,6 @@ HEADER: Final = b"H"
 CHUNK: Final = b"C"
 END: Final = b"E"
 ERROR: Final = b"X"
-
-log: Final = logging.getLogger("antiphon")
 
 Chunks = AsyncIterator[bytes] | Iterable[bytes]
 
@@ -113,7 +111,7 @@ class SnapshotServer:
             if offered is not None:
                 await self._serve(offered, writer)
         except (FrameError, TimeoutError):
-            log.info("a joiner closed the connection before it had the whole snapshot")
+            log_event(logging.INFO, "snapshot_abandoned")
         except asyncio.CancelledError:
             pass  # by `close`, which alone awaits this task
         finally:
@@ -135,7 +133,7 @@ class SnapshotServer:
         except (FrameError, TimeoutError):
             raise
         except Exception as error:  # raised by the application's iterator; the joiner gets the text and asks again
-            log.exception("the snapshot for a joiner could not be made")
+            log_event(logging.ERROR, "snapshot_failed", str(error), joiner="", exc_info=error)
             await _send(writer, ERROR + f"{type(error).__name__}: {error}".encode()[:1000])
         else:
             await _send(writer, END)

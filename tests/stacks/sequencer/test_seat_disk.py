@@ -74,7 +74,7 @@ def test_a_peer_that_was_started_again_announces_that_it_has_caught_up(caplog: p
     caplog.set_level("INFO", "antiphon")
 
     def announced(name: str, what: str) -> list[str]:
-        return [line for line in caplog.messages if line.startswith(f"{name}~") and f": {what}: " in line]
+        return [line for line in caplog.messages if f" process={name}~" in line and f" name={what} " in line]
 
     async def until(name: str, what: str) -> None:
         while not announced(name, what):

@@ -287,12 +287,18 @@ class Agreement:
             raise MalformedError("membership")
         if not self._end_of_view.is_genuine(proposal.cut):
             raise MalformedError("membership")
+        self._check_version(proposal)
         if len(proposal.view.members) > self._members_max or not self._end_of_view.is_annex(proposal.annex):
             raise MalformedError("membership")
         barriers = [rank for rank, _, _ in proposal.barriers]
         for rank in (*proposal.sources, *proposal.left, *proposal.failed, *barriers):
             if not 0 <= rank < members:
                 raise MalformedError("membership")
+
+    def _check_version(self, proposal: Proposal) -> None:
+        """Raise MalformedError if this process would be in a view whose packets it cannot read."""
+        if proposal.view.version > self._options.wire_version and proposal.view.rank(self._process) >= 0:
+            raise MalformedError("version")
 
     def _consider(self, round: int, proposal: Proposal, now_ns: int) -> None:
         """Fetch the cut of a proposal. It counts as accepted when the cut is complete, and not before: whoever has

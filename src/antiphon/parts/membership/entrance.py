@@ -32,7 +32,7 @@ class Entrance(Agreement):
     def _receive_founder(self, founding: Founding, message: MembershipMessage, effects: Effects, now_ns: int) -> None:
         """Take the answer of another founder; only the first founder gets such answers."""
         if message.kind == messages.OUTSIDE and message.about == self._process:
-            founding.meet(message.sender, message.address, message.round)
+            founding.meet(message.sender, message.address, message.round, message.version)
             self._try_found(founding, effects, now_ns)
         elif message.kind == messages.INSTALLED and founding.proposal is not None:
             founding.confirm(message.sender)

@@ -24,6 +24,7 @@ with their incarnations need no first (Join.view).
 from typing import final
 
 from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.wire_versions import VERSION_MIN
 from antiphon.parts.membership.messages import Proposal
 from antiphon.parts.membership.policies import PRIMARY_POLICY
 
@@ -40,6 +41,8 @@ class Founding:
         "_names",
         "_needs_all",
         "_process",
+        "_version",
+        "_versions",
         "first_life",
         "last_view",
         "proposal",
@@ -52,9 +55,13 @@ class Founding:
         needs_all: bool,
         after_ns: int,
         last_view: int = 0,
+        version: int = VERSION_MIN,
     ) -> None:
         """`founders`: names and addresses, the first first. `after_ns`: when the first need no longer wait for all.
-        `last_view`: the last view that this process was in, in this life, before all left the group."""
+        `last_view`: the last view that this process was in, in this life, before all left the group. `version`: the
+        highest version of packets that this process reads."""
+        self._version = version
+        self._versions: dict[str, int] = {}
         self._names = [name for name, _ in founders]
         self._addresses = [address for _, address in founders]
         self._process = process
@@ -90,14 +97,15 @@ class Founding:
         """Return whether this is an earlier incarnation of the first founder than the one that this process follows."""
         return self.leads(sender) and sender.incarnation < self.first_life
 
-    def meet(self, process: ProcessId, address: str, last_view: int = 0) -> None:
-        """Note that a founder is in no view, and the last view it was in. Of two incarnations of one name the later
-        counts."""
+    def meet(self, process: ProcessId, address: str, last_view: int = 0, version: int = VERSION_MIN) -> None:
+        """Note that a founder is in no view, the last view it was in, and the highest version of packets that it reads.
+        Of two incarnations of one name the later counts."""
         if process.name not in self._names or process.name == self._process.name:
             return
         known = self._met.get(process.name)
         if known is None or known[0].incarnation <= process.incarnation:
             self._met[process.name] = (process, address)
+            self._versions[process.name] = version
             self.last_view = max(self.last_view, last_view)
 
     def propose(self, members_heard: bool, now_ns: int) -> bool:
@@ -112,7 +120,8 @@ class Founding:
                 return False
         members = [self._process if not place else self._met[self._names[place]][0] for place in present]
         addresses = [self._addresses[0] if not place else self._met[self._names[place]][1] for place in present]
-        view = View(self.last_view + 1, tuple(members), tuple(addresses))
+        version = min([self._version, *[self._versions[self._names[place]] for place in present if place]])
+        view = View(self.last_view + 1, tuple(members), tuple(addresses), version)
         self.proposal = Proposal(view, [], [], [], [], [], b"")
         self._confirmed.add(self._process)
         return True

@@ -48,6 +48,7 @@ class GraphSession(Session):
 
     def __init__(
         self,
+        stack: int,
         group: str,
         process: ProcessId,
         view: View,
@@ -57,7 +58,7 @@ class GraphSession(Session):
         node_overhead: int,
     ) -> None:
         """`node_overhead`: the bytes of a node beside its messages, at most."""
-        super().__init__(group, process, view, pending, options, declared, node_overhead)
+        super().__init__(stack, group, process, view, pending, options, declared, node_overhead)
         self._room = options.packet_bytes_max - node_overhead
         """What a node has for messages. The same for all: a message is cut into fragments of one length."""
         self._data_last = [0] * len(view.members)

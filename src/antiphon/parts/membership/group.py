@@ -151,7 +151,14 @@ class GroupMember(DeclaredMember):
         if not self._founders:
             return None
         is_static = self._policy == STATIC
-        return Founding(self._founders, self._process, is_static, now_ns + self._founds_at_ns, self._last_view)
+        return Founding(
+            self._founders,
+            self._process,
+            is_static,
+            now_ns + self._founds_at_ns,
+            self._last_view,
+            self._options.wire_version,
+        )
 
     def send(self, input: Send, effects: Effects, now_ns: int) -> int:
         """Accept messages; `finish` puts on the wire what may leave."""

@@ -57,6 +57,8 @@ class Membership(Entrance):
         self._wishing = False
         self._remaining: dict[ProcessId, str] = {}
         """Who has yet to hear that I have left, and where it is."""
+        self._unanswered: set[ProcessId] = set()
+        """Those that left with the view before, and have yet to hear that this process is in the one without them."""
         self._part_at_ns = NEVER
         self._last_step_ns = 0
         self._early_flush: MembershipMessage | None = None
@@ -189,10 +191,8 @@ class Membership(Entrance):
             elif self._founding is not None and self._founding.is_first:
                 self._receive_founder(self._founding, message, effects, now_ns)
         elif self.phase == PARTING:
-            if kind == messages.INSTALLED and message.sender in self._remaining:
-                del self._remaining[message.sender]
-                if not self._remaining:
-                    self._end(False, effects)
+            if kind == messages.INSTALLED:
+                self._let_go(message.sender, effects)
         elif message.view_id < self._view.id:
             self._answer_straggler(message, effects)
         elif message.view_id > self._view.id:
@@ -264,7 +264,7 @@ class Membership(Entrance):
         if not self._may_succeed(message, effects, now_ns):
             return
         room = self._members_max - len(self._view.members)
-        if not self._requests.let_in(message.sender, message.address, room):
+        if not self._requests.let_in(message.sender, message.address, room, message.version):
             return  # it will ask again
         self._want_change(now_ns + self._options.gather_ns)
         self._forward(message, effects)
@@ -319,6 +319,7 @@ class Membership(Entrance):
         proposal = message.accepted
         if proposal is None or self.decided is not None:
             return
+        self._check_version(proposal)
         if self.phase == JOINING:
             founding = self._founding
             if founding is not None and founding.is_outdated(message.sender):
@@ -343,6 +344,9 @@ class Membership(Entrance):
         if message.view_id != self._view.id:
             if proposal.view.id == self._view.id:
                 self._post.tell(message.sender, self._post.message(messages.INSTALLED), effects, message.address)
+                self._unanswered.discard(message.sender)
+                if self.phase == PARTING:
+                    self._let_go(message.sender, effects)
             return
         if self.phase == PARTING:
             self._post.tell(message.sender, self._post.message(messages.INSTALLED), effects)
@@ -368,16 +372,24 @@ class Membership(Entrance):
             self._part(proposal, effects, now_ns)
             return
         self.become_closing(proposal)
+        self._unanswered = {self._view.members[rank] for rank in proposal.left}
         self._ask_at_ns = now_ns + self._options.silence_ns_min
+
+    def _let_go(self, process: ProcessId, effects: Effects) -> None:
+        """While I part: this process need not be waited for any more."""
+        if self._remaining.pop(process, None) is not None and not self._remaining:
+            self._end(False, effects)
 
     def _part(self, proposal: Proposal, effects: Effects, now_ns: int) -> None:
         """I am not in the next view. Whoever leaves in good order stays until those of the next view have heard of it,
-        newcomers too; if nobody goes on, until the others that leave have."""
+        newcomers too; if nobody goes on, until the others that leave have, and those that left just before and still
+        ask whether I am in the view without them: nobody else could tell them."""
         self._left_to = proposal.view
         self._remaining = dict(zip(proposal.view.members, proposal.view.addresses, strict=True))
         patience_ns = self._options.silence_ns_max
         if not self._remaining:
             self._remaining = {self._view.members[rank]: "" for rank in proposal.left if rank != self._me}
+            self._remaining.update(dict.fromkeys(self._unanswered, ""))
             patience_ns = self._options.silence_ns_min  # some of them may be gone already
         if self._me not in proposal.left:
             for member in self._view.members:

@@ -11,10 +11,11 @@ from typing import Annotated, Final, final
 
 import msgspec
 
-from antiphon.kernel.codec import HEADER_SIZE, seal
+from antiphon.kernel.codec import HEADER_SIZE, packet_sender_and_level, seal
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import NUMBER_MAX, ProcessId, View, is_name
 from antiphon.kernel.packet_kinds import MEMBERSHIP
+from antiphon.kernel.wire_versions import VERSION_MIN
 from antiphon.parts.ranges import Ranges
 
 JOIN: Final = 1
@@ -192,6 +193,7 @@ class MembershipMessage:
         "round",
         "rows",
         "sender",
+        "version",
         "view_id",
     )
 
@@ -211,6 +213,7 @@ class MembershipMessage:
         annex: bytes = b"",
         rows: list[RowBody] | None = None,
         heard: list[Life] | None = None,
+        version: int = VERSION_MIN,
     ) -> None:
         self.kind = kind
         self.sender = sender
@@ -225,6 +228,8 @@ class MembershipMessage:
         self.annex = annex
         self.rows: list[RowBody] = rows if rows is not None else []
         self.heard: list[Life] = heard if heard is not None else []
+        self.version = version
+        """The highest version of packets that its sender reads."""
 
     def speaker(self) -> str:
         """The name of the process that answers for this message: its sender, or who passes a request on."""
@@ -249,21 +254,35 @@ class MembershipMessage:
             self.heard,
         )
         encoded = _ENCODER.encode(body)
-        return packets_of(self.kind, encoded, stack, group, declared, packet_bytes_max)
+        proposed = VERSION_MIN if self.accepted is None else self.accepted.view.version
+        return packets_of(self.kind, encoded, stack, group, declared, packet_bytes_max, proposed, self.version)
 
 
-def packets_of(kind: int, encoded: bytes, stack: int, group: int, declared: int, packet_bytes_max: int) -> list[bytes]:
+def packets_of(
+    kind: int,
+    encoded: bytes,
+    stack: int,
+    group: int,
+    declared: int,
+    packet_bytes_max: int,
+    proposed: int = VERSION_MIN,
+    version: int = VERSION_MIN,
+) -> list[bytes]:
     """A message in one packet, or in chunks. The digest names the message, so that chunks of one try make up for those
-    that another lost."""
+    that another lost.
+
+    The version of the view that is proposed stands in the header where other packets have the rank of their sender, and
+    the highest that the sender reads where they have a level. Version 2 has 0 there, and does not look."""
+    told = (0 if proposed == VERSION_MIN else proposed, 0 if version == VERSION_MIN else version)
     if len(encoded) + HEADER_SIZE <= packet_bytes_max:
-        return [seal(stack, MEMBERSHIP, group, declared, 0, kind, 0, [encoded])]
+        return [seal(stack, MEMBERSHIP, group, declared, told[0], kind, told[1], [encoded])]
     room = packet_bytes_max - _CHUNK_OVERHEAD
     total = (len(encoded) + room - 1) // room
     digest = int.from_bytes(blake2b(encoded, digest_size=8).digest(), "little")
     result: list[bytes] = []
     for index in range(total):
         chunk: ChunkBody = (kind, digest, index, total, encoded[index * room : (index + 1) * room])
-        result.append(seal(stack, MEMBERSHIP, group, declared, 0, CHUNK, 0, [_ENCODER.encode(chunk)]))
+        result.append(seal(stack, MEMBERSHIP, group, declared, told[0], CHUNK, told[1], [_ENCODER.encode(chunk)]))
     return result
 
 
@@ -294,6 +313,10 @@ class Chunks:
         if whole is None:
             return None
         message = decode(whole[0], whole[1])
+        proposed, version = packet_sender_and_level(data)
+        message.version = max(version, VERSION_MIN)
+        if message.accepted is not None:
+            message.accepted.view.version = max(proposed, VERSION_MIN)
         if author and message.speaker() != author:
             raise MalformedError("author")
         return message

@@ -35,10 +35,10 @@ class PacketSession(Session):
     ) -> None:
         """`order_bytes_max`: how much of a packet its order section takes at most."""
         super().__init__(
-            group, process, view, pending, options, declared, FRAGMENT_OVERHEAD + acks_size(0) + order_bytes_max
+            stack, group, process, view, pending, options, declared, FRAGMENT_OVERHEAD + acks_size(0) + order_bytes_max
         )
         self.exchange = Exchange(
-            stack, self.group_id, self.tag, len(view.members), self._me, order_bytes_max, pending, random, options
+            self.stamp, self.group_id, self.tag, len(view.members), self._me, order_bytes_max, pending, random, options
         )  # fmt: skip
         self._end_by(PacketViewEnd(self.exchange, len(view.members)))
 

@@ -9,6 +9,7 @@ newcomer.
 from typing import Final, final
 
 from antiphon.kernel.identity import ProcessId, View
+from antiphon.kernel.wire_versions import VERSION_MIN
 from antiphon.parts.membership.messages import Life, Proposal
 
 _JOINERS_MAX: Final = 200
@@ -22,10 +23,12 @@ _UNHEARD_MAX: Final = 100
 class MembershipRequests:
     """The requests to join, leave and flush that one member knows of, and the processes that are no longer members."""
 
-    __slots__ = ("_barred", "_left", "_unheard", "gone", "joiners", "leavers")
+    __slots__ = ("_barred", "_left", "_unheard", "_versions", "gone", "joiners", "leavers")
 
     def __init__(self) -> None:
         self.joiners: dict[ProcessId, str] = {}
+        self._versions: dict[ProcessId, int] = {}
+        """The highest version of packets that each of them reads."""
         self.leavers: set[ProcessId] = set()
         self.gone: dict[str, int] = {}
         """The last incarnation of each name that left or was given up."""
@@ -55,23 +58,30 @@ class MembershipRequests:
         names the view from which it left."""
         return self._left.get(process, last_view + 1) <= last_view
 
-    def let_in(self, process: ProcessId, address: str, room: int) -> bool:
+    def let_in(self, process: ProcessId, address: str, room: int, version: int = VERSION_MIN) -> bool:
         """Note a request to join; false if there is no room, and the process must ask again. A request of an earlier
         incarnation is dropped."""
         for other in [other for other in self.joiners if other.name == process.name]:
             if other.incarnation > process.incarnation:
                 return False
             del self.joiners[other]
+            self._versions.pop(other, None)
         if process not in self.joiners and len(self.joiners) >= min(_JOINERS_MAX, room):
             return False
         self.joiners[process] = address
+        self._versions[process] = version
         return True
+
+    def version(self, process: ProcessId) -> int:
+        """The highest version of packets that a process which wants in reads."""
+        return self._versions.get(process, VERSION_MIN)
 
     def installed(self, view: View) -> None:
         """Drop the requests that this view has fulfilled."""
         for member in view.members:
             self._barred.pop(member.name, None)
         self.joiners = {process: at for process, at in self.joiners.items() if view.rank(process) < 0}
+        self._versions = {process: self.version(process) for process in self.joiners}
         self.leavers = {process for process in self.leavers if view.rank(process) >= 0}
 
     def decided(self, view: View, proposal: Proposal) -> None:

@@ -36,6 +36,16 @@ class Round:
         """Who has accepted the proposal, each with its proof of that (kernel/credentials.py)."""
         self.retry_at_ns = 0
 
+    def _version(self, view: View, requests: MembershipRequests) -> int:
+        """The version of the next view: the highest that all its members read, and all members of this view as well.
+
+        Whoever goes counts, too: it may coordinate another round, and must then be able to propose the same view. So
+        the first view without a member of the former release still bears the former version, and the one after that
+        the new one. Of a member that has not answered it is known that it reads the version of this view."""
+        members = range(len(view.members))
+        read = [self.states[rank].version if rank in self.states else view.version for rank in members]
+        return min([*read, *[requests.version(process) for process in requests.joiners]])
+
     def accepted(self) -> Proposal | None:
         """The proposal that may already have been installed: the accepted one with the greatest round."""
         best = 0
@@ -81,7 +91,7 @@ class Round:
             if view.rank(process) < 0 and process.name not in lives:
                 members.append(process)
                 addresses.append(address)
-        after = View(self.next_view_id, tuple(members), tuple(addresses))
+        after = View(self.next_view_id, tuple(members), tuple(addresses), self._version(view, requests))
         unheard = [view.members[rank] for rank in failed if rank not in heard]
         return Proposal(
             after, left, failed, cut, sorted(self.states), barriers, end.merge_annexes(annexes),

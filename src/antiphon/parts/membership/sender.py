@@ -72,6 +72,7 @@ class MembershipSender:
             annex=annex,
             rows=rows,
             heard=heard,
+            version=self._options.wire_version,
         )
 
     def encode(self, message: MembershipMessage) -> list[bytes]:

@@ -8,7 +8,7 @@ place of the first; so nothing that was fetched may be delivered before the last
 
 from collections import deque
 
-from antiphon.kernel.codec import view_tag
+from antiphon.kernel.codec import stamp_of, view_tag
 from antiphon.kernel.effects import BarrierReached, Effects, Route, Sent
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId, View, wire_id
@@ -98,6 +98,7 @@ class Session:
         "group",
         "group_id",
         "paused",
+        "stamp",
         "tag",
         "view",
     )
@@ -107,6 +108,7 @@ class Session:
 
     def __init__(
         self,
+        stack: int,
         group: str,
         process: ProcessId,
         view: View,
@@ -137,6 +139,8 @@ class Session:
         self.everyone = route_to_others(view, me)
         """The way to all other members."""
         self._routes: dict[int, Route] = {}
+        self.stamp = stamp_of(stack, view.version, options.sealed)
+        """The stack and the version of its packets."""
         self.tag = view_tag(view, options, declared)
         """What packets of this view are known by."""
         self.paused = False

@@ -64,6 +64,7 @@ class Broadcast:
         "_random",
         "_resends",
         "_resent_ns",
+        "_stamp",
         "_tag",
         "_tries",
         "_waiting",
@@ -80,7 +81,10 @@ class Broadcast:
         "suspects",
     )
 
-    def __init__(self, group: int, tag: int, members: int, me: int, random: Random, options: Options) -> None:
+    def __init__(
+        self, group: int, tag: int, members: int, me: int, random: Random, options: Options, stamp: int = NUMBER
+    ) -> None:
+        self._stamp = stamp
         self._group = group
         self._tag = tag
         self._me = me
@@ -312,7 +316,7 @@ class Broadcast:
             room -= last + 1 - first
             if not room:
                 break
-        self.out.append(encode_request(NUMBER, self._group, self._tag, self._me, ranges))
+        self.out.append(encode_request(self._stamp, self._group, self._tag, self._me, ranges))
 
     def deadline_ns(self) -> int:
         """When `tick` has something to do."""

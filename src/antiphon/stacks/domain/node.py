@@ -68,6 +68,7 @@ def encode_node(
     body: bytes,
     destinations: int = EVERYBODY,
     members: int = 0,
+    stamp: int = NUMBER,
 ) -> bytes:
     """A node of the graph. `members`: how many the view has, where messages are for some of them."""
     acks = [(rank, own) for rank, own in predecessors if rank != sender]
@@ -78,7 +79,7 @@ def encode_node(
         flags |= CHOSEN
         parts.append(destinations.to_bytes(destinations_size(members), "little"))
     parts.append(body)
-    return seal(NUMBER, DATA, group, tag, sender, flags, level, parts)
+    return seal(stamp, DATA, group, tag, sender, flags, level, parts)
 
 
 def node_number(packet: bytes) -> int:

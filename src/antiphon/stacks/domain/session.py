@@ -110,8 +110,8 @@ class DomainSession(GraphSession):
     ) -> None:
         members = len(view.members)
         overhead = NODE_OVERHEAD + ACK_SIZE * members + destinations_size(members)
-        super().__init__(group, process, view, pending, options, declared, overhead)
-        self._broadcast = Broadcast(self.group_id, self.tag, members, self._me, random, options)
+        super().__init__(NUMBER, group, process, view, pending, options, declared, overhead)
+        self._broadcast = Broadcast(self.group_id, self.tag, members, self._me, random, options, self.stamp)
         self._begin(self._broadcast.graph)
         copies, early = _option(options, OWN_COPIES), _option(options, EARLY_ORDER) > 0
         self._services = Services(group, view, self._me, self._graph, options.message_bytes_max, copies, early)
@@ -314,8 +314,9 @@ class DomainSession(GraphSession):
         number = self._graph.last[self._me] + 1
         predecessors = self._broadcast.predecessors()
         packet = encode_node(
-            self.group_id, self.tag, self._me, level, number, predecessors, body, destinations, len(self.view.members)
-        )
+            self.group_id, self.tag, self._me, level, number, predecessors, body, destinations, len(self.view.members),
+            self.stamp,
+        )  # fmt: skip
         added = DomainNode(packet, self._me, number, predecessors, decode_batch(body, 0), destinations)
         node = self._broadcast.send(added)
         self._last_past = node.past
@@ -329,7 +330,7 @@ class DomainSession(GraphSession):
     def _send_status(self) -> None:
         flags = WAITS if self._waits() else 0
         self._broadcast.out.append(
-            encode_status(NUMBER, self.group_id, self.tag, self._me, self._graph.last, flags)
+            encode_status(self.stamp, self.group_id, self.tag, self._me, self._graph.last, flags)
         )  # fmt: skip
 
     # ---- time and transmission -------------------------------------------------------------------------------------
@@ -352,7 +353,7 @@ class DomainSession(GraphSession):
             self._ask_for_cut(now_ns)
 
     def _ask(self, whom: int, missing: list[tuple[int, int, int]]) -> None:
-        request = encode_request(NUMBER, self.group_id, self.tag, self._me, missing, DIRECT)
+        request = encode_request(self.stamp, self.group_id, self.tag, self._me, missing, DIRECT)
         self._unicasts.setdefault(whom, []).append(request)
 
     def collect(self, effects: Effects) -> None:

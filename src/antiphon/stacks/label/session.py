@@ -55,6 +55,7 @@ from antiphon.stacks.label.item import (
     read_batch,
 )
 from antiphon.stacks.label.link import LabelLink
+from antiphon.stacks.label.offers import NUMBER
 from antiphon.stacks.label.ordering import TotalOrder
 from antiphon.stacks.label.pool import MessagePool
 from antiphon.stacks.label.queues import LabelQueues
@@ -96,7 +97,7 @@ class LabelSession(Session):
     ) -> None:
         members = len(view.members)
         order_bytes = HEADER_SIZE + LINK_SIZE + item_overhead(members) + BATCH_OVERHEAD
-        super().__init__(group, process, view, pending, options, declared, order_bytes)
+        super().__init__(NUMBER, group, process, view, pending, options, declared, order_bytes)
         me = self._me
         share = options.arriving_bytes_max // (options.packet_bytes_max * 2 * max(1, members - 1))
         self._window = max(1, min(options.window_packets, max(_WINDOW_MIN, share)))
@@ -113,7 +114,9 @@ class LabelSession(Session):
         self.queues = LabelQueues(me)
         halves_max = self.pool.numbers_max
         self._handover = LabelHandover(group, view, self.queues, options.message_bytes_max, self._everybody, halves_max)
-        self.traffic = LabelTraffic(self.group_id, self.tag, me, self.links, self.pool, self.cut, random, options)
+        self.traffic = LabelTraffic(
+            self.group_id, self.tag, me, self.links, self.pool, self.cut, random, options, self.stamp
+        )
         self._sent = 0
         """The number of the last own broadcast."""
         self._schedule = TransferSchedule(me, self.links, self.pool, self.traffic, lazy_ns)

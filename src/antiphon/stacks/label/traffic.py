@@ -48,8 +48,8 @@ class LabelTraffic:
     """All links of one member. Collects what is to leave in `unicasts`."""
 
     __slots__ = (
-        "_cut", "_group_id", "_me", "_members", "_pool", "_random", "_tag", "consumed_by", "frames_bytes_max", "links",
-        "long_transfers", "unicasts",
+        "_cut", "_group_id", "_me", "_members", "_pool", "_random", "_stamp", "_tag", "consumed_by", "frames_bytes_max",
+        "links", "long_transfers", "unicasts",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +62,9 @@ class LabelTraffic:
         cut: LabelViewEnd,
         random: Random,
         options: Options,
+        stamp: int = NUMBER,
     ) -> None:
+        self._stamp = stamp
         self._group_id = group_id
         self._tag = tag
         self._me = me
@@ -151,7 +153,7 @@ class LabelTraffic:
         link = self.links[rank]
         pool = self._pool
         head = encode_link_head(link.sent + 1, link.received, pool.collected[self._me], pool.consumed(rank))
-        packet = seal(NUMBER, DATA, self._group_id, self._tag, self._me, 0, 0, [head, *parts])
+        packet = seal(self._stamp, DATA, self._group_id, self._tag, self._me, 0, 0, [head, *parts])
         link.put(packet, items, now_ns)
         self.unicasts.setdefault(rank, []).append(packet)
 
@@ -161,7 +163,7 @@ class LabelTraffic:
         asks = link.told_status(self._random.random(), now_ns)
         head = encode_link_head(link.sent, link.received, pool.collected[self._me], pool.consumed(rank))
         body = [head, encode_acked(link.acked), encode_ranges(link.missing())]
-        packet = seal(NUMBER, STATUS, self._group_id, self._tag, self._me, ASK if asks else 0, 0, body)
+        packet = seal(self._stamp, STATUS, self._group_id, self._tag, self._me, ASK if asks else 0, 0, body)
         self.unicasts.setdefault(rank, []).append(packet)
 
     # ---- the end of the view ---------------------------------------------------------------------------------------
@@ -171,7 +173,7 @@ class LabelTraffic:
         source = self._cut.whom_to_ask(now_ns)
         if missing and source >= 0:
             body = encode_request(missing[:RANGES_MAX])
-            request = seal(NUMBER, REQUEST, self._group_id, self._tag, self._me, 0, 0, [body])
+            request = seal(self._stamp, REQUEST, self._group_id, self._tag, self._me, 0, 0, [body])
             self.unicasts.setdefault(source, []).append(request)
 
     def answer_request(self, asker: int, data: bytes) -> None:
@@ -204,7 +206,7 @@ class LabelTraffic:
 
     def _put_fetched(self, rank: int, parts: list[bytes]) -> None:
         head = encode_link_head(0, 0, 0, 0)
-        packet = seal(NUMBER, DATA, self._group_id, self._tag, self._me, FETCHED, 0, [head, *parts])
+        packet = seal(self._stamp, DATA, self._group_id, self._tag, self._me, FETCHED, 0, [head, *parts])
         self.unicasts.setdefault(rank, []).append(packet)
 
     def receive_fetched(self, data: bytes) -> None:

@@ -86,6 +86,7 @@ class PrivateLane:
         "_packets",
         "_received",
         "_sent",
+        "_stamp",
         "_tag",
         "letters",
         "me",
@@ -94,7 +95,8 @@ class PrivateLane:
         "unicasts",
     )
 
-    def __init__(self, group: int, tag: int, members: int, me: int, options: Options) -> None:
+    def __init__(self, group: int, tag: int, members: int, me: int, options: Options, stamp: int = NUMBER) -> None:
+        self._stamp = stamp
         self._group = group
         self._tag = tag
         self._members = members
@@ -129,7 +131,7 @@ class PrivateLane:
             self._sent[rank] += 1
             head = _HEAD.pack(rank, self._sent[rank], letter.number, index, total, len(order))
             slice = letter.payload[index * room : (index + 1) * room]
-            packet = seal(NUMBER, PRIVATE, self._group, self._tag, self.me, 0, 0, [head, order, slice])
+            packet = seal(self._stamp, PRIVATE, self._group, self._tag, self.me, 0, 0, [head, order, slice])
             self._packets.append((self._sent[rank], packet))
             if len(self._packets) <= WINDOW:
                 self.unicasts.append((rank, packet))
@@ -210,5 +212,5 @@ class PrivateLane:
     def acknowledge(self, sender: int, serial: int) -> None:
         """Acknowledge this packet of `sender`, and all before it."""
         self._done[sender] = serial
-        ack = seal(NUMBER, PRIVATE_ACK, self._group, self._tag, self.me, 0, 0, [_ACK.pack(sender, serial)])
+        ack = seal(self._stamp, PRIVATE_ACK, self._group, self._tag, self.me, 0, 0, [_ACK.pack(sender, serial)])
         self.unicasts.append((sender, ack))

@@ -90,7 +90,7 @@ class ViewSession(PacketSession):
         self._agreed = AgreedOrder(members, self._me)
         self._group_order = group_order
         self.time = GroupTime(view.id, epoch, self.exchange, self._causal, self._agreed)
-        self._private = PrivateLane(self.group_id, self.tag, members, self._me, options)
+        self._private = PrivateLane(self.group_id, self.tag, members, self._me, options, self.stamp)
         self._delivery = DeliveryQueue(
             group, self.group_id, view, self.exchange, self._causal, self._agreed, group_order, self.time,
             self._private, options,

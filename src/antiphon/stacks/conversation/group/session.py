@@ -100,7 +100,7 @@ class ConversationSession(GraphSession):
     ) -> None:
         members = len(view.members)
         node_overhead = ADD_OVERHEAD + BATCH_OVERHEAD + MID_SIZE * members + 1 + destinations_size(members)
-        super().__init__(group, process, view, pending, options, declared, node_overhead)
+        super().__init__(NUMBER, group, process, view, pending, options, declared, node_overhead)
         self._replica = GraphReplica(
             self.group_id,
             self.tag,
@@ -287,7 +287,7 @@ class ConversationSession(GraphSession):
             if not self._outstanding:
                 flags |= _TAKEN
             told = [*self._graph.last, self._graph.stable_to[self._me]]
-            status = encode_status(NUMBER, self.group_id, self.tag, self._me, told, flags)
+            status = encode_status(self.stamp, self.group_id, self.tag, self._me, told, flags)
             self._replica.out.append((EVERYBODY, status))
 
     # ---- time and transmission -------------------------------------------------------------------------------------
@@ -308,7 +308,7 @@ class ConversationSession(GraphSession):
 
     def _ask(self, whom: int, missing: list[tuple[int, int, int]]) -> None:
         self._replica.count("asked")
-        self._replica.out.append((whom, encode_request(NUMBER, self.group_id, self.tag, self._me, missing)))
+        self._replica.out.append((whom, encode_request(self.stamp, self.group_id, self.tag, self._me, missing)))
 
     def collect(self, effects: Effects) -> None:
         out = self._replica.out
