@@ -216,7 +216,7 @@ class PartitionableMember(Member):
     def _follow(self) -> None:
         """Have the session do what the agreement on the next configuration asks of it."""
         components = self._components
-        self._session.limit(components.bounds(), components.suspects())
+        self._session.limit(components.bounds(), components.suspects(), components.silent)
         if self._closing_at and not components.is_decided():
             self._closing_at = 0
             self._session.cut.reopen()
