@@ -160,9 +160,7 @@ def chat(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Your name in the group.")],
     contact: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="HOST:PORT", help="A member to be let in by; several may be named. None: found the group."
-        ),
+        typer.Option(metavar="HOST:PORT", help="A member to be let in by; may be repeated. None: found it."),
     ] = None,
     group: Annotated[str, typer.Option(metavar="G", help="The group.")] = "chat",
     stack: Annotated[str, typer.Option(metavar="S", help="The stack that the group is on.")] = DEFAULT,

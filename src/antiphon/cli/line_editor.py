@@ -59,35 +59,36 @@ class LineEditor:
 
     async def lines(self) -> AsyncIterator[str]:
         """Each line that was finished, until the end of the input."""
-        reading = asyncio.create_task(self._read())
+        loop = asyncio.get_running_loop()
+        reading: asyncio.Task[None] | None = None
+        try:
+            loop.add_reader(self._descriptor, self._read)
+        except OSError:  # a file, which nobody has to wait for
+            reading = asyncio.create_task(self._read_file())
         try:
             while (line := await self._lines.get()) is not None:
                 yield line
         finally:
-            reading.cancel()
-
-    async def _read(self) -> None:
-        """Read in another thread where the input cannot be waited for, as with a file."""
-        loop = asyncio.get_running_loop()
-        ready = asyncio.Event()
-        try:
-            loop.add_reader(self._descriptor, ready.set)
-        except (OSError, ValueError):
-            while data := await asyncio.to_thread(os.read, self._descriptor, READ_BYTES):
-                self._take(data)
-            self._end()
-            return
-        try:
-            while True:
-                await ready.wait()
-                ready.clear()
-                data = os.read(self._descriptor, READ_BYTES)
-                if not data:
-                    self._end()
-                    return
-                self._take(data)
-        finally:
             loop.remove_reader(self._descriptor)
+            if reading is not None:
+                reading.cancel()
+
+    def _read(self) -> None:
+        """Take what there is. Only the loop may call this: where there is nothing, it would block."""
+        try:
+            data = os.read(self._descriptor, READ_BYTES)
+        except OSError:  # the terminal is gone
+            data = b""
+        if data:
+            self._take(data)
+        else:
+            asyncio.get_running_loop().remove_reader(self._descriptor)
+            self._end()
+
+    async def _read_file(self) -> None:
+        while data := await asyncio.to_thread(os.read, self._descriptor, READ_BYTES):
+            self._take(data)
+        self._end()
 
     def _end(self) -> None:
         if self._rest:

@@ -151,7 +151,7 @@ def top(
         if json:
             show_json(view.as_json())
         else:
-            show(screen(view, ONCE_LINES, group, sort, False, False))
+            show(screen(view, ONCE_LINES, group, sort, fills=False))
         return
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise UsageError("to watch takes a terminal; use --once or --json")

@@ -5,7 +5,6 @@ from typing import Any
 
 from rich.console import Group as Stacked
 from rich.console import RenderableType
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -45,7 +44,7 @@ def milliseconds(value: float) -> str:
 
 def make_table(*columns: str, left: int = 1) -> Table:
     """A table without lines; the first `left` columns are text, the others figures."""
-    table = Table(box=None, padding=(0, 1), expand=True, header_style="bold reverse", pad_edge=True)
+    table = Table(box=None, padding=(0, 1), header_style="bold reverse", pad_edge=True)
     for place, column in enumerate(columns):
         table.add_column(column, justify="left" if place < left else "right", no_wrap=True, overflow="ellipsis")
     return table
@@ -107,14 +106,22 @@ def event_line(event: dict[str, Any]) -> Text:
     return Text.assemble(*head, (f"{event['kind']} ", style), event["text"], no_wrap=True, overflow="ellipsis")
 
 
-def screen(view: BoardView, height: int, group: str, sort: str, is_paused: bool, shows_help: bool) -> RenderableType:
-    """Everything, in so many lines; the events have what the tables leave."""
+def screen(
+    view: BoardView,
+    height: int,
+    group: str,
+    sort: str,
+    is_paused: bool = False,
+    shows_help: bool = False,
+    fills: bool = True,
+) -> RenderableType:
+    """Everything, in so many lines; the events have what the tables leave. `fills`: tables are as wide as it is."""
     reached = sum(row.state != UNREACHABLE for row in view.members)
     title = Text.assemble(
         (" antiphon top ", "bold reverse"), f"  {time.strftime('%H:%M:%S')}  ",
         (f"{reached} of {len(view.members)} members answer", "" if reached == len(view.members) else "bold red"),
-        f"   group: {escape(group) if group else 'all'}   sort: {sort}", ("   paused" if is_paused else "", "bold yellow"),
-        (f"     {KEYS}", "dim"), no_wrap=True, overflow="ellipsis",
+        f"   group: {group or 'all'}   sort: {sort}", ("   paused" if is_paused else "", "bold yellow"),
+        (f"     {KEYS}" if fills else "", "dim"), no_wrap=True, overflow="ellipsis",
     )  # fmt: skip
     if shows_help:
         return Stacked(title, Text(), Text(HELP))
@@ -126,4 +133,8 @@ def screen(view: BoardView, height: int, group: str, sort: str, is_paused: bool,
     used = 8 + len(view.members) + len(view.groups) + max(1, min(waits, len(view.waits)))
     room = max(3, height - used - 1)
     parts += [event_line(event) for event in view.events[-room:]]
+    if fills:
+        for part in parts:
+            if isinstance(part, Table):
+                part.expand = True
     return Stacked(*parts)

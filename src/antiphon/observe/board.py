@@ -188,22 +188,11 @@ class Board:
 
     def _waits(self, picked: str) -> list[WaitRow]:
         """Who waits for whom, the longest wait first."""
-        rows = [
-            WaitRow(
-                group["name"],
-                document["name"],
-                member["name"],
-                member["behind"],
-                member["silent_ms"],
-                member["strain"],
-                member["is_suspected"],
-            )  # fmt: skip
-            for document in self._answers().values()
-            for group in document["groups"]
-            if picked in ("", group["name"])
-            for member in group["members"]
-            if member.get("behind") or member.get("is_suspected") or member.get("strain", 0) >= 1
-        ]
+        rows: list[WaitRow] = []
+        for document in self._answers().values():
+            for group in document["groups"]:
+                if picked in ("", group["name"]):
+                    rows += [wait_row(document, group, member) for member in group["members"] if is_waited_for(member)]
         return sorted(rows, key=lambda row: (-row.is_suspected, -row.behind, -row.strain))
 
     def _events(self, picked: str) -> list[dict[str, Any]]:
@@ -215,6 +204,23 @@ class Board:
             if picked in ("", event["group"])
         ]
         return sorted(found, key=lambda event: int(event["time_ns"]))[-100:]
+
+
+def is_waited_for(member: Document) -> bool:
+    """Whether this member is behind, or hard to hear."""
+    return bool(member.get("behind") or member.get("is_suspected") or member.get("strain", 0) >= 1)
+
+
+def wait_row(document: Document, group: Document, member: Document) -> WaitRow:
+    return WaitRow(
+        group=group["name"],
+        waiting=document["name"],
+        slow=member["name"],
+        behind=member["behind"],
+        silent_ms=member["silent_ms"],
+        strain=member["strain"],
+        is_suspected=member["is_suspected"],
+    )
 
 
 def group_of(document: Document, name: str) -> Document:

@@ -159,9 +159,11 @@ class Meter:
             counts = self.counts(event.group)
             counts.views += 1
             counts.ended = ""
-            words = {"joined": event.joined, "left": event.left, "failed": event.failed}
-            told = [f"{word} {_names(who)}" for word, who in words.items() if who]
-            self._note(event.group, "view", "; ".join([f"view {event.view.id}: {_names(event.view.members)}", *told]))
+            newcomers = event.joined if len(event.joined) < len(event.view.members) else ()
+            words = {"joined": newcomers, "left": event.left, "failed": event.failed}
+            told = [f"{word}: {_names(who)}" for word, who in words.items() if who]
+            members = ", ".join(member.name for member in event.view.members)
+            self._note(event.group, "view", "; ".join([f"{event.view.id}: {members}", *told]))
         elif isinstance(event, Suspected):
             self.counts(event.group).suspicions += 1
             self._note(event.group, "suspicion", f"{event.process!r} is suspected in view {event.view_id}")
