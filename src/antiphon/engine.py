@@ -27,6 +27,7 @@ from typing import Final, final
 
 from antiphon.kernel.calls import stack_of_token
 from antiphon.kernel.codec import STACK_AT, unseal
+from antiphon.kernel.credentials import Credentials
 from antiphon.kernel.effects import NEVER, Effects, Flushed
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, View, wire_id
@@ -79,6 +80,7 @@ class Engine:
 
     __slots__ = (
         "_by_serial",
+        "_credentials",
         "_deadlines",
         "_dropped",
         "_ended",
@@ -102,9 +104,12 @@ class Engine:
         "process",
     )
 
-    def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
+    def __init__(
+        self, process: ProcessId, random: Random, options: Options, credentials: Credentials | None = None
+    ) -> None:
         check_options(options)
         self.process = process
+        self._credentials = credentials or Credentials()
         self._random = random
         self._options = options
         self._stacks: list[Stack] = []
@@ -259,13 +264,15 @@ class Engine:
 
     def _receive(self, input: Receive, effects: Effects, now_ns: int) -> None:
         stacks = self._stacks_by_number
-        for data in input.datagrams:
+        authors = input.authors
+        for place, data in enumerate(input.datagrams):
             try:
                 kind, group_id, tag, sender, flags, level = unseal(data)
                 stack = stacks.get(data[STACK_AT])
                 member = None if stack is None else stack.members.get(group_id)
                 if member is None and group_id in self._names:
-                    self._answer_astray(data[STACK_AT], kind, group_id, flags, data, effects, now_ns)
+                    author = "" if authors is None else authors[place]
+                    self._answer_astray(data[STACK_AT], kind, group_id, flags, data, author, effects, now_ns)
                 if stack is None:
                     unasked = unasked_stack(data[STACK_AT], kind)
                     if not unasked:
@@ -276,17 +283,20 @@ class Engine:
                 else:
                     if not member.touched:
                         self._begin(member, stack, now_ns)
+                    if authors is not None:
+                        member.author = authors[place]
                     member.receive(kind, tag, sender, flags, level, data, effects, now_ns)
                     member.unfinished = True
             except MalformedError as error:
                 self._dropped[error.reason] = self._dropped.get(error.reason, 0) + 1
 
     def _answer_astray(
-        self, stack: int, kind: int, group_id: int, flags: int, data: bytes, effects: Effects, now_ns: int
+        self, stack: int, kind: int, group_id: int, flags: int, data: bytes, author: str, effects: Effects, now_ns: int
     ) -> None:
         """A packet is for a group that this process is in, but for another stack than the group is on."""
         member = self._groups.get(self._names[group_id])
         if member is not None and not member.over and has_number(stack):
+            member.author = author
             self._touch(member, now_ns).answer_other_stack(stack, kind, flags, data, effects)
 
     # ---- time ------------------------------------------------------------------------------------------------------
@@ -366,6 +376,7 @@ class Engine:
         self._groups[input.group] = member
         self._names[member.group_id] = input.group
         member.stream = input.stream or input.group
+        member.credentials = self._credentials
         self._streams.setdefault(member.stream, {})[self._serial] = member
         stack.touch(member, now_ns)
         member.start(input.contacts, effects, now_ns)

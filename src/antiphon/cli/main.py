@@ -21,6 +21,7 @@ from rich.text import Text
 from antiphon import __version__, _build
 from antiphon.cli.audit import audit
 from antiphon.cli.bench import bench
+from antiphon.cli.ca import ca
 from antiphon.cli.campaign import campaign
 from antiphon.cli.chat import chat
 from antiphon.cli.console import complain, one_line, show
@@ -69,6 +70,7 @@ app.command()(chat)
 app.add_typer(bench)
 app.add_typer(history)
 app.add_typer(key)
+app.add_typer(ca)
 
 
 def _show_version(wanted: bool) -> None:

@@ -6,9 +6,10 @@ its deadline at the end of the step, and forgets the member when it is over.
 
 from typing import Final, final
 
+from antiphon.kernel.credentials import Credentials
 from antiphon.kernel.effects import NEVER, Effects
-from antiphon.kernel.errors import UsageError
-from antiphon.kernel.identity import ProcessId, wire_id
+from antiphon.kernel.errors import MalformedError, UsageError
+from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import Send
 
 MOMENTARY: Final = ("copies_held", "packets_held", "pending_bytes")
@@ -51,6 +52,8 @@ class Member:
     __slots__ = (
         "abandoned",
         "armed_ns",
+        "author",
+        "credentials",
         "due_ns",
         "excluded",
         "group",
@@ -78,6 +81,10 @@ class Member:
         self.retiring = False
         """To the application this process is no member any more, but it still takes part in the agreement on the view
         after this one, by which it parts."""
+        self.author = ""
+        """The process that made the packet which is being received; empty: not known."""
+        self.credentials = Credentials()
+        """Set by the engine before `start`."""
         # The engine's own notes.
         self.serial = 0
         """Numbers the members of an engine in the order in which they joined."""
@@ -144,6 +151,11 @@ class Member:
     ) -> None:
         """Take one packet for this group. Raises MalformedError, before anything has changed."""
         raise NotImplementedError
+
+    def _check_author(self, view: View, sender: int) -> None:
+        """Raise MalformedError if a packet that says to be of the member with this rank was made by another."""
+        if self.author and (sender >= len(view.members) or view.members[sender].name != self.author):
+            raise MalformedError("author")
 
     def answer_other_stack(self, stack: int, kind: int, flags: int, data: bytes, effects: Effects) -> None:
         """Tell whoever asks for this group on the stack with this number that it is on another. Raises

@@ -6,7 +6,8 @@ for what waits there. So a message that waited while its group stood still takes
 that were made after it and left meanwhile, but only up to the first call at causal or above that did not wait so
 itself: such a call waits for the message, and holds up what comes after it. What follows in the same group, and what
 follows at causal or above in the same domain, stays behind the message. A call that overtakes one message may have been
-overtaken itself, in a group of its own that stood still: so places are raised until nothing changes.
+overtaken itself, in a group of its own that stood still: so places are raised until nothing changes. A call that never
+left, since its process left the group or failed, keeps its place and holds up none.
 """
 
 from collections import defaultdict
@@ -57,7 +58,8 @@ def places_of_calls(
         is_causal = row.level in AT_LEAST_CAUSAL
         own.append(_Call(message, domain_of(domains, message.group), row.index, gone, is_causal, waited))
     overtakers = [
-        _overtaken_by(at, own, stalls[call.message.group]) if call.waited else [] for at, call in enumerate(own)
+        _overtaken_by(at, own, stalls[call.message.group]) if call.waited and call.left < LAST else []
+        for at, call in enumerate(own)
     ]
     places = [call.called * PLACES for call in own]
     for _ in range(PLACES):  # ends by itself unless two calls left before each other, which no process does
@@ -74,6 +76,9 @@ def _raise_places(own: Sequence[_Call], places: Sequence[int], overtakers: Seque
     of_group: dict[str, int] = defaultdict(int)
     of_domain: dict[str, int] = defaultdict(int)
     for at, call in enumerate(own):
+        if call.left == LAST:
+            raised.append(places[at])
+            continue
         place = max([places[at], *(places[other] + 1 for other in overtakers[at])])
         place = max(place, of_group[call.message.group], of_domain[call.domain] if call.is_causal else 0)
         of_group[call.message.group] = place

@@ -107,6 +107,7 @@ def planted(line: str, domains: str = "aaa") -> list[Row]:
         ("a stall a- b- >b view >a", "aaa", 0),  # two that wait
         ("a stall a b- >b view >a", "aaa", 0),
         ("a b- c- stall stall:b >c view:b >b view >a", "aaa", 0),  # b was overtaken itself, and still overtakes a
+        ("a- stall b stall:b c- view:b >b >c", "aaa", 0),  # what never left was not sent before anything
         ("a b- c- stall:b >c view:b >b >a", "aaa", 2),  # but a goes on
         ("a stall b- >b view b >b >a", "aaa", 3),  # the group goes on: nothing excuses the second
     ],

@@ -140,6 +140,7 @@ class GroupMember(DeclaredMember):
         self._entered(None, None, False, now_ns)
         if self._membership is None:
             return
+        self._membership.credentials = self.credentials
         if session is not None:
             self._membership.begin(session.view, session.end, effects, now_ns)
         else:
@@ -233,16 +234,17 @@ class GroupMember(DeclaredMember):
         elif kind == MEMBERSHIP and (tag != self._declaration.id or flags == DECLARED):
             self._receive_different(tag, flags, data, effects)
         elif kind == MEMBERSHIP and membership is not None:
-            message = self._chunks.take(flags, data)
+            message = self._chunks.take(flags, data, self.author)
             if message is not None:
                 membership.receive(message, effects, now_ns)
                 if membership.excluded:
                     self._end(effects)  # at once: nothing that came with this packet may be delivered any more
         elif kind == MEMBERSHIP and self._founded is not None:
-            message = self._chunks.take(flags, data)
+            message = self._chunks.take(flags, data, self.author)
             if message is not None:
                 self._founded.answer_founder(message, effects)
         elif self._session is not None and tag == self._session.tag:
+            self._check_author(self._session.view, sender)
             self._session.receive(kind, sender, flags, level, data, effects, now_ns)
             if kind != DATA:
                 # Data may be somebody else's copy; status and requests come from the member itself.
@@ -265,7 +267,7 @@ class GroupMember(DeclaredMember):
             self._tell_founder(sender, effects, now_ns)
         if self._membership is None or self.excluded or kind != MEMBERSHIP or tag != self._declaration.id:
             raise MalformedError("group")
-        message = self._chunks.take(flags, data)
+        message = self._chunks.take(flags, data, self.author)
         if message is not None:
             self._membership.answer_after_leaving(message, effects)
 
@@ -282,12 +284,13 @@ class GroupMember(DeclaredMember):
         """A packet of the view before: its sender has yet to install this one, and may lack packets of the cut."""
         if sender >= len(previous.view.members):
             raise MalformedError("rank")
+        self._check_author(previous.view, sender)
         previous.answer_late(kind, sender, data, effects, now_ns)
         membership.answer_old_packet(previous.view.members[sender], effects)
 
     def _answer_operator(self, data: bytes, effects: Effects) -> None:
         """An operator, who is no member, asks how the group stands, or says, by its name, that it may go on."""
-        message = self._chunks.take(RECOVERY, data)
+        message = self._chunks.take(RECOVERY, data, self.author)
         if message is None or self._session is None:
             return
         membership = self._membership

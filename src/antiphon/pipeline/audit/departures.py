@@ -66,14 +66,15 @@ def _move_stalled(pieces: Sequence[Summary], stalls: Mapping[str, Sequence[tuple
     if not stalls:
         return
     calls = _calls_of(pieces, stalls)
+    has_left = calls.left < LAST
     overtakers = {
         call: _overtaken_by(calls, call, intervals)
         for group, intervals in stalls.items()
-        for call in np.flatnonzero(calls.waited & (calls.group == group)).tolist()
+        for call in np.flatnonzero(has_left & calls.waited & (calls.group == group)).tolist()
     }
     overtakers = {call: found for call, found in overtakers.items() if len(found)}
-    domains = [np.flatnonzero(calls.domain == domain) for domain in np.unique(calls.domain).tolist()]
-    groups = [np.flatnonzero(calls.group == group) for group in np.unique(calls.group).tolist()]
+    domains = [np.flatnonzero(has_left & (calls.domain == domain)) for domain in np.unique(calls.domain).tolist()]
+    groups = [np.flatnonzero(has_left & (calls.group == group)) for group in np.unique(calls.group).tolist()]
     place = PLACES * calls.called
     for _ in range(PLACES):
         before = place.copy()

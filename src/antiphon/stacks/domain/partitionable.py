@@ -144,6 +144,7 @@ class PartitionableMember(Member):
                 self._receive_message(message[0], message[1], now_ns)
                 self._follow()
         elif tag == self._session.tag:
+            self._check_author(self._session.view, sender)
             self._session.receive(kind, sender, flags, level, data, effects, now_ns)
             if kind != DATA:
                 self._components.heard(sender, now_ns)
@@ -152,18 +153,19 @@ class PartitionableMember(Member):
                 if tag == session.tag:
                     if sender >= len(session.view.members):
                         raise MalformedError("rank")
+                    self._check_author(session.view, sender)
                     session.answer_late(kind, sender, data, effects, now_ns)
                     return
             raise MalformedError("view")
 
     def answer_other_stack(self, stack: int, kind: int, flags: int, data: bytes, effects: Effects) -> None:
-        message = self._chunks.take(flags, data) if kind == MEMBERSHIP else None
+        message = self._chunks.take(flags, data, self.author) if kind == MEMBERSHIP else None
         if message is not None and message.kind == JOIN and message.sender != self._process:
             self._tell_declaration(message.sender, message.address, stack, effects)
 
     def _receive_different(self, flags: int, data: bytes, effects: Effects) -> None:
         """A message about membership whose sender has declared the group differently, or says how it has."""
-        message = self._chunks.take(flags, data)
+        message = self._chunks.take(flags, data, self.author)
         if message is None or message.sender == self._process:
             return
         if message.kind == DECLARED and message.about == self._process and message.view_id and not self._met:
@@ -187,9 +189,14 @@ class PartitionableMember(Member):
 
     def _receive_message(self, kind: int, body: bytes, now_ns: int) -> None:
         if kind == ATTEMPT:
-            self._components.receive_attempt(decode_attempt(body), now_ns)
+            attempt = decode_attempt(body)
+            if self.author and attempt.sender.name != self.author:
+                raise MalformedError("author")
+            self._components.receive_attempt(attempt, now_ns)
         elif kind == COMMIT:
             commit = decode_commit(body)
+            if self.author and commit.sender.name != self.author:
+                raise MalformedError("author")
             for process, word in commit.words.items():
                 mate = commit.suggestion.origins[process] == self._session.view.id
                 if mate and word.held and not self._session.cut.is_genuine(_as_holdings(word.held)):
@@ -209,7 +216,7 @@ class PartitionableMember(Member):
     def _follow(self) -> None:
         """Have the session do what the agreement on the next configuration asks of it."""
         components = self._components
-        self._session.limit(components.bounds(), components.suspects())
+        self._session.limit(components.bounds(), components.suspects(), components.silent)
         if self._closing_at and not components.is_decided():
             self._closing_at = 0
             self._session.cut.reopen()
