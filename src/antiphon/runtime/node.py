@@ -359,18 +359,14 @@ class Node:
 
         On a stack that has the policy `sites` (docs/stacks.md), be a site: processes of this host are attached to it,
         and join groups with that policy, naming this node's address as their contact. `peers` are the other sites of
-        this cluster, `clusters` those of each other one, if there are several.
+        this cluster, `clusters` those of each other one.
         """
-        check_contacts(peers)
-        for cluster in clusters:
-            check_contacts(cluster)
+        others = tuple([tuple(cluster) for cluster in clusters])
+        check_contacts([*peers, *[address for cluster in others for address in cluster]])
         driver = self._running()
         role = offer(stack).service_role or offer(stack).site_role
-        if not role:
-            raise UsageError(f"on stack {stack!r} members hold their groups themselves; there is nothing to serve")
-        if clusters and not offer(stack).site_role:
-            raise UsageError(f"stack {stack!r} has no clusters of sites")
-        others = tuple([tuple(cluster) for cluster in clusters])
+        if not role or (clusters and not offer(stack).site_role):
+            raise UsageError(f"on stack {stack!r} members hold their groups themselves, or there are no clusters")
         driver.ask(Open(stack=stack, role=role, address=self._address, contacts=tuple(peers), clusters=others))
 
     async def reach(
