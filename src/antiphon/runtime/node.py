@@ -363,11 +363,10 @@ class Node:
         """
         others = tuple([tuple(cluster) for cluster in clusters])
         check_contacts([*peers, *[address for cluster in others for address in cluster]])
-        driver = self._running()
         role = offer(stack).service_role or offer(stack).site_role
         if not role or (clusters and not offer(stack).site_role):
             raise UsageError(f"on stack {stack!r} members hold their groups themselves, or there are no clusters")
-        driver.ask(Open(stack=stack, role=role, address=self._address, contacts=tuple(peers), clusters=others))
+        self._running().ask(Open(stack=stack, role=role, address=self._address, contacts=tuple(peers), clusters=others))
 
     async def reach(
         self, group: str, *, contacts: Sequence[str], stack: StackName = DEFAULT, timeout_s: float = JOIN_S
