@@ -29,6 +29,7 @@ from antiphon.simulator.adversarial_draw import draw_adversarial
 from antiphon.simulator.draw import draw
 from antiphon.simulator.run import simulate
 from antiphon.testing import timeline
+from tests.mutants.cluster_mutants import CLUSTER_MUTANTS, CLUSTER_STAGED
 from tests.mutants.conversation_group_mutants import CONVERSATION_GROUP_MUTANTS, CONVERSATION_GROUP_STAGED
 from tests.mutants.conversation_mutants import CONVERSATION_MUTANTS, CONVERSATION_STAGED
 from tests.mutants.domain_mutants import DOMAIN_MUTANTS, ISLANDS, domain_symptoms
@@ -70,6 +71,7 @@ STAGED: Final[dict[str, Callable[[], str | None]]] = {
     **IDENTITY_STAGED,
     **SEAT_STAGED,
     **SITE_STAGED,
+    **CLUSTER_STAGED,
     **STAGED_SERVICES,
     **WIRE_STAGED,
     **VIEW_STAGED,
@@ -191,6 +193,7 @@ FAMILIES: Final = {
     "audited": Family(AUDITED_MUTANTS, same(audited_symptoms)),
     "guest": Family(GUEST_MUTANTS, same(symptoms)),
     "site": Family(SITE_MUTANTS, same(symptoms)),
+    "cluster": Family(CLUSTER_MUTANTS, same(symptoms)),
     "label": Family(LABEL_MUTANTS, same(label_symptoms), staged=len(CLAIMS)),
     "tool": Family(TOOL_MUTANTS, program_of),
     "object": Family(OBJECT_MUTANTS, program_of),

@@ -8,6 +8,7 @@ from typing import Final
 from antiphon.kernel.effects import BarrierReached, Delivered, Effects, Installed
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.stacks.label.attached import AttachedProcess
+from antiphon.stacks.label.hosting import Hosting
 from antiphon.stacks.label.site import Site
 from antiphon.stacks.label.site_frames import FAILS, SiteMessage, SiteRecord
 from antiphon.stacks.label.site_groups import GroupTable
@@ -15,18 +16,18 @@ from antiphon.stacks.label.site_transfer import TableTransfer
 from tests.mutants.mutants import Mutant
 from tests.papers import test_isis_1987_sites as claims
 
-_link_down = Site.link_down
+_link_down = Hosting.link_down
 _serve_all = Site._serve_all
 _install = TableTransfer.install
 _deliver_message = Site._deliver_message
 _take_barrier = Site._take_barrier
-_tick = Site.tick
+_tick = Hosting.tick
 _begin_life = Site._begin_life
 
 
-def _at_once(self: Site, link: int) -> None:
+def _at_once(self: Hosting, link: int) -> None:
     """The monitor does not wait for what the failed process has handed in: it is dropped."""
-    attached = self._attached.get(link)
+    attached = self.attached.get(link)
     if attached is not None:
         attached.inbox.clear()
     _link_down(self, link)
@@ -34,15 +35,15 @@ def _at_once(self: Site, link: int) -> None:
 
 def _ahead_of_the_rest(self: Site, effects: Effects, now_ns: int) -> None:
     """The monitor tells of a failure though messages of the failed process still wait at the site."""
-    for attached in self._failing:
+    for attached in self.hosting.failing:
         if attached.entered and self._member.put_record(SiteRecord(FAILS, 0, attached.process).encode()):
             attached.entered.clear()
     _serve_all(self, effects, now_ns)
 
 
-def _never(self: Site) -> None:
+def _never(self: Site, now_ns: int) -> None:
     """A process that has failed is never told of."""
-    self._failing.clear()
+    self.hosting.failing.clear()
 
 
 def _sites_alone(
@@ -82,11 +83,7 @@ def _own_table(self: TableTransfer, event: Installed) -> None:
 
 def _handed_in(self: Site, destinations: tuple[ProcessId, ...]) -> tuple[ProcessId, ...]:
     """Destinations are found by a table that does not follow the view that has just been installed."""
-    hosted = self._transfer.table.groups.get(int(destinations[0].name))
-    if hosted is None:
-        return ()
-    chosen = destinations[1:] or tuple(hosted.members)
-    return tuple(dict.fromkeys([hosted.members[process] for process in chosen if process in hosted.members]))
+    return self._delivery.sites_of(int(destinations[0].name), destinations[1:])
 
 
 def _all_sites(self: Site, destinations: tuple[ProcessId, ...]) -> tuple[ProcessId, ...]:
@@ -106,9 +103,9 @@ def _no_pause(self: Site, now_ns: int) -> None:
     """A process that takes nothing holds up nobody."""
 
 
-def _no_silence(self: Site, effects: Effects, now_ns: int) -> None:
+def _no_silence(self: Hosting, effects: Effects, now_ns: int) -> None:
     """A process whose link stands is taken to live."""
-    for attached in self._attached.values():
+    for attached in self.attached.values():
         attached.heard_ns = now_ns
     _tick(self, effects, now_ns)
 
@@ -120,13 +117,13 @@ def _one_life(self: Site, now_ns: int) -> None:
     _begin_life(self, now_ns)
 
 
-def _keeps_processes(self: Site, attached: AttachedProcess, reason: str, effects: Effects) -> None:
+def _keeps_processes(self: Hosting, attached: AttachedProcess, reason: str, effects: Effects) -> None:
     """A site that is dead does not let go of its processes."""
 
 
 _SCENES: Final[tuple[tuple[Mutant, Callable[[], None]], ...]] = (
     (
-        Mutant("the monitor drops what waits", (), ((Site, "link_down", _at_once),)),
+        Mutant("the monitor drops what waits", (), ((Hosting, "link_down", _at_once),)),
         claims.test_4_1_the_monitor_waits_for_what_the_site_could_not_send_yet,
     ),
     (
@@ -174,7 +171,7 @@ _SCENES: Final[tuple[tuple[Mutant, Callable[[], None]], ...]] = (
         claims.test_3_5_a_process_that_does_not_read_holds_up_its_senders_and_loses_nothing,
     ),
     (
-        Mutant("a silent process lives", (), ((Site, "tick", _no_silence),)),
+        Mutant("a silent process lives", (), ((Hosting, "tick", _no_silence),)),
         claims.test_4_1_a_process_that_is_silent_at_its_site_has_failed,
     ),
     (
@@ -182,13 +179,13 @@ _SCENES: Final[tuple[tuple[Mutant, Callable[[], None]], ...]] = (
         claims.test_4_1_a_site_that_was_killed_comes_back_under_the_next_incarnation,
     ),
     (
-        Mutant("a dead site keeps its processes", (), ((Site, "_give_up", _keeps_processes),)),
+        Mutant("a dead site keeps its processes", (), ((Hosting, "give_up", _keeps_processes),)),
         claims.test_4_1_a_site_that_was_killed_comes_back_under_the_next_incarnation,
     ),
 )  # fmt: skip
 
 
-def _problem(scene: Callable[[], None]) -> str | None:
+def problem_of(scene: Callable[[], None]) -> str | None:
     """What the scene says that fails."""
     try:
         scene()
@@ -199,5 +196,5 @@ def _problem(scene: Callable[[], None]) -> str | None:
 
 SITE_MUTANTS: Final = tuple(mutant for mutant, _ in _SCENES)
 SITE_STAGED: Final[dict[str, Callable[[], str | None]]] = {
-    mutant.name: partial(_problem, scene) for mutant, scene in _SCENES
+    mutant.name: partial(problem_of, scene) for mutant, scene in _SCENES
 }

@@ -74,7 +74,7 @@ def test_4_1_the_monitor_waits_for_what_the_site_could_not_send_yet() -> None:
             effects = table.step(process, Send(group=GROUP, payloads=[b"m"], level=CAUSAL))
             sent += effects.accepted if process == P4 else 0
     table.pass_links()
-    (attached,) = [each for each in table.site(8)._attached.values() if each.process.name == "p4"]
+    (attached,) = [each for each in table.site(8).hosting.attached.values() if each.process.name == "p4"]
     assert len(attached.inbox) > 3
     table.crash(P4)
     table.pass_links()
@@ -82,7 +82,7 @@ def test_4_1_the_monitor_waits_for_what_the_site_could_not_send_yet() -> None:
     table.play(100)
     assert [line for line in table.log[P5] if line.startswith("p4")] == [f"p4#{n}" for n in range(1, sent + 1)]
     assert "p4" not in names(table, P5)
-    assert not table.site(8)._failing
+    assert not table.site(8).hosting.failing
 
 
 def test_4_1_a_process_that_is_silent_at_its_site_has_failed() -> None:
@@ -151,7 +151,7 @@ def test_4_1_messages_of_a_failed_incarnation_are_discarded() -> None:
     site._send(bytes([MESSAGE]) + late.encode(), CAUSAL, "", table.now_ns)
     table.play(20)
     assert [len(log) for log in table.log] == before
-    assert (site.dropped, other.dropped) == (1, 1)
+    assert (site._delivery.dropped, other._delivery.dropped) == (1, 1)
 
 
 def test_4_1_a_site_that_was_killed_comes_back_under_the_next_incarnation() -> None:

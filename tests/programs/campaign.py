@@ -34,7 +34,7 @@ PROGRAMS: Final = (
     "requests", "clients", "client_services", "hierarchy", "rejoin", "static_group", "replicated_counter",
     "replicated_bank", "shared_whiteboard", "back_pressure", "flushing", "leavers", "listeners_fragments",
     "recorded", "sequencing", "partitions", "locks", "labelled", "resilient_counter", "chosen_members", "merging",
-    "outside", "sites", "conversations", "ledger", "durable_ledger", "merging_objects",
+    "outside", "sites", "clusters", "conversations", "ledger", "durable_ledger", "merging_objects",
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ def sim(
     history: Annotated[Path, typer.Option(metavar="DIR", help="The history; created if missing.")],
     stack: Annotated[str, typer.Option(metavar="S", help="The stack that the group runs on.")] = DEFAULT,
     policy: Annotated[
-        str, typer.Option(metavar="P", help="`static`, or `partitionable` on stacks that offer it.")
+        str, typer.Option(metavar="P", help="`static`, or `partitionable` or `sites` on stacks that offer it.")
     ] = "static",
     members: Annotated[int, typer.Option(metavar="N", help="How many members the group has.")] = 5,
     messages: Annotated[int, typer.Option(metavar="M", help="How many messages each member sends.")] = 100,

@@ -108,10 +108,11 @@ class Open:
 
     `address`: where others reach this process; `contacts`: where those are that know the role already. `functions`:
     names of pure functions that all of them have to share, such as comparisons of labels (kernel/functions.py).
-    `settings`: the stack's own options for the role.
+    `clusters`: where those of each other cluster are, if there are several. `settings`: the stack's own options for the
+    role.
     """
 
-    __slots__ = ("address", "contacts", "functions", "role", "settings", "stack")
+    __slots__ = ("address", "clusters", "contacts", "functions", "role", "settings", "stack")
 
     def __init__(
         self,
@@ -121,12 +122,14 @@ class Open:
         address: str = "",
         contacts: tuple[str, ...] = (),
         functions: tuple[str, ...] = (),
+        clusters: tuple[tuple[str, ...], ...] = (),
         settings: RoleSettings | None = None,
     ) -> None:
         self.stack = stack
         self.role = role
         self.address = address
         self.contacts = contacts
+        self.clusters = clusters
         self.functions = functions
         self.settings = settings
 

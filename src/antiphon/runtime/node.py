@@ -351,7 +351,7 @@ class Node:
             members = {self.process.full: members[self.process.name]}
         return await self._joining.found(group, members, policy, stack, domain)
 
-    def serve(self, stack: StackName, *, peers: Sequence[str] = ()) -> None:
+    def serve(self, stack: StackName, *, peers: Sequence[str] = (), clusters: Sequence[Sequence[str]] = ()) -> None:
         """Hold groups for others, on a stack whose groups live at a service: be a peer of the sequencing service, say.
 
         Others join such groups by naming this node's address as a contact; so may this node itself. Lasts until the
@@ -359,14 +359,15 @@ class Node:
         names all the others. Raises UsageError where members hold groups themselves.
 
         On a stack that has the policy `sites` (docs/stacks.md), be a site: processes of this host are attached to it,
-        and join groups with that policy, naming this node's address as their contact. `peers` are the other sites.
+        and join groups with that policy, naming this node's address as their contact. `peers` are the other sites of
+        this cluster, `clusters` those of each other one.
         """
-        check_contacts(peers)
-        driver = self._running()
+        others = tuple([tuple(cluster) for cluster in clusters])
+        check_contacts([*peers, *[address for cluster in others for address in cluster]])
         role = offer(stack).service_role or offer(stack).site_role
-        if not role:
-            raise UsageError(f"on stack {stack!r} members hold their groups themselves; there is nothing to serve")
-        driver.ask(Open(stack=stack, role=role, address=self._address, contacts=tuple(peers)))
+        if not role or (clusters and not offer(stack).site_role):
+            raise UsageError(f"on stack {stack!r} members hold their groups themselves, or there are no clusters")
+        self._running().ask(Open(stack=stack, role=role, address=self._address, contacts=tuple(peers), clusters=others))
 
     async def reach(
         self, group: str, *, contacts: Sequence[str], stack: StackName = DEFAULT, timeout_s: float = JOIN_S

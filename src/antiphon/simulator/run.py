@@ -13,7 +13,7 @@ from antiphon.kernel.causality_domain import CausalityDomain
 from antiphon.kernel.errors import UsageError
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC
+from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, SITES, STATIC
 from antiphon.simulator.fault_schedule import ALL, FAULTS, draw_pauses, network_layers
 from antiphon.simulator.island_draw import ISLANDS_NS, island_layers, island_sends
 from antiphon.simulator.script import Script, ScriptedGroup
@@ -29,7 +29,9 @@ from antiphon.stacks.registry import DEFAULT, check_level, offer
 
 GROUP: Final = "simulated"
 SERVICE: Final = "service"
-"""The process that holds the groups, on a stack whose members do not found them."""
+"""The process that holds the groups, on a stack whose members do not found them; or a site, of a policy with sites."""
+SITES_COUNT: Final = 3
+"""Members are attached to these in turn."""
 WORKLOADS: Final = ("chatter", "bursts", "dialogue")
 MEMBERS_MAX: Final = 100
 
@@ -54,10 +56,10 @@ class SimulationOptions:
     ) -> None:
         _check(members, messages, size_max, stack, faults, workload, levels)
         served = bool(offer(stack).service_role) and policy == STATIC  # its own policy serves those that stay
-        if not served and (policy not in (STATIC, PARTITIONABLE) or policy not in offer(stack).policies):
+        if not served and (policy not in (STATIC, PARTITIONABLE, SITES) or policy not in offer(stack).policies):
             raise UsageError(
-                f"such runs of stack {stack!r} have no policy {policy!r}: it is `static`, or `partitionable` on stacks "
-                "that offer it; `antiphon campaign` runs groups whose members come and go"
+                f"such runs of stack {stack!r} have no policy {policy!r}: it is `static`, or `partitionable` or "
+                "`sites` on stacks that offer them; `antiphon campaign` runs groups whose members come and go"
             )
         self.members = members
         self.messages = messages
@@ -158,7 +160,9 @@ def static_script(options: SimulationOptions) -> Script:
         heal_ns=heal_ns,
         stack=options.stack,
     )
-    if offer(options.stack).service_role:
+    if options.policy == SITES:
+        add_services(script, SITES_COUNT)
+    elif offer(options.stack).service_role:
         script.policy = PRIMARY
         add_services(script, 1 + options.seed % 3 if options.faults == ALL else 1)
     for pause in draw_pauses(options.faults, processes, GROUP, heal_ns, random):

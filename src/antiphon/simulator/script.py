@@ -19,7 +19,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join
 from antiphon.kernel.levels import LEVELS
 from antiphon.kernel.options import Options
-from antiphon.kernel.policies import PRIMARY
+from antiphon.kernel.policies import PRIMARY, SITES
 from antiphon.simulator.actions import ACTION_FIELDS, STATIC_ACTIONS, Action
 from antiphon.simulator.crash_triggers import PACKETS
 from antiphon.simulator.layers import layer_document, layer_of
@@ -92,6 +92,7 @@ class Script:
         if self.services:
             first = host % len(self.services)
             contacts = (*self.services[first:], *self.services[:first])
+            contacts = contacts[:1] if self.policy == SITES else contacts
         elif first_view.rank(process) >= 0:
             view = first_view
         else:
@@ -167,6 +168,12 @@ def _script_of(document: dict[str, Any]) -> Script:
     return script
 
 
+def service_role(stack: str, policy: str) -> str:
+    """The role of processes beside the members, where those are attached to sites or clients of a service; or none."""
+    offered = offer(stack)
+    return offered.site_role if policy == SITES else offered.service_role
+
+
 def check(script: Script) -> None:
     """Raise UsageError for what cannot be run."""
     offered = offer(script.stack)
@@ -179,7 +186,8 @@ def check(script: Script) -> None:
     if script.policy != PRIMARY and len(script.groups) != 1:
         raise UsageError(f"a script of policy {script.policy!r} has one group")
     groups = {group.name for group in script.groups}
-    if bool(script.services) != bool(offered.service_role) or not set(script.services) <= set(script.processes):
+    role = service_role(script.stack, script.policy)
+    if bool(script.services) != bool(role) or not set(script.services) <= set(script.processes):
         raise UsageError(f"the services {script.services} of the script are not what stack {script.stack!r} needs")
     for group in script.groups:
         strangers = sorted(set(group.members) - set(script.processes))

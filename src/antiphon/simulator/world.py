@@ -80,9 +80,8 @@ from antiphon.simulator.group_progress import GroupProgress
 from antiphon.simulator.incarnation import NO_VIEW, Incarnation
 from antiphon.simulator.network import PacketNetwork
 from antiphon.simulator.recording import record
-from antiphon.simulator.script import Script, ScriptedGroup
+from antiphon.simulator.script import Script, ScriptedGroup, service_role
 from antiphon.simulator.workload import Workload
-from antiphon.stacks.registry import offer
 
 _ARRIVE: Final = 0
 _TICK: Final = 1
@@ -377,7 +376,7 @@ class World:
         incarnation = Incarnation(host, process, engine, log)
         self.running[host] = incarnation
         if name in self._script.services:
-            role = offer(self._script.stack).service_role
+            role = service_role(self._script.stack, self._script.policy)
             others = tuple(other for other in self._script.services if other != name)
             self._step(incarnation, Open(stack=self._script.stack, role=role, address=name, contacts=others))
         plans = [plan for plan in self.plans if name in plan.members]

@@ -25,7 +25,7 @@ class AttachedProcess:
 
     __slots__ = (
         "_inbox_bytes", "_inbox_bytes_max", "_owed", "_taken", "entered", "handled", "heard_ns", "inbox", "is_gone",
-        "link", "mark", "marked", "out", "process", "said_ns", "settled",
+        "link", "mark", "marked", "ordered", "out", "position", "process", "said_ns", "settled",
     )  # fmt: skip
 
     def __init__(self, link: int, process: ProcessId, options: Options, now_ns: int) -> None:
@@ -45,6 +45,10 @@ class AttachedProcess:
         self.settled = 0
         """…and the last that is stable."""
         self.mark: StabilityMark | None = None
+        self.ordered = 0
+        """Ordered broadcasts and GBCASTs of the process that are under way in other clusters (clusters.py)."""
+        self.position: list[int] = []
+        """How much other clusters have to do before what `mark` stands for is stable."""
         self._owed = 0
         self._taken = 0
         self.heard_ns = now_ns
@@ -77,5 +81,19 @@ class AttachedProcess:
     def settle(self) -> None:
         """What the mark stands for is stable."""
         self.mark = None
+        self.position = []
         self.settled = self.marked
         self.out.append(encode_frame(STABLE, self.settled))
+
+
+@final
+class Handed:
+    """Something of a process that the group of sites has taken, under a number of the site's, and that has not left."""
+
+    __slots__ = ("attached", "group", "number", "ticket")
+
+    def __init__(self, number: int, attached: AttachedProcess, group: int, ticket: int) -> None:
+        self.number = number
+        self.attached = attached
+        self.group = group
+        self.ticket = ticket

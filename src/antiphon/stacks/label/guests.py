@@ -43,8 +43,8 @@ class KnockListener:
     __slots__ = ()
 
     def knocked(self, group_id: int, flags: int, data: bytes, effects: Effects) -> None:
-        """A KNOCK has come for a group. Raises MalformedError."""
-        raise NotImplementedError
+        """A KNOCK has come for a group; here nobody is let in. Raises MalformedError."""
+        raise MalformedError("knock")
 
 
 def encode_identity(process: ProcessId) -> bytes:

@@ -47,7 +47,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final, final
 
-from antiphon.kernel.calls import Frames, Hang
+from antiphon.kernel.calls import Hang
 from antiphon.kernel.effects import (
     NEVER,
     Announced,
@@ -62,19 +62,20 @@ from antiphon.kernel.effects import (
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import Join, Open, Send
-from antiphon.kernel.levels import CAUSAL
+from antiphon.kernel.levels import ABCAST, CAUSAL, SAFE
 from antiphon.kernel.options import Options
 from antiphon.kernel.policies import PRIMARY
-from antiphon.stacks.label.addressing import Addressing
-from antiphon.stacks.label.attached import OWED_BYTES_MAX, AttachedProcess
+from antiphon.stacks.label.attached import OWED_BYTES_MAX, AttachedProcess, Handed
+from antiphon.stacks.label.cluster_frames import OUT, RECORD
+from antiphon.stacks.label.clusters import ClusterListener, is_ordered_level
 from antiphon.stacks.label.guests import KnockListener
+from antiphon.stacks.label.hosting import Hosting
 from antiphon.stacks.label.member import LabelMember
 from antiphon.stacks.label.offers import OFFERS, SITE
+from antiphon.stacks.label.site_clusters import EVENTS, SiteClusters
+from antiphon.stacks.label.site_delivery import SiteDelivery
 from antiphon.stacks.label.site_frames import (
-    ATTACH,
     BARRIER,
-    BEAT,
-    DEAD,
     DEPARTED,
     ENTER,
     ENTERS,
@@ -89,15 +90,11 @@ from antiphon.stacks.label.site_frames import (
     SEND,
     STALLED,
     TABLE,
-    TAKEN,
     WANT,
     SiteMessage,
     SiteReader,
     SiteRecord,
-    encode_deliver,
-    encode_ended,
     encode_frame,
-    encode_reached,
     read_message,
     read_records,
     read_send,
@@ -105,44 +102,19 @@ from antiphon.stacks.label.site_frames import (
 from antiphon.stacks.label.site_transfer import TableTransfer
 
 SITES_GROUP: Final = "label/sites"
-PROCESSES_MAX: Final = 1024
-"""Further ones are turned away."""
 FOUNDED_ABOVE: Final = 1 << 20
 """How far above the last view that a site was in, in this process, its first view is if it founds the group anew."""
 _ROLE: Final = f"{OFFERS.name}/{SITE}"
 
 
 @final
-class NoGuests(KnockListener):
-    """Nobody sends to the group of sites from outside."""
-
-    __slots__ = ()
-
-    def knocked(self, group_id: int, flags: int, data: bytes, effects: Effects) -> None:
-        raise MalformedError("knock")
-
-
-@final
-class Handed:
-    """Something of a process that the group of sites has taken, under a number of the site's, and that has not left."""
-
-    __slots__ = ("attached", "group", "number", "ticket")
-
-    def __init__(self, number: int, attached: AttachedProcess, group: int, ticket: int) -> None:
-        self.number = number
-        self.attached = attached
-        self.group = group
-        self.ticket = ticket
-
-
-@final
-class Site(Addressing):
+class Site(ClusterListener):
     """The daemon of one site."""
 
     __slots__ = (
-        "_address", "_attached", "_by_process", "_events", "_failing", "_founders", "_handed", "_inner", "_is_paused",
-        "_lazy_ns", "_member", "_now_ns", "_options", "_outer", "_random", "_records", "_renews", "_restart_at_ns",
-        "_transfer", "_was_stalled", "dropped", "group_id", "site", "view",
+        "_address", "_clusters", "_delivery", "_events", "_founders", "_handed", "_inner", "_is_paused", "_lazy_ns",
+        "_member", "_now_ns", "_options", "_outer", "_random", "_records", "_renews", "_restart_at_ns", "_transfer",
+        "_was_stalled", "dropped", "group_id", "hosting", "site", "view",
     )  # fmt: skip
 
     def __init__(
@@ -158,11 +130,12 @@ class Site(Addressing):
         """Address and incarnation."""
         self.view = View(0, ())
         """The site view, or none between two lives."""
-        self._attached: dict[int, AttachedProcess] = {}
-        """By link."""
-        self._by_process: dict[ProcessId, AttachedProcess] = {}
-        self._failing: list[AttachedProcess] = []
-        """Those whose link is down, and whose failure is still to be told."""
+        self.hosting = Hosting(options)
+        self._clusters: SiteClusters | None = None
+        """What it does for its cluster, if there are several."""
+        if input.clusters:
+            own = (input.address, *input.contacts)
+            self._clusters = SiteClusters(own, input.clusters, self, options, now_ns)
         self._handed: deque[Handed] = deque()
         self._inner = Effects()
         """What the group of sites does in this step…"""
@@ -173,13 +146,14 @@ class Site(Addressing):
         """How many events of the group of sites have been followed."""
         self._is_paused = False
         self.dropped = 0
-        """Messages of processes that are not in the group that they were for."""
+        """What sites have told and cannot be read."""
         self._begin_life(now_ns)
 
     def _begin_life(self, now_ns: int) -> None:
         """Join the group of sites, under the next incarnation."""
         self.site = ProcessId(self._address, self.site.incarnation + 1)
         self._transfer = TableTransfer(self.site)
+        self._delivery = SiteDelivery(self.site, self.hosting, self._transfer)
         far_above = self.view.id + FOUNDED_ABOVE if self.view.id else 0
         self.view = View(0, ())
         self._records: list[tuple[ProcessId, SiteRecord]] = []
@@ -194,67 +168,48 @@ class Site(Addressing):
             group=SITES_GROUP, stack=OFFERS.name, policy=PRIMARY, address=self._address, founders=self._founders,
             found_after_ns=2 * self._options.silence_ns_min,
         )  # fmt: skip
-        self._member = LabelMember(join, self.site, 0, self._random, longer, self._lazy_ns, NoGuests())
+        self._member = LabelMember(join, self.site, 0, self._random, longer, self._lazy_ns, KnockListener())
         self._member.addressing = self
         self._member.founds_above = max(self.site.incarnation, far_above)
         self._member.start((), self._inner, now_ns)
 
-    # ---- links of processes ----------------------------------------------------------------------------------------
+    # ---- links -----------------------------------------------------------------------------------------------------
 
     def owns(self, link: int) -> bool:
-        return link in self._attached
+        """Whether a link is that of a process, or of a site of another cluster."""
+        return link in self.hosting.attached or (self._clusters is not None and self._clusters.links.owns(link))
 
     def attach(self, link: int, process: ProcessId, effects: Effects, now_ns: int) -> None:
         """A process wants to be attached."""
-        reason = ""
-        if len(self._attached) >= PROCESSES_MAX:
-            reason = "the site has as many processes as it can"
-        elif process in self._by_process or self._transfer.table.is_dead(process):
-            reason = "this incarnation was attached before, and is dead"
-        if reason:
-            effects.call(Frames(link, [bytes([DEAD]) + reason.encode()]))
+        self.hosting.attach(link, process, self._transfer.table.is_dead(process), effects, now_ns)
+
+    def accept_cluster(self, link: int, frame: bytes, effects: Effects, now_ns: int) -> None:
+        """A site of another cluster has dialled this one."""
+        if self._clusters is None:
             effects.call(Hang(link))
-            return
-        attached = AttachedProcess(link, process, self._options, now_ns)
-        self._attached[link] = attached
-        self._by_process[process] = attached
+        else:
+            self._clusters.accept(link, frame, effects, now_ns)
 
     def receive_frames(self, link: int, frames: list[bytes], effects: Effects, now_ns: int) -> None:
-        """Take what a process asks for; what cannot be read, or is too much, ends its life."""
-        attached = self._attached[link]
-        attached.heard_ns = now_ns
-        for frame in frames:
-            kind = frame[0] if frame else 0
-            try:
-                if kind == TAKEN:
-                    attached.take(SiteReader(frame, 1).number())
-                elif kind in (ENTER, LEAVE, SEND, BARRIER, FLUSH):
-                    if not attached.put(frame):
-                        raise MalformedError("window")
-                elif kind not in (ATTACH, BEAT):
-                    raise MalformedError("kind")
-            except MalformedError as error:
-                self._give_up(attached, f"a frame cannot be taken: {error.reason}", effects)
-                return
+        if link in self.hosting.attached:
+            self.hosting.receive_frames(link, frames, effects, now_ns)
+        elif self._clusters is not None:
+            self._clusters.links.receive(link, frames, self._clusters.cluster, effects, now_ns)
 
-    def link_down(self, link: int) -> None:
-        attached = self._attached.pop(link, None)
-        if attached is not None:
-            self._lose(attached)
+    def link_up(self, link: int, now_ns: int) -> None:
+        """A link to another cluster stands."""
+        if self._clusters is not None:
+            self._clusters.links.up(link, now_ns)
 
-    def _lose(self, attached: AttachedProcess) -> None:
-        attached.is_gone = True
-        attached.out = []
-        self._failing.append(attached)
+    def link_down(self, link: int, now_ns: int) -> None:
+        self.hosting.link_down(link)
+        if self._clusters is not None:
+            self._clusters.links.down(link, now_ns)
 
-    def _give_up(self, attached: AttachedProcess, reason: str, effects: Effects) -> None:
-        """Take a process to have failed, and tell it."""
-        if self._attached.pop(attached.link, None) is not None:
-            frames = [*attached.out, bytes([DEAD]) + reason.encode()]
-            effects.call(Frames(attached.link, frames))
-            effects.call(Hang(attached.link))
-            attached.inbox.clear()
-            self._lose(attached)
+    def dial(self, cluster: int, link: int, effects: Effects, now_ns: int) -> None:
+        """Dial another cluster, by a link with this id."""
+        assert self._clusters is not None
+        self._clusters.links.dial(cluster, link, effects, now_ns)
 
     # ---- packets and time ------------------------------------------------------------------------------------------
 
@@ -263,35 +218,34 @@ class Site(Addressing):
         self._member.receive(kind, tag, sender, flags, level, data, self._inner, now_ns)
 
     def deadline_ns(self) -> int:
-        options = self._options
-        deadline_ns = min(self._restart_at_ns, self._member.deadline_ns())
-        for attached in self._attached.values():
-            beat_ns = attached.said_ns + options.heartbeat_interval_ns
-            deadline_ns = min(deadline_ns, beat_ns, attached.heard_ns + options.silence_ns_max)
+        deadline_ns = min(self._restart_at_ns, self._member.deadline_ns(), self.hosting.deadline_ns())
+        if self._clusters is not None:
+            is_oldest = self._clusters.is_oldest(self.site)
+            deadline_ns = min(deadline_ns, self._clusters.links.deadline_ns(is_oldest))
         return deadline_ns
 
     def tick(self, effects: Effects, now_ns: int) -> None:
-        options = self._options
         if self._restart_at_ns <= now_ns:
             self._begin_life(now_ns)
         if self._member.deadline_ns() <= now_ns:
             self._member.tick(self._inner, now_ns)
-        for attached in list(self._attached.values()):
-            if attached.heard_ns + options.silence_ns_max <= now_ns:
-                self._give_up(attached, "the process was silent for too long", effects)
-            elif attached.said_ns + options.heartbeat_interval_ns <= now_ns:
-                attached.out.append(encode_frame(BEAT))
+        self.hosting.tick(effects, now_ns)
+        if self._clusters is not None:
+            self._clusters.links.tick(self._clusters.cluster, effects, now_ns)
 
     # ---- the end of a step -----------------------------------------------------------------------------------------
 
-    def finish(self, effects: Effects, now_ns: int) -> None:
-        """Hand in what processes ask for, and hand them what is delivered, until nothing more follows."""
+    def finish(self, effects: Effects, now_ns: int) -> list[int]:
+        """Hand in what processes ask for, and hand them what is delivered, until nothing more follows; the clusters
+        that are to be dialled."""
         self._outer = effects
         self._now_ns = now_ns
         while True:
             self._serve_all(effects, now_ns)
             if self._transfer.owes_word:
                 self._transfer.owes_word = not self._send(self._transfer.word(), CAUSAL, "", now_ns)
+            if self._clusters is not None:
+                self._tell_cluster(self._clusters, now_ns)
             before = self._events
             self._member.finish(self._inner, now_ns)
             self._take_events()
@@ -301,6 +255,15 @@ class Site(Addressing):
         effects.transmits += self._inner.transmits
         self._inner = Effects()
         self._tell_processes(effects, now_ns)
+        return [] if self._clusters is None else self._clusters.finish(self.site, effects, now_ns)
+
+    def _tell_cluster(self, clusters: SiteClusters, now_ns: int) -> None:
+        """Tell the sites of this cluster what has come from others, as far as there is room."""
+        while True:
+            word = clusters.next_word(self.site, not self._handed)
+            if not word or not self._send(word, SAFE, "", now_ns):
+                return
+            clusters.told(word)
 
     def _take_events(self) -> None:
         """Follow what the group of sites has done so far."""
@@ -319,39 +282,42 @@ class Site(Addressing):
             elif isinstance(event, MajorityLost):
                 self._stall()
             elif isinstance(event, Ended):
-                self._die(event, effects, now_ns)
+                self._die(effects, now_ns)
 
     def find(self, destinations: tuple[ProcessId, ...]) -> tuple[ProcessId, ...]:
         """The sites of a group, which the first of these names, or of those of its members that the others are."""
         self._take_events()  # a view has been installed, perhaps, in which this is the first to leave
-        hosted = self._transfer.table.groups.get(int(destinations[0].name))
-        if hosted is None:
-            return ()
-        members = hosted.members
-        chosen = destinations[1:] or tuple(members)
-        return tuple(dict.fromkeys([members[process] for process in chosen if process in members]))
+        return self._delivery.sites_of(int(destinations[0].name), destinations[1:])
 
     def _pause_if_owed(self, now_ns: int) -> None:
         """Deliver nothing while a process has not taken too much of what it was told."""
         if not self._is_paused:
-            if any(attached.owes(OWED_BYTES_MAX) for attached in self._attached.values()):
+            if self.hosting.owes(OWED_BYTES_MAX):
                 self._is_paused = True
                 self._member.pause()
-        elif not any(attached.owes(OWED_BYTES_MAX // 2) for attached in self._attached.values()):
+        elif not self.hosting.owes(OWED_BYTES_MAX // 2):
             self._is_paused = False
             self._member.resume(self._inner, now_ns)
             self._member.finish(self._inner, now_ns)
 
     def _tell_processes(self, effects: Effects, now_ns: int) -> None:
-        for attached in self._attached.values():
+        for attached in self.hosting.attached.values():
             if attached.mark is None and attached.handled > attached.settled:
                 attached.mark, attached.marked = self._member.mark(), attached.handled
-            if attached.mark is not None and self._member.is_stable(attached.mark, 0):
+            if attached.mark is not None and self._member.is_stable(attached.mark, 0) and self._is_out(attached):
                 attached.settle()
-            if attached.out:
-                effects.call(Frames(attached.link, attached.out))
-                attached.out = []
-                attached.said_ns = now_ns
+        self.hosting.transmit(effects, now_ns)
+
+    def _is_out(self, attached: AttachedProcess) -> bool:
+        """Whether other clusters have done what they were sent until what a process waits for was stable here."""
+        if self._clusters is None:
+            return True
+        cluster = self._clusters.cluster
+        if not attached.position and not attached.ordered:
+            attached.position = [acked + len(out) for acked, out in zip(cluster.acked, cluster.out, strict=True)]
+        return bool(attached.position) and all(
+            acked >= number for acked, number in zip(cluster.acked, attached.position, strict=True)
+        )
 
     # ---- what processes ask for ------------------------------------------------------------------------------------
 
@@ -360,10 +326,12 @@ class Site(Addressing):
         if not self._transfer.has_table:
             return
         if self._renews:
-            self._renews = not self._member.put_record(SiteRecord(RENEWS, 0, self.site).encode())
-        waiting = [each for each in [*self._attached.values(), *self._failing] if each.inbox]
+            self._renews = not self._put_record(SiteRecord(RENEWS, 0, self.site), now_ns)
+        waiting = self.hosting.waiting()
         while waiting:
             for attached in waiting:
+                if self._has_to_wait(attached):
+                    continue
                 try:
                     if not self._serve(attached, attached.inbox[0], now_ns):
                         waiting = []
@@ -371,27 +339,39 @@ class Site(Addressing):
                     attached.done()
                 except (MalformedError, UsageError) as error:
                     attached.inbox.clear()
-                    self._give_up(attached, f"a frame cannot be taken: {error}", effects)
-            waiting = [each for each in waiting if each.inbox]
-        self._tell_failed()
+                    self.hosting.give_up(attached, f"a frame cannot be taken: {error}", effects)
+            waiting = [each for each in waiting if each.inbox and not self._has_to_wait(each)]
+        self._tell_failed(now_ns)
 
-    def _tell_failed(self) -> None:
+    def _has_to_wait(self, attached: AttachedProcess) -> bool:
+        """Whether what a process asks for next may not leave now, because of other clusters (clusters.py, rules 4 and
+        5)."""
+        if self._clusters is None or attached.inbox[0][0] not in (SEND, BARRIER):
+            return False
+        cluster = self._clusters.cluster
+        return bool(cluster.locked) or bool(attached.ordered) or not cluster.has_room()
+
+    def _put_record(self, record: SiteRecord, now_ns: int) -> bool:
+        """Have a change of groups decided on; whether there was room."""
+        if self._clusters is not None:
+            return self._send(bytes([RECORD]) + record.encode(), SAFE, "", now_ns)
+        return self._member.put_record(record.encode())
+
+    def _tell_failed(self, now_ns: int) -> None:
         """The process monitor: tell of those whose last message has been handed in (rule 4)."""
-        for attached in list(self._failing):
-            if attached.inbox:
+        for attached in list(self.hosting.failing):
+            if attached.inbox or attached.ordered:
                 continue
-            if attached.entered and not self._member.put_record(SiteRecord(FAILS, 0, attached.process).encode()):
+            if attached.entered and not self._put_record(SiteRecord(FAILS, 0, attached.process), now_ns):
                 continue
-            self._failing.remove(attached)
-            if self._by_process.get(attached.process) is attached:
-                del self._by_process[attached.process]
+            self.hosting.forget(attached)
 
     def _serve(self, attached: AttachedProcess, frame: bytes, now_ns: int) -> bool:
         """Do what a frame asks for; whether there was room. Raises MalformedError or UsageError."""
         kind, reader = frame[0], SiteReader(frame, 1)
         process = attached.process
         if kind in (ENTER, LEAVE):
-            return self._serve_change(attached, kind, reader.u64())
+            return self._serve_change(attached, kind, reader.u64(), now_ns)
         if kind == FLUSH:
             attached.handled = reader.number()
             return True
@@ -399,23 +379,39 @@ class Site(Addressing):
             ticket, group, number = reader.number(), reader.u64(), reader.number()
             if not self._transfer.table.is_member(group, process, self.site):
                 raise MalformedError("group")
-            is_taken = self._member.put_record(SiteRecord(GBCAST, group, process, number, reader.rest()).encode())
+            is_taken = self._put_record(SiteRecord(GBCAST, group, process, number, reader.rest()), now_ns)
+            attached.ordered += 1 if is_taken and self._clusters is not None else 0
         else:
             ticket, level, label, body = read_send(reader)
             message = read_message(SiteReader(body))
             group = message.group
             if message.sender != process or not self._transfer.table.is_member(group, process, self.site):
                 raise MalformedError("group")
-            to = (ProcessId(str(group)), *message.destinations)
-            is_taken = self._send(bytes([MESSAGE]) + body, level, label, now_ns, to)
+            is_taken = self._serve_send(attached, level, label, message, body, now_ns)
         if is_taken:
             attached.handled = ticket
             self._handed.append(Handed(self._member.last_number(), attached, group, ticket))
         return is_taken
 
-    def _serve_change(self, attached: AttachedProcess, kind: int, group: int) -> bool:
+    def _serve_send(
+        self, attached: AttachedProcess, level: int, label: str, message: SiteMessage, body: bytes, now_ns: int
+    ) -> bool:
+        """Send messages of a process: to the sites of their destinations or, if there are some in other clusters, to
+        all sites of this one (clusters.py). Labels order nothing but each other, so what has one takes the same way as
+        those with it that go to other clusters."""
+        if self._clusters is not None:
+            away = self.clusters_of(body) - {self._clusters.place_of(self.site)}
+            if away or label or level == ABCAST:
+                if not self._send(bytes([OUT, level]) + body, SAFE, "", now_ns):
+                    return False
+                attached.ordered += 1 if is_ordered_level(level) else 0
+                return True
+        to = (ProcessId(str(message.group)), *message.destinations)
+        return self._send(bytes([MESSAGE]) + body, level, label, now_ns, to)
+
+    def _serve_change(self, attached: AttachedProcess, kind: int, group: int, now_ns: int) -> bool:
         record = SiteRecord(ENTERS if kind == ENTER else LEAVES, group, attached.process)
-        if not self._member.put_record(record.encode()):
+        if not self._put_record(record, now_ns):
             return False
         if kind == ENTER:
             attached.entered.add(group)
@@ -444,34 +440,28 @@ class Site(Addressing):
                 if payload[:1] == bytes([MESSAGE]):
                     self._deliver_message(read_message(SiteReader(payload, 1)), event, payload[1:])
                 elif payload[:1] == bytes([TABLE]):
-                    self._transfer.take_table(SiteReader(payload, 1))
+                    self._take_table(SiteReader(payload, 1))
                 elif payload[:1] == bytes([WANT]):
-                    self._transfer.take_want(SiteReader(payload, 1), event.sender)
+                    self._take_want(SiteReader(payload, 1), event.sender)
+                elif self._clusters is not None and payload[:1] and payload[0] in EVENTS:
+                    self._clusters.take(payload, event.sender)
                 else:
                     self.dropped += 1
             except MalformedError:
                 self.dropped += 1
 
-    def _deliver_message(self, message: SiteMessage, event: Delivered, body: bytes) -> None:
-        if not self._transfer.has_table:
-            return
-        if not self._transfer.table.is_member(message.group, message.sender, event.sender):
-            self.dropped += 1  # the sender is dead, to all sites alike
-            return
-        hosted = self._transfer.table.groups[message.group]
-        frame = b""
-        for process in message.destinations or hosted.members:
-            attached = self._attached_member(message.group, process)
-            if attached is not None:
-                frame = frame or encode_deliver(message.group, hosted.view_id, event.level, body)
-                attached.deliver(frame)
+    def _take_table(self, reader: SiteReader) -> None:
+        state = self._transfer.take_table(reader)
+        if state is not None and self._clusters is not None:
+            self._clusters.restore(state)
 
-    def _attached_member(self, group: int, process: ProcessId) -> AttachedProcess | None:
-        """A process of this site that is in a group."""
-        attached = self._by_process.get(process)
-        if attached is None or attached.is_gone or not self._transfer.table.is_member(group, process, self.site):
-            return None
-        return attached
+    def _take_want(self, reader: SiteReader, site: ProcessId) -> None:
+        if self._transfer.take_want(reader, site) and self._clusters is not None:
+            self._clusters.begin(self.view)
+
+    def _deliver_message(self, message: SiteMessage, event: Delivered, body: bytes) -> None:
+        if self._transfer.has_table:
+            self._delivery.hand_over(message, event.sender, event.level, body)
 
     def _take_barrier(self, event: BarrierReached) -> None:
         try:
@@ -481,15 +471,35 @@ class Site(Addressing):
             return
         for record in records:
             self._records.append((event.sender, record))
-            hosted = self._transfer.table.groups.get(record.group)
-            is_from_member = self._transfer.table.is_member(record.group, record.process, event.sender)
-            if record.kind != GBCAST or hosted is None or not is_from_member:
-                continue
-            for process in hosted.members:
-                attached = self._attached_member(record.group, process)
-                if attached is not None:
-                    frame = encode_reached(record.group, hosted.view_id, record.number, record.process, record.payload)
-                    attached.deliver(frame)
+            self._delivery.reach(event.sender, record)
+
+    # ---- what the cluster does -------------------------------------------------------------------------------------
+
+    def deliver_cast(self, level: int, site: ProcessId, message: bytes) -> None:
+        read = read_message(SiteReader(message))
+        if is_ordered_level(level):
+            self._is_back(site, read.sender)
+        self._delivery.hand_over(read, site, level, message)
+
+    def _is_back(self, site: ProcessId, process: ProcessId) -> None:
+        """An ordered broadcast of a process is back from the other clusters: that one may send again."""
+        attached = self.hosting.by_process.get(process)
+        if site == self.site and attached is not None and attached.ordered:
+            attached.ordered -= 1
+
+    def clusters_of(self, message: bytes) -> set[int]:
+        assert self._clusters is not None
+        read = read_message(SiteReader(message))
+        sites = self._delivery.sites_of(read.group, read.destinations)
+        return {self._clusters.place_of(site) for site in sites} - {-1}
+
+    def install_groups(self, view_id: int, records: tuple[tuple[ProcessId, SiteRecord], ...]) -> None:
+        for site, record in records:
+            self._delivery.reach(site, record)
+            if record.kind == GBCAST:
+                self._is_back(site, record.process)
+        changes, departures = self._transfer.table.change_across(view_id, list(records))
+        self._delivery.tell_changes(changes, departures, self._outer)
 
     # ---- site views ------------------------------------------------------------------------------------------------
 
@@ -499,46 +509,38 @@ class Site(Addressing):
         effects.events.append(Announced(_ROLE, "site view", f"{event.view.id}: {names}"))
         records, self._records = self._records, []
         self._transfer.install(event)
+        if self._clusters is not None:
+            self._clusters.install(event.view, event.founded)
         if not self._transfer.has_table:
             return
-        self._tell_views(event, records, effects)
+        state = b""
+        if self._clusters is None:
+            self._delivery.tell_changes(*self._transfer.table.change(event.view, records, event.left), effects)
+        else:
+            state = self._clusters.cluster.encode()
+        self._transfer.keep_word(state)
         self._renews = self._renews or self._was_stalled
         self._was_stalled = False
 
-    def _tell_views(self, event: Installed, records: list[tuple[ProcessId, SiteRecord]], effects: Effects) -> None:
-        changes, departures = self._transfer.table.change(event.view, records, event.left)
-        for change in changes:
-            frame = change.encode()
-            for process in change.view.members:
-                attached = self._attached_member(change.group, process)
-                if attached is not None:
-                    attached.out.append(frame)
-        for departure in departures:
-            attached = self._by_process.get(departure.process)
-            if attached is None or attached.is_gone:
-                continue
-            if departure.is_dead:
-                self._give_up(attached, "the others have gone on without this incarnation", effects)
-            else:
-                attached.out.append(encode_ended(departure.group, departure.view))
-
     def _stall(self) -> None:
         self._was_stalled = True
-        for attached in self._attached.values():
+        for attached in self.hosting.attached.values():
             attached.out.append(encode_frame(STALLED))
 
-    def _die(self, event: Ended, effects: Effects, now_ns: int) -> None:
+    def _die(self, effects: Effects, now_ns: int) -> None:
         """The other sites have gone on without this one: so it is dead, and all its processes are (rule 5)."""
         effects.events.append(Announced(_ROLE, "site excluded", f"{self.site} comes back as the next incarnation"))
-        for attached in list(self._attached.values()):
-            self._give_up(attached, "the site was excluded", effects)
-        self._by_process = {}
-        self._failing = []
+        self.hosting.give_up_all("the site was excluded", effects)
+        self.hosting.forget_all()
+        if self._clusters is not None:
+            self._clusters.lose(effects, now_ns)
         self._handed.clear()
         self._transfer = TableTransfer(self.site)
+        self._delivery = SiteDelivery(self.site, self.hosting, self._transfer)
         self._restart_at_ns = now_ns + self._options.retry_ns
 
-    def close(self, effects: Effects) -> None:
+    def close(self, effects: Effects, now_ns: int) -> None:
         """Be a site no more; to the others it has failed."""
-        for attached in list(self._attached.values()):
-            self._give_up(attached, "the site has closed", effects)
+        self.hosting.give_up_all("the site has closed", effects)
+        if self._clusters is not None:
+            self._clusters.lose(effects, now_ns)

@@ -22,10 +22,11 @@ site ──▶ process
 
 site ──▶ sites, as messages of the group of sites (session.py)
   MESSAGE   message, as it came from its sender
-  TABLE     view u64 | table (site_groups.py)
+  TABLE     view u64 | size u32 | table (site_groups.py) | state of the cluster (clusters.py)
   WANT      view u64: the site lacks the table
+  others    what happens to a cluster (cluster_frames.py)
 site ──▶ sites, as GBCASTs: records, one after the other
-  record    kind u8 | group u64 | process | number u64 | size u32 | payload
+  record    kind u8 | group u64 | process | number u64 | size u32 | payload; LOSES: the process is a site
 
   message   group u64 | sender | first number u64 | destinations: processes | messages u16 | sizes u32 each | payloads
   process   incarnation u64 | name u8, bytes        processes   count u16, each
@@ -69,6 +70,7 @@ LEAVES: Final = 2
 FAILS: Final = 3
 GBCAST: Final = 4
 RENEWS: Final = 5
+LOSES: Final = 6
 
 MESSAGES_MAX: Final = 1000
 """In one frame."""
@@ -296,7 +298,7 @@ def read_records(data: bytes) -> list[SiteRecord]:
     records: list[SiteRecord] = []
     while not reader.is_over():
         kind, group, process, number = reader.u8(), reader.u64(), reader.process(), reader.number()
-        if not ENTERS <= kind <= RENEWS:
+        if not ENTERS <= kind <= LOSES:
             raise MalformedError("kind")
         records.append(SiteRecord(kind, group, process, number, reader.blob(reader.u32())))
     return records

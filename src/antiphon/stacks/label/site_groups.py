@@ -24,6 +24,7 @@ from antiphon.stacks.label.site_frames import (
     FAILS,
     GBCAST,
     LEAVES,
+    LOSES,
     RENEWS,
     GroupChange,
     SiteReader,
@@ -88,6 +89,21 @@ class GroupTable:
     ) -> tuple[list[GroupChange], list[Departure]]:
         """Go over to this site view, by these records, each with the site that it came from; `left`: sites that have
         left in good order. What the processes are to be told."""
+        return self._change(view.id, records, view, left)
+
+    def change_across(
+        self, view_id: int, records: list[tuple[ProcessId, SiteRecord]]
+    ) -> tuple[list[GroupChange], list[Departure]]:
+        """Have these records take effect over all clusters (clusters.py): sites fail by records, too."""
+        return self._change(view_id, records, None, ())
+
+    def _change(
+        self,
+        view_id: int,
+        records: list[tuple[ProcessId, SiteRecord]],
+        view: View | None,
+        left: tuple[ProcessId, ...],
+    ) -> tuple[list[GroupChange], list[Departure]]:
         before = {group: dict(hosted.members) for group, hosted in self.groups.items()}
         renewed: set[int] = set()
         parted: list[tuple[int, ProcessId, bool]] = []
@@ -104,10 +120,18 @@ class GroupTable:
                 renewed.add(record.group)
             elif record.kind == RENEWS:
                 renewed.update(self.groups)
-        self._lose_sites(view, left, parted, failed)
+            elif record.kind == LOSES and view is None:
+                for process in self._processes_at(record.process):
+                    self._fail(process, record.process, failed)
+        if view is not None:
+            self._lose_sites(view, left, parted, failed)
         parted += [(group, process, True) for group in before for process in before[group] if process in failed]
-        changes = self._compare(view.id, before, renewed, parted)
+        changes = self._compare(view_id, before, renewed, parted)
         return changes, [Departure(group, who, is_dead, self._left_to(group)) for group, who, is_dead in parted]
+
+    def _processes_at(self, site: ProcessId) -> list[ProcessId]:
+        found = [who for hosted in self.groups.values() for who, at in hosted.members.items() if at == site]
+        return list(dict.fromkeys(found))
 
     def _enter(
         self, record: SiteRecord, site: ProcessId, parted: list[tuple[int, ProcessId, bool]], failed: set[ProcessId]

@@ -12,7 +12,7 @@ from antiphon.stacks.label.site_groups import GroupTable, read_table
 class TableTransfer:
     """The table of one site, and what it knows of others that have none."""
 
-    __slots__ = ("_came", "_lacking", "_site", "_view", "_wanting", "has_table", "owes_word", "table")
+    __slots__ = ("_came", "_lacking", "_site", "_view", "_wanting", "_word", "has_table", "owes_word", "table")
 
     def __init__(self, site: ProcessId) -> None:
         self._site = site
@@ -27,6 +27,8 @@ class TableTransfer:
         """…and those that have said so."""
         self.owes_word = False
         """Whether this site has to tell the table, or that it lacks it."""
+        self._word = b""
+        """The table as it was at the beginning of this view, if this site has to tell it."""
 
     def install(self, event: Installed) -> None:
         """A site view begins."""
@@ -41,25 +43,35 @@ class TableTransfer:
         is_to_tell = bool(self._lacking) and with_table[:1] == [self._site]
         self.owes_word = is_to_tell or not self.has_table
 
+    def keep_word(self, state: bytes) -> None:
+        """Keep what is to be told: the table, and the state of the cluster, as they are now."""
+        if self.owes_word:
+            table = self.table.encode()
+            size = len(table).to_bytes(4, "little")
+            self._word = b"".join([encode_frame(TABLE, self._view.id), size, table, state])
+
     def word(self) -> bytes:
         """What this site has to tell the others."""
-        if not self.has_table:
-            return encode_frame(WANT, self._view.id)
-        return b"".join([encode_frame(TABLE, self._view.id), self.table.encode()])
+        return self._word if self.has_table else encode_frame(WANT, self._view.id)
 
-    def take_table(self, reader: SiteReader) -> None:
-        """A TABLE has come. Raises MalformedError."""
+    def take_table(self, reader: SiteReader) -> SiteReader | None:
+        """A TABLE has come; what follows it, if this site lacked it. Raises MalformedError."""
         if reader.number() != self._view.id:
-            return  # it was to leave in an earlier view; another follows
+            return None  # it was to leave in an earlier view; another follows
         self._came = True
-        if not self.has_table:
-            self.table = read_table(reader)
-            self.has_table = True
+        if self.has_table:
+            return None
+        self.table = read_table(SiteReader(reader.blob(reader.u32())))
+        self.has_table = True
+        return reader
 
-    def take_want(self, reader: SiteReader, site: ProcessId) -> None:
-        """A site says that it lacks the table. Raises MalformedError."""
-        if reader.number() == self._view.id:
-            self._wanting.add(site)
-            if self._wanting.issuperset(self._view.members):
-                self._came = True
-                self.has_table = True
+    def take_want(self, reader: SiteReader, site: ProcessId) -> bool:
+        """A site says that it lacks the table; whether it is known now that nobody has it. Raises MalformedError."""
+        if reader.number() != self._view.id:
+            return False
+        self._wanting.add(site)
+        if self._came or not self._wanting.issuperset(self._view.members):
+            return False
+        self._came = True
+        self.has_table = True
+        return True

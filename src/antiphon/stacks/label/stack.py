@@ -16,12 +16,13 @@ from antiphon.kernel.packet_kinds import KNOCK
 from antiphon.kernel.policies import SITES
 from antiphon.parts.member import Member
 from antiphon.stacks.label.attachment import AttachedMember, Attachment
+from antiphon.stacks.label.cluster_frames import CLUSTER
 from antiphon.stacks.label.door import Doorway
 from antiphon.stacks.label.guest_frames import COME
 from antiphon.stacks.label.member import LabelMember
 from antiphon.stacks.label.offers import OFFERS, SITE
 from antiphon.stacks.label.site import Site
-from antiphon.stacks.label.site_frames import ATTACH, encode_frame
+from antiphon.stacks.label.site_frames import ATTACH
 from antiphon.stacks.label.visitor import Visit
 from antiphon.stacks.stack import Stack
 
@@ -88,7 +89,7 @@ class LabelStack(Stack):
     def close(self, input: Close, effects: Effects, now_ns: int) -> None:
         if input.role != SITE or self._site is None:
             raise UsageError(f"{self._process} has not taken the role {input.role!r}")
-        self._site.close(effects)
+        self._site.close(effects, now_ns)
         self._site = None
 
     # ---- sending from outside --------------------------------------------------------------------------------------
@@ -176,18 +177,23 @@ class LabelStack(Stack):
             self._doorway.link_down(link)
 
     def _hear_process(self, site: Site, outcome: CallOutcome, effects: Effects, now_ns: int) -> bool:
-        """Whether a link is that of a process that is attached, or wants to be."""
+        """Whether a link is that of a process that is attached, or wants to be, or of a site of another cluster."""
         link = outcome.token
-        if isinstance(outcome, LinkFrames) and outcome.frames and outcome.frames[0] == encode_frame(ATTACH):
-            process = self._doorway.release(link)
-            if process is not None:
+        if isinstance(outcome, LinkFrames) and outcome.frames:
+            first = outcome.frames[0]
+            process = self._doorway.release(link) if first[:1] in (bytes([ATTACH]), bytes([CLUSTER])) else None
+            if process is not None and first[0] == ATTACH:
                 site.attach(link, process, effects, now_ns)
+            elif process is not None:
+                site.accept_cluster(link, first, effects, now_ns)
         if not site.owns(link):
             return False
-        if isinstance(outcome, LinkFrames):
+        if isinstance(outcome, LinkUp):
+            site.link_up(link, now_ns)
+        elif isinstance(outcome, LinkFrames):
             site.receive_frames(link, outcome.frames, effects, now_ns)
         elif isinstance(outcome, LinkDown):
-            site.link_down(link)
+            site.link_down(link, now_ns)
         return True
 
     def _hear_site(self, attachment: Attachment, outcome: CallOutcome, effects: Effects, now_ns: int) -> None:
@@ -218,7 +224,8 @@ class LabelStack(Stack):
     def end_step(self, effects: Effects, now_ns: int) -> None:
         self._doorway.finish(effects, now_ns)
         if self._site is not None:
-            self._site.finish(effects, now_ns)
+            for cluster in self._site.finish(effects, now_ns):
+                self._site.dial(cluster, self.new_token(), effects, now_ns)
         attachment = self._attachment
         if attachment is not None:
             if attachment.has_to_dial(now_ns):
