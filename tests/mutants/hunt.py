@@ -36,6 +36,7 @@ from tests.mutants.export_mutants import AUDITED_MUTANTS, EXPORT_MUTANTS, audite
 from tests.mutants.group_mutants import GROUP_MUTANTS, GROUP_STAGED
 from tests.mutants.guest_mutants import GUEST_MUTANTS, GUEST_STAGED
 from tests.mutants.label_mutants import CLAIMS, LABEL_MUTANTS, label_symptoms
+from tests.mutants.latency_mutants import LATENCY_MUTANTS, LATENCY_STAGED
 from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
 from tests.mutants.linked_mutants import LINKED_MUTANTS, linked_symptoms
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
@@ -62,6 +63,7 @@ STAGED: Final[dict[str, Callable[[], str | None]]] = {
     **CONVERSATION_STAGED,
     **GROUP_STAGED,
     **GUEST_STAGED,
+    **LATENCY_STAGED,
     **OBJECT_STAGED,
     **RESTART_STAGED,
     **SEAL_STAGED,
@@ -186,6 +188,7 @@ FAMILIES: Final = {
     "guest": Family(GUEST_MUTANTS, same(symptoms)),
     "site": Family(SITE_MUTANTS, same(symptoms)),
     "label": Family(LABEL_MUTANTS, same(label_symptoms), staged=len(CLAIMS)),
+    "latency": Family(LATENCY_MUTANTS, same(symptoms)),
     "tool": Family(TOOL_MUTANTS, program_of),
     "object": Family(OBJECT_MUTANTS, program_of),
 }
