@@ -103,6 +103,7 @@ class Node:
         storage: str | Path | None = None,
         keyring: KeySource | None = None,
         insecure: bool = False,
+        poll_s: float = 0.0,
     ) -> None:
         """
         address             "host:port" to receive on; port 0 takes any free one
@@ -129,6 +130,9 @@ class Node:
                             fetch it anew at that point, and one that is not prepared for it had better end
         storage             a directory for what stacks write to disk: conversations that are kept, so that this
                             process depends less on the others when it comes back
+        poll_s              look for datagrams for so long after the last one before going to sleep: quicker, since
+                            nobody has to be woken up, and it takes up to a whole core; 0.0002, say, where each member
+                            has a core of its own (docs/performance.md)
         faults              a bad network to put under the socket, for trials; `seed` makes its chances repeatable
         """
         check_name("process", name)
@@ -142,6 +146,7 @@ class Node:
         check_incarnation(incarnation)
         check_options(options)
         check_seconds("linger_s", linger_s)
+        check_seconds("poll_s", poll_s)
         check_count("queue_messages_max", queue_messages_max, 1)
         check_count("queue_bytes_max", queue_bytes_max, 1)
         check_faults(faults)
@@ -151,6 +156,7 @@ class Node:
         self._options = options or Options()
         self._takes_local_options = options is None
         self._linger_s = linger_s
+        self._poll_s = poll_s
         self._queue_messages_max = queue_messages_max
         self._queue_bytes_max = queue_bytes_max
         self._history = history
@@ -253,7 +259,7 @@ class Node:
     def _make_transport(self, sock: socket.socket, driver: Driver) -> Transport:
         sealed = None if self._keys is None else SealedTransport(self._keys, driver.receive)
         receive = driver.receive if sealed is None else sealed.receive
-        unicast = UdpTransport(sock, datagram_bytes_max=DATAGRAM_BYTES_MAX, on_datagrams=receive)
+        unicast = UdpTransport(sock, datagram_bytes_max=DATAGRAM_BYTES_MAX, on_datagrams=receive, poll_s=self._poll_s)
         transport: Transport = unicast
         if self._multicast is not None:
             try:
