@@ -379,6 +379,8 @@ def test_a_disk_that_fails_ends_the_copy(tmp_path: Path) -> None:
         async def broken() -> None:
             raise OSError("no space left")
 
+        for other in tallies[1:]:
+            hold_disk(other, asyncio.Event())  # two other disks would be enough to acknowledge the call
         file = copy_of(tallies[0])._file
         assert file is not None
         file.sync = broken  # type: ignore[method-assign]
