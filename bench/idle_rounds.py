@@ -19,7 +19,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from antiphon.stacks.registry import founding_stacks
+from antiphon.stacks.registry import founding_stacks, offer
 from bench.crew import ECHO, Crew, Members, together
 from bench.figures import Report, Result, median_of, percentile, progress, table
 from bench.stacks import service
@@ -34,6 +34,11 @@ Repeats = dict[tuple[str, str], list[list[float]]]
 """Microseconds, by system and order, repeat by repeat."""
 TRACED: Final = 20
 CALLED: Final = ("epoll_wait", "recvmsg", "sendto", "sendmsg", "sched_yield")
+
+
+def orders_of(stack: str) -> list[str]:
+    """Those levels that the stack offers."""
+    return [order for order in ORDERS if order in offer(stack).levels]
 
 
 @asynccontextmanager
@@ -81,7 +86,7 @@ async def one_stack(stack: str, members: Members, echoes: Crew, ports: list[int]
     for block in range(max(1, rounds // BLOCK) + 1):
         echo = await echoes.one(0, "ask", wire="udp", ports=ports, count=BLOCK, size=SIZE, successive=False)
         fresh = {("echo", stack): [time_ns / 1000 for time_ns in echo["times_ns"]]}
-        for order in ORDERS:
+        for order in orders_of(stack):
             fresh[stack, order] = await rounds_of(members, order, BLOCK)
         for key, values in fresh.items():
             if block:  # the first is for warming up
@@ -118,7 +123,7 @@ async def counts(arguments: argparse.Namespace) -> Report:
     results, rows = [], []
     for stack in arguments.stack or ["vector"]:
         async with contacts_of(stack) as contacts, Members(MEMBERS, stack=stack, contacts=contacts) as members:
-            for order in ORDERS:
+            for order in orders_of(stack):
                 await rounds_of(members, order, BLOCK)
                 await members.all("trace")
                 await rounds_of(members, order, BLOCK)

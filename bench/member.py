@@ -131,7 +131,7 @@ class Member:
             address=f"{job['host']}:0",
             incarnation=1,
             multicast=job["multicast"],
-            poll_s=job["poll_us"] / 1e6,
+            **({"poll_s": job["poll_us"] / 1e6} if job["poll_us"] else {}),  # older checkouts have no such thing
             linger_s=1.0,
             history=job["history"],
             insecure=True,  # also between namespaces; bench.sealing measures what keys cost
