@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help setup compile demo quick test hunt check format docs wheel clean
-.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs returning fuzz networks overlap parting guarding durable streams cluster planted seeds relays
+.PHONY: campaign churn churn-conversation conversations graphs votes islands sequencers twin mutants programs returning fuzz sealed-fuzz rotations networks overlap parting guarding durable streams cluster planted seeds relays
 .PHONY: seats service-scaling takeover service-failure service-order views measure bench side-by-side peers latency paper psync graph-growth many-groups stall recording scaling commuting audit-scale cost needle
 
 VENV := .venv
@@ -46,6 +46,8 @@ help:
 	@echo '  make mutants       protocols broken on purpose, each let loose until it is caught'
 	@echo '  make returning     20,000 seeds of conversations whose participants come back, with the public filters, in virtual time, audited'
 	@echo '  make programs      20,000 seeds of whole programs on the public API, in virtual time with all faults, audited'
+	@echo '  make sealed-fuzz   a million bad inputs into each decoder of seals, identities and their files'
+	@echo '  make rotations     a key rotated 1,000 times under load, with crashes, in virtual time'
 	@echo '  make fuzz          a million spoiled datagrams into a working group'
 	@echo '  make networks      seven processes on a real network with loss: kill -9, SIGSTOP, partition, joins; as root'
 	@echo '  make overlap       two overlapping groups there under two faults at a time, 100 cycles; as root'
@@ -170,6 +172,12 @@ returning: setup
 
 programs: setup
 	$(BIN)/python -m tests.programs.campaign --seeds 0:20000 --jobs $(shell nproc)
+
+sealed-fuzz: setup
+	$(BIN)/python -m tests.fuzz.sealed_fuzz --datagrams 1000000
+
+rotations: setup
+	$(BIN)/python -m tests.runtime.rotations --rotations 1000
 
 fuzz: setup
 	$(BIN)/python -m tests.fuzz.fuzz --datagrams 1000000

@@ -3,9 +3,10 @@
     python -m bench.sealing                       causal messages of 64 bytes and of 16 KiB, three members on loopback
     python -m bench.sealing --blocks 9 --messages 20000
 
-Two groups of three nodes each, one sealed and one plain, take turns: a block of messages in one, then the same in the
-other, so that both meet the same machine. A block ends when all members have all of it. The time is that of the
-process, user and system, for all three members together; the ratio is plain by sealed, 1.0 if seals cost nothing.
+Three groups of three nodes each, plain, sealed by a shared key, and sealed between identities, take turns: a block of
+messages in one, then the same in the others, so that all meet the same machine. A block ends when all members have all
+of it. The time is that of the process, user and system, for all three members together; the ratios are plain by sealed
+and plain by identified, 1.0 if seals cost nothing.
 """
 
 import argparse
@@ -13,10 +14,13 @@ import asyncio
 import json
 import secrets
 import statistics
+import tempfile
 import time
 from typing import Final
 
 from antiphon import Group, Message, Node
+from antiphon.runtime.authority import Authority, create_authority
+from antiphon.runtime.identity import load_identity
 from antiphon.runtime.keyring import Keyring, SharedKey
 
 NAMES: Final = ("a", "b", "c")
@@ -28,9 +32,17 @@ BYTES_PER_BLOCK: Final = 48 * 1024 * 1024
 class Trio:
     """Three members of one group."""
 
-    def __init__(self, keyring: Keyring | None) -> None:
+    def __init__(self, keyring: Keyring | None, authority: Authority | None = None) -> None:
         self._nodes = [
-            Node(name, address="127.0.0.1:0", incarnation=1, keyring=keyring, linger_s=1.0) for name in NAMES
+            Node(
+                name,
+                address="127.0.0.1:0",
+                incarnation=1,
+                keyring=keyring,
+                identity=None if authority is None else load_identity(authority.issue(name)),
+                linger_s=1.0,
+            )
+            for name in NAMES
         ]
         self._groups: list[Group] = []
         self._left = 0
@@ -69,25 +81,33 @@ class Trio:
 
 async def measure(messages: int, blocks: int) -> list[dict[str, float]]:
     """One row for each size."""
-    plain, sealed = Trio(None), Trio(Keyring([SharedKey(1, secrets.token_bytes(32))]))
+    with tempfile.TemporaryDirectory() as directory:
+        trios = {
+            "plain": Trio(None),
+            "sealed": Trio(Keyring([SharedKey(1, secrets.token_bytes(32))])),
+            "identified": Trio(None, create_authority(directory)),
+        }
     rows = []
-    await plain.start()
-    await sealed.start()
+    for trio in trios.values():
+        await trio.start()
     try:
         for size in SIZES:
             count = max(100, min(messages, BYTES_PER_BLOCK // size) // 100 * 100)
-            times: dict[str, list[float]] = {"plain": [], "sealed": []}
+            times: dict[str, list[float]] = {name: [] for name in trios}
             for block in range(blocks + 1):
-                for name, trio in (("plain", plain), ("sealed", sealed)):
+                for name, trio in trios.items():
                     took_s = await trio.block(count, size)
                     if block:  # the first one warms up
                         times[name].append(took_s)
             each = {name: statistics.median(took) / count * 1e6 for name, took in times.items()}
-            ratio = statistics.median(p / s for p, s in zip(times["plain"], times["sealed"], strict=True))
-            rows.append({"bytes": size, "plain_us": each["plain"], "sealed_us": each["sealed"], "ratio": ratio})
+            row: dict[str, float] = {"bytes": size, **{f"{name}_us": took_us for name, took_us in each.items()}}
+            for name in ("sealed", "identified"):
+                pairs = zip(times["plain"], times[name], strict=True)
+                row[f"{name}_ratio"] = statistics.median(plain / other for plain, other in pairs)
+            rows.append(row)
     finally:
-        await plain.close()
-        await sealed.close()
+        for trio in trios.values():
+            await trio.close()
     return rows
 
 

@@ -35,6 +35,7 @@ MAY_IMPORT: Final = {
     "report": ("kernel.errors", "history", "pipeline", "report"),
     "conversation": ("_build", "kernel", "parts", "stacks", "runtime", "conversation"),
     "domain": ("_build", "kernel", "parts", "stacks", "runtime", "domain"),
+    "observe": ("", "_build", "kernel", "parts.member", "parts.suspicion", "runtime", "observe"),
     "toolkit": ("", "conversation", "toolkit"),
     "streams": ("", "history", "toolkit", "streams"),
     "testing": ("kernel.errors", "faults", "simulator.fault_schedule", "runtime", "history", "pipeline", "testing"),

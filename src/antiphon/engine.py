@@ -27,6 +27,7 @@ from typing import Final, final
 
 from antiphon.kernel.calls import stack_of_token
 from antiphon.kernel.codec import STACK_AT, unseal
+from antiphon.kernel.credentials import Credentials
 from antiphon.kernel.effects import NEVER, Effects, Flushed
 from antiphon.kernel.errors import MalformedError, UsageError
 from antiphon.kernel.identity import ProcessId, View, wire_id
@@ -51,7 +52,7 @@ from antiphon.kernel.inputs import (
 from antiphon.kernel.levels import LEVEL_NAMES
 from antiphon.kernel.options import Options
 from antiphon.kernel.outcomes import CallOutcome
-from antiphon.parts.member import Member, StabilityMark
+from antiphon.parts.member import Member, PeerState, StabilityMark, add_statistics
 from antiphon.parts.membership.phases import JOINING
 from antiphon.stacks.registry import DEFAULT, check_level, check_options, has_number, kind, unasked_stack
 from antiphon.stacks.stack import Stack
@@ -60,8 +61,6 @@ _LINGERING_MAX: Final = 64
 """Groups that were left in good order and still answer."""
 _NUMBERS_MAX: Final = 100_000
 """Groups that were left of which the last message's number is kept."""
-_MOMENTARY: Final = ("pending_bytes", "packets_held")
-"""Statistics that say how things stand, not what has happened: they end with their group."""
 
 
 @final
@@ -81,6 +80,7 @@ class Engine:
 
     __slots__ = (
         "_by_serial",
+        "_credentials",
         "_deadlines",
         "_dropped",
         "_ended",
@@ -104,9 +104,12 @@ class Engine:
         "process",
     )
 
-    def __init__(self, process: ProcessId, random: Random, options: Options) -> None:
+    def __init__(
+        self, process: ProcessId, random: Random, options: Options, credentials: Credentials | None = None
+    ) -> None:
         check_options(options)
         self.process = process
+        self._credentials = credentials or Credentials()
         self._random = random
         self._options = options
         self._stacks: list[Stack] = []
@@ -261,13 +264,15 @@ class Engine:
 
     def _receive(self, input: Receive, effects: Effects, now_ns: int) -> None:
         stacks = self._stacks_by_number
-        for data in input.datagrams:
+        authors = input.authors
+        for place, data in enumerate(input.datagrams):
             try:
                 kind, group_id, tag, sender, flags, level = unseal(data)
                 stack = stacks.get(data[STACK_AT])
                 member = None if stack is None else stack.members.get(group_id)
                 if member is None and group_id in self._names:
-                    self._answer_astray(data[STACK_AT], kind, group_id, flags, data, effects, now_ns)
+                    author = "" if authors is None else authors[place]
+                    self._answer_astray(data[STACK_AT], kind, group_id, flags, data, author, effects, now_ns)
                 if stack is None:
                     unasked = unasked_stack(data[STACK_AT], kind)
                     if not unasked:
@@ -278,17 +283,20 @@ class Engine:
                 else:
                     if not member.touched:
                         self._begin(member, stack, now_ns)
+                    if authors is not None:
+                        member.author = authors[place]
                     member.receive(kind, tag, sender, flags, level, data, effects, now_ns)
                     member.unfinished = True
             except MalformedError as error:
                 self._dropped[error.reason] = self._dropped.get(error.reason, 0) + 1
 
     def _answer_astray(
-        self, stack: int, kind: int, group_id: int, flags: int, data: bytes, effects: Effects, now_ns: int
+        self, stack: int, kind: int, group_id: int, flags: int, data: bytes, author: str, effects: Effects, now_ns: int
     ) -> None:
         """A packet is for a group that this process is in, but for another stack than the group is on."""
         member = self._groups.get(self._names[group_id])
         if member is not None and not member.over and has_number(stack):
+            member.author = author
             self._touch(member, now_ns).answer_other_stack(stack, kind, flags, data, effects)
 
     # ---- time ------------------------------------------------------------------------------------------------------
@@ -368,6 +376,7 @@ class Engine:
         self._groups[input.group] = member
         self._names[member.group_id] = input.group
         member.stream = input.stream or input.group
+        member.credentials = self._credentials
         self._streams.setdefault(member.stream, {})[self._serial] = member
         stack.touch(member, now_ns)
         member.start(input.contacts, effects, now_ns)
@@ -431,9 +440,7 @@ class Engine:
         if len(self._last_numbers) > _NUMBERS_MAX:
             oldest = next(iter(self._last_numbers))
             self._number_floor = max(self._number_floor, self._last_numbers.pop(oldest))
-        for name, value in member.statistics().items():
-            if name not in _MOMENTARY:
-                self._totals[name] = self._totals.get(name, 0) + value
+        add_statistics(self._totals, member.statistics())
 
     # ---- questions -------------------------------------------------------------------------------------------------
 
@@ -503,6 +510,20 @@ class Engine:
             for name, count in stack.situations().items():
                 total[name] = total.get(name, 0) + count
         return total
+
+    def peers(self, group: str, now_ns: int) -> list[PeerState]:
+        """What this process knows of each other member of its view, where the members know of each other."""
+        member = self._groups.get(group)
+        return [] if member is None else member.peers(now_ns)
+
+    def group_statistics(self, group: str) -> dict[str, int]:
+        """Counters of one group since it was joined, and how much waits there."""
+        member = self._groups.get(group)
+        return {} if member is None else member.statistics()
+
+    def dropped(self) -> dict[str, int]:
+        """Packets that were no good, by reason."""
+        return self._dropped.copy()
 
     def statistics(self) -> dict[str, int]:
         """Counters, over all groups; `dropped_<reason>` for packets that were no good."""

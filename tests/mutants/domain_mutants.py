@@ -19,9 +19,11 @@ from antiphon.stacks.domain import components, suggestion_maker, voting
 from antiphon.stacks.domain.broadcast import Broadcast
 from antiphon.stacks.domain.commitment import Commitment
 from antiphon.stacks.domain.components import Components
+from antiphon.stacks.domain.proposal import SuggestionDraft
 from antiphon.stacks.domain.services import HeldBatch, Services
 from antiphon.stacks.domain.session import DomainSession
-from antiphon.stacks.domain.surroundings import GIVEN_UP_NS, Surroundings
+from antiphon.stacks.domain.silence import SilentMembers
+from antiphon.stacks.domain.surroundings import Surroundings
 from antiphon.stacks.domain.voting import VoteRounds
 from tests.contracts.test_subsets import (
     test_causal_order_holds_through_a_member_that_is_no_destination,
@@ -39,9 +41,17 @@ from tests.stacks.domain import graphs
 from tests.stacks.domain.graphs import by_rule, order_by_definition, order_of, random_graph, settled
 from tests.stacks.domain.islands import judge_seed
 from tests.stacks.domain.test_components import (
+    test_5_2_a_suggestion_that_contains_the_own_one_is_taken_whatever_its_number,
+    test_a_cut_counts_until_the_process_that_named_it_takes_it_back,
     test_a_process_closes_its_configuration_once_for_a_suggestion,
+    test_a_process_is_suggested_from_where_it_says_it_is,
     test_a_process_that_has_gone_on_does_not_go_back,
+    test_a_suggestion_as_large_with_a_higher_number_is_taken,
     test_components_merge_on_a_slow_network,
+    test_to_refuse_what_others_suggest_is_no_reason_to_wait,
+    test_whoever_is_not_heard_gives_way_to_whoever_says_that_the_link_to_it_is_cut,
+    test_whoever_stays_with_a_suggestion_as_large_suggests_it_again,
+    test_whoever_was_given_up_for_its_silence_is_taken_back_when_it_is_heard,
 )
 from tests.stacks.domain.test_latency import test_whoever_saves_its_vote_casts_it_where_the_others_do_not
 from tests.stacks.domain.test_partitionable import (
@@ -58,6 +68,7 @@ from tests.stacks.domain.test_surroundings import (
     test_suspicion_adapts_over_configurations,
 )
 from tests.stacks.domain.test_voting import all_ballots
+from tests.stacks.domain.test_window import test_members_go_on_sending_while_one_is_silent
 
 ISLANDS = "islands"
 ROUNDS = "rounds"
@@ -82,6 +93,15 @@ GAPS = "gaps"
 BIT_BY_BIT = "bit by bit"
 FOREIGN = "foreign"
 SLOW = "slow"
+ROWS = "rows"
+SILENT = "silent"
+TAKEN_BACK = "taken back"
+CONTAINS = "contains"
+INSIST = "insist"
+AS_LARGE = "as large"
+REFUSED = "refused"
+STATED = "stated"
+SILENCE = "silence"
 
 
 def round_problem() -> str | None:
@@ -145,6 +165,15 @@ SCENES: dict[str, Callable[[], None]] = {
     GAPS: test_suspicion_adapts_over_configurations,
     BIT_BY_BIT: test_nobody_leaves_its_own_for_others_while_a_network_heals_bit_by_bit,
     STATUS: test_3_3_a_last_message_that_is_lost_is_found_by_what_others_tell,
+    ROWS: test_a_cut_counts_until_the_process_that_named_it_takes_it_back,
+    SILENT: test_whoever_is_not_heard_gives_way_to_whoever_says_that_the_link_to_it_is_cut,
+    TAKEN_BACK: test_whoever_was_given_up_for_its_silence_is_taken_back_when_it_is_heard,
+    CONTAINS: test_5_2_a_suggestion_that_contains_the_own_one_is_taken_whatever_its_number,
+    INSIST: test_whoever_stays_with_a_suggestion_as_large_suggests_it_again,
+    AS_LARGE: test_a_suggestion_as_large_with_a_higher_number_is_taken,
+    REFUSED: test_to_refuse_what_others_suggest_is_no_reason_to_wait,
+    STATED: test_a_process_is_suggested_from_where_it_says_it_is,
+    SILENCE: test_members_go_on_sending_while_one_is_silent,
     LAST: test_what_one_survivor_alone_holds_is_fetched_when_the_configuration_is_closed,
 }
 
@@ -300,14 +329,58 @@ def _never_more_patient(self: Commitment, least_ns: int, most_ns: int) -> int:
     return least_ns
 
 
-def _told_nothing(self: Surroundings, process: Any, hears: bool, now_ns: int) -> None:
-    """What the other end of a link takes back is not believed."""
+def _any_row(self: Surroundings, process: Any, row: Any) -> None:
+    """The row that came last counts, and not the one that was made last."""
+    self.rows[process] = row
 
 
-def _given_up_for_long(self: Surroundings, process: Any, now_ns: int) -> bool:
-    """Whoever was given up once stays so for as long as whoever never commits."""
-    times, last_ns = self._given_up_ns.get(process, (0, 0))
-    return self.hears(process, now_ns) and (not times or now_ns >= last_ns + GIVEN_UP_NS)
+def _silent_as_others(self: SuggestionDraft, silent: Any) -> Any:
+    """Whoever is not heard counts as much as whoever is."""
+    return _members_of(self, set())
+
+
+_members_of = SuggestionDraft.members
+
+
+def _never_taken_back(self: Components, process: Any, now_ns: int) -> None:
+    """Whoever was given up for its silence stays so."""
+
+
+def _numbers_decide(self: Components, suggestion: Any, current: Any, now_ns: int) -> bool:
+    """A suggestion with a lower number is not taken, whatever it contains."""
+    return False
+
+
+def _never_insist(self: Components, now_ns: int) -> None:
+    """Whoever stays with a suggestion leaves it to the others to find out."""
+
+
+def _same_or_nothing(self: SuggestionDraft, other: Any, members: Any) -> bool:
+    """Of sets as large each process takes the one that it would choose itself."""
+    return set(other.origins) == set(members) and _is_as_good(self, other, members)
+
+
+_is_as_good = SuggestionDraft.is_as_good
+
+
+def _refusals_count(self: Components, suggestion: Any) -> bool:
+    """A suggestion of others that is refused is a reason to wait."""
+    is_present = _is_present(self, suggestion)
+    if is_present and self.current is None:
+        self._withdraw(0)
+    return is_present
+
+
+_is_present = Components._is_present
+
+
+def _never_overtaken(self: SilentMembers, sender: int, waiting: Any) -> None:
+    """What silent members do not acknowledge fills the window."""
+
+
+def _others_know_better(self: Surroundings, process: Any) -> int:
+    """What a process says of where it is does not count."""
+    return 0
 
 
 def _no_memory(self: Surroundings, process: Any) -> int:
@@ -331,9 +404,9 @@ def _closes_again(self: Components, now_ns: int) -> None:
 _advance = Components._advance
 
 
-def _suspects_heard(self: DomainSession, bounds: list[int] | None, suspects: set[int]) -> None:
+def _suspects_heard(self: DomainSession, bounds: list[int] | None, suspects: set[int], silent: frozenset[int]) -> None:
     """Messages of the suspected are acknowledged as ever."""
-    _limit(self, bounds, set())
+    _limit(self, bounds, set(), silent)
 
 
 _limit = DomainSession.limit
@@ -453,8 +526,15 @@ DOMAIN_MUTANTS = (
     Mutant("a member takes nothing in", (DEAF,), ((Components, "_watch", _not_watched),)),
     Mutant("flapping is not damped", (FLAPPING,), ((Surroundings, "_must_wait", _no_damping),)),
     Mutant("closing is given little time", (SLOW,), ((Commitment, "patience_ns", _never_more_patient),)),
-    Mutant("the other end believes no word", (ISLANDS,), ((Surroundings, "is_told", _told_nothing),)),
-    Mutant("given up for long at once", (ISLANDS,), ((Surroundings, "takes_back", _given_up_for_long),)),
+    Mutant("an earlier row of cut links counts", (ROWS,), ((Surroundings, "learn_row", _any_row),)),
+    Mutant("the dead preferred to the living", (SILENT,), ((SuggestionDraft, "members", _silent_as_others),)),
+    Mutant("silence is never taken back", (TAKEN_BACK,), ((Components, "_heard_again", _never_taken_back),)),
+    Mutant("a lower number is never followed", (CONTAINS,), ((Components, "_contains", _numbers_decide),)),
+    Mutant("nobody insists", (INSIST,), ((Components, "_insist", _never_insist),)),
+    Mutant("each takes its own of sets as large", (AS_LARGE,), ((SuggestionDraft, "is_as_good", _same_or_nothing),)),
+    Mutant("to refuse makes one wait", (REFUSED,), ((Components, "_is_present", _refusals_count),)),
+    Mutant("the window waits for the silent", (SILENCE,), ((SilentMembers, "settle", _never_overtaken),)),
+    Mutant("others say where one is", (STATED,), ((Surroundings, "stated", _others_know_better),)),
     Mutant("gaps are forgotten", (GAPS,), ((Surroundings, "longest_gap_ns", _no_memory),)),
     Mutant(
         "own members left while others are not heard yet",

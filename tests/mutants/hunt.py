@@ -35,6 +35,7 @@ from tests.mutants.domain_mutants import DOMAIN_MUTANTS, ISLANDS, domain_symptom
 from tests.mutants.export_mutants import AUDITED_MUTANTS, EXPORT_MUTANTS, audited_symptoms, export_symptoms
 from tests.mutants.group_mutants import GROUP_MUTANTS, GROUP_STAGED
 from tests.mutants.guest_mutants import GUEST_MUTANTS, GUEST_STAGED
+from tests.mutants.identity_mutants import IDENTITY_MUTANTS, IDENTITY_STAGED
 from tests.mutants.label_mutants import CLAIMS, LABEL_MUTANTS, label_symptoms
 from tests.mutants.latency_mutants import LATENCY_MUTANTS, LATENCY_STAGED
 from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
@@ -67,6 +68,7 @@ STAGED: Final[dict[str, Callable[[], str | None]]] = {
     **OBJECT_STAGED,
     **RESTART_STAGED,
     **SEAL_STAGED,
+    **IDENTITY_STAGED,
     **SEAT_STAGED,
     **SITE_STAGED,
     **STAGED_SERVICES,
@@ -176,6 +178,7 @@ FAMILIES: Final = {
     "sequencer": Family(SEQUENCER_MUTANTS, adversarial_of),
     "service": Family(SERVICE_MUTANTS, same(service_symptoms)),
     "seal": Family(SEAL_MUTANTS, same(symptoms)),
+    "identity": Family(IDENTITY_MUTANTS, same(symptoms)),
     "seat": Family(SEAT_MUTANTS, same(seat_symptoms)),
     "seat_disk": Family(DISK_MUTANTS, same(disk_symptoms)),
     "domain": Family([one for one in DOMAIN_MUTANTS if ISLANDS in one.breaks], same(domain_symptoms)),

@@ -32,7 +32,7 @@ def changed(place: Any, name: str, *changes: tuple[str, str]) -> tuple[Any, str,
 
 _NO_HEADER: Final = (
     changed(Seal, "_seal", ("packet, header)", "packet, b'')")),
-    changed(sealing, "_open", ("datagram[:HEADER_BYTES]", "b''")),
+    changed(sealing, "open_sealed", ("datagram[:HEADER_BYTES]", "b''")),
 )
 
 

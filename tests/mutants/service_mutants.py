@@ -9,8 +9,10 @@ from antiphon.stacks.sequencer.acceptance import AcceptanceQueue
 from antiphon.stacks.sequencer.bodies import BodyExchange
 from antiphon.stacks.sequencer.client import ServiceClient
 from antiphon.stacks.sequencer.client_links import ClientLinks
+from antiphon.stacks.sequencer.client_sessions import ClientSessions
 from antiphon.stacks.sequencer.context import BOTTOM, Context
 from antiphon.stacks.sequencer.directory import DirectoryPeer
+from antiphon.stacks.sequencer.location_table import LocationTable
 from antiphon.stacks.sequencer.offers import OFFERS as SEQUENCER
 from antiphon.stacks.sequencer.peer import SequencerPeer
 from antiphon.stacks.sequencer.place import Place
@@ -73,6 +75,13 @@ def _without_history(group: SequencedGroup) -> bytes:
 
 
 _write_group = write_group
+
+
+def _without_the_excluded(group: SequencedGroup) -> bytes:
+    excluded, group.excluded = group.excluded, {}
+    written = _write_group(group)
+    group.excluded = excluded
+    return written
 
 
 def _here_though_moving(self: DirectoryPeer, id: int) -> bool:
@@ -149,6 +158,9 @@ SERVICE_MUTANTS = (
     ),
     _mutant("the body of another message", ("content",), BodyExchange, "fill", _any_body_of_the_sender),
     _mutant("bodies are not fetched", (REST, "settled"), ServiceClient, "_fetch_missing", _bodies_are_not_fetched),
+    _mutant("the excluded stay behind", ("causal", "settled", REST), mesh, "write_group", _without_the_excluded),
+    _mutant("what is in doubt is made again", (REST, "settled"), LocationTable, "is_doubted", _never),
+    _mutant("leaves are not told again", (REST,), ClientSessions, "_tell_leaves", _nothing),
     _mutant("groups given away are not told", (REST,), mesh.MeshPeer, "_given_frames", _no_frames),
     _mutant("nobody is told where a group is", (REST,), mesh.MeshPeer, "_tell_moved", _end_without_telling),
 )

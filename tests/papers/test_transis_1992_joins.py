@@ -15,7 +15,7 @@ ORIGINS = {A: 1, B: 1, C: 3, D: 4}
 
 def suggested(number: int, proposer: ProcessId, *members: ProcessId) -> Suggestion:
     named = [(member, member.name) for member in members]
-    return Suggestion(number, proposer, named, {member: ORIGINS[member] for member in members}, set())
+    return Suggestion(number, proposer, named, {member: ORIGINS[member] for member in members}, {})
 
 
 def hear(components: Components, sender: ProcessId, suggestion: Suggestion, at_ms: int = 1) -> None:

@@ -153,7 +153,7 @@ def write_history(directory: Path, rounds: int) -> None:
 
 
 def audit(
-    history: Path, environment: dict[str, str], *options: str, errors: int | IO[bytes]
+    history: Path | str, environment: dict[str, str], *options: str, errors: int | IO[bytes]
 ) -> subprocess.Popen[bytes]:
     """The command as people run it, in a process of its own."""
     command = [sys.executable, "-c", AUDIT, "audit", str(history), "--json", *options]
@@ -179,11 +179,11 @@ def run_audit(history: Path, folder: Path, environment: dict[str, str], *options
         return result_of(audit(history, environment, *options, errors=errors), file)
 
 
-def audit_and_kill(history: Path, folder: Path, running: Cluster) -> tuple[int, dict[str, Any]]:
+def audit_and_kill(history: Path | str, folder: Path, running: Cluster, *options: str) -> tuple[int, dict[str, Any]]:
     """An audit on the cluster; as soon as the first worker is at work, it is killed together with its executor."""
     file, victim = folder / "killed.err", running.workers[0]
     with file.open("wb") as errors:
-        process = audit(history, running.environment, "--master", running.master, errors=errors)
+        process = audit(history, running.environment, "--master", running.master, *options, errors=errors)
         try:
             wait_until(lambda: "reading" in file.read_text() or process.poll() is not None, "beginning the audit")
             before = victim.said("Running task")

@@ -20,7 +20,7 @@ from tests.pipeline.script import make_rows
 from tests.pipeline.test_auditor import write_history
 from tests.pipeline.test_reference_components import make_parted_rows
 from tests.pipeline.test_reference_equality import make_rows as make_spoiled_rows
-from tests.pipeline.test_scan import packed, scanned
+from tests.pipeline.test_scan import as_file, packed, packed_from
 
 
 def some_runs() -> list[Row]:
@@ -45,7 +45,7 @@ def results(rows: list[Row], promise: list[str] | None = None, batch_rows: int =
         runs[row.run].append(row)
     found = []
     for own in reversed(runs.values()):
-        pieces = packed(scanned(table_of(own), [0] * len(own)), batch_rows)
+        pieces = packed(table_of(own), batch_rows)
         found.append(judge_run(pieces, promise, {}, len(runs) > 1, True))
     return pa.concat_tables(found)
 
@@ -103,15 +103,17 @@ def test_an_unusable_run_makes_the_history_unusable() -> None:
 
 def test_a_row_that_is_there_twice_names_the_files() -> None:
     rows = make_rows(p="s1 d:p1 quiet")
-    table = table_of([*rows, rows[2]])
-    pieces = packed(scanned(table, [4] * len(rows) + [5]), 100)
+    pieces = packed_from({"4.parquet": as_file(table_of(rows)), "5.parquet": as_file(table_of([rows[2]]))})
     (row,) = judge_run(pieces, None, {}, False, False).to_pylist()
-    assert (row["problem"], row["files"]) == ("the log of p/1 holds two rows with the same index", [4, 5])
+    assert (row["problem"], row["files"]) == (
+        "the log of p/1 holds two rows with the same index",
+        ["4.parquet", "5.parquet"],
+    )
 
 
 def test_a_log_that_was_cut_short_is_told_with_its_cause() -> None:
     rows = make_rows(p="s1 d:p1 quiet", q="d:p1 quiet")
-    pieces = packed(scanned(table_of(rows), [0] * len(rows)), 100)
+    pieces = packed(table_of(rows), 100)
     found = combine(judge_run(pieces, None, {("r", "q/1"): "it rained", ("x", "p/1"): "no"}, False, False), None)
     assert {finding.verdict for finding in found.findings} == {"unknown"}
     assert "the log of q/1 is cut short after 4 rows (it rained)" in (found.findings[0].reason or "")

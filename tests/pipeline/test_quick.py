@@ -7,16 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from random import Random
 
+import pyarrow.parquet as pq
 import pytest
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import Row
-from antiphon.pipeline import reference, view_counts
+from antiphon.pipeline import quick, reference, view_counts
 from antiphon.pipeline.promises import Promises, UnknownGuaranteeError
 from antiphon.pipeline.quick import quick_audit
 from antiphon.pipeline.result import BROKEN, Audit
 from tests.pipeline.corruption import CORRUPTIONS
-from tests.pipeline.inprocess import BY_FRAMES, logs_of
+from tests.pipeline.inprocess import BY_FRAMES, logs_of, table_of
 from tests.pipeline.script import make_rows
 from tests.pipeline.test_auditor import write_history
 from tests.pipeline.test_reference_components import make_parted_rows
@@ -42,6 +43,18 @@ def test_many_runs_at_once(tmp_path: Path) -> None:
     assert without_examples(found) == without_examples(expected)
     assert [f.guarantee for f in found.findings if f.example] == [f.guarantee for f in expected.findings if f.example]
     assert found.verdict == BROKEN
+
+
+def test_long_histories_are_read_pass_by_pass_with_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [row for row in make_spoiled_rows(Random(38), corruptions=6) if row.run == "run 0"]
+    Random(38).shuffle(rows)
+    pq.write_table(table_of(rows), tmp_path / "shuffled.parquet", row_group_size=7)
+    held = quick_audit(tmp_path)
+    assert held.verdict == BROKEN
+    monkeypatch.setattr(quick, "HELD_ROWS_MAX", len(rows) - 1)
+    assert quick_audit(tmp_path) == held
 
 
 def test_parted_groups(tmp_path: Path) -> None:

@@ -12,8 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.manifest import close_history
 from antiphon.history.schema import Row
-from antiphon.pipeline import reference
+from antiphon.pipeline import reading, reference
 from antiphon.pipeline.auditor import audit
+from antiphon.pipeline.errors import SparkError
+from antiphon.pipeline.failures import spark_failures
 from antiphon.pipeline.quick import quick_audit
 from antiphon.pipeline.result import BROKEN, KEPT, UNKNOWN
 from antiphon.pipeline.source import HistoryAddress
@@ -21,6 +23,7 @@ from tests.pipeline.histories import make_history, rows_of
 from tests.pipeline.script import make_rows
 from tests.pipeline.test_auditor import write_history
 from tests.pipeline.test_reference_equality import make_rows as make_spoiled_rows
+from tests.pipeline.webhdfs import Store, upload, webhdfs
 
 pytestmark = pytest.mark.spark
 
@@ -116,6 +119,27 @@ def test_a_long_run_in_any_order(spark: SparkSession, tmp_path: Path) -> None:
     found = audit(tmp_path, spark, whole_run_rows_max=0)
     assert found == quick_audit(tmp_path)
     assert found.verdict == UNKNOWN
+
+
+def test_large_files_are_read_row_by_row(spark: SparkSession, history: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = sorted(file.stat().st_size for file in history.rglob("*.parquet"))
+    middle = sizes[len(sizes) // 2]
+    assert sizes[0] < middle
+    monkeypatch.setattr(reading, "FILE_BYTES_MAX", middle - 1)
+    monkeypatch.setitem(reading._SETTINGS, "spark.sql.sources.binaryFile.maxLength", middle - 1)
+    assert audit(history, spark) == quick_audit(history)
+
+
+def test_what_a_file_system_does_not_deliver_is_no_damage(spark: SparkSession, history: Path) -> None:
+    """The audit fails, where a damaged file would leave the verdict open."""
+    store = Store()
+    upload(store, history, "/runs")
+    expected = quick_audit(history)
+    with webhdfs(store) as root:
+        assert audit(f"{root}/runs", spark) == expected
+        store.withheld.add(next(path for path in store.below("/runs") if path.endswith(".parquet")))
+        with pytest.raises(SparkError, match="Spark failed"), spark_failures():
+            audit(f"{root}/runs", spark)
 
 
 def test_nothing_there(spark: SparkSession, tmp_path: Path) -> None:

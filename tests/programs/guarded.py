@@ -5,7 +5,8 @@ else. What it admits must look as if one holder had come after the other: every 
 has read, no token is used by two holders, and what a holder of a read lock reads does not change while it is admitted.
 
 Apart from that it is told of holders, and knows, as nobody in a real system could, when two members of one view hold
-locks that exclude each other: no guard is needed for that not to happen.
+locks that exclude each other: no guard is needed for that not to happen. A member that the others have given up, and
+that does not know it yet, is not among them.
 """
 
 from collections.abc import Callable
@@ -57,7 +58,8 @@ class GuardedNumbers:
         self._holders = [(other, at) for other, at in self._holders if other.is_held]
         for other, at in self._holders:
             apart = other.item != claim.item or (other.mode == claim.mode == "read")
-            if not apart and at.process in tools.view.members and at.process != tools.process:
+            together = at.process in tools.view.members and tools.process in at.view.members
+            if not apart and together and at.process != tools.process:
                 self.problems.append(f"{claim!r} of {tools.process} beside {other!r} of {at.process} in {tools.view}")
         self._holders.append((claim, tools))
 

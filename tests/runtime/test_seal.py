@@ -383,8 +383,8 @@ def test_subkeys_change_before_their_limit() -> None:
     assert b.taken == [b"0", b"1", b"2", b"3"]
     first, last = sealed[0], sealed[-1]
     old = derive(key(1), a.seal.life, 0)
-    assert sealing._open(first, old, counter_of(first)) == b"0"
-    assert sealing._open(last, old, counter_of(last)) is None
+    assert sealing.open_sealed(first, old, counter_of(first)) == b"0"
+    assert sealing.open_sealed(last, old, counter_of(last)) is None
 
 
 # ---- floods ---------------------------------------------------------------------------------------------------------

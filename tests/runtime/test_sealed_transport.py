@@ -113,7 +113,7 @@ def strips(eve: Attacker, source: str, destination: str, data: bytes) -> None:
     keyring = simulated_keyring(eve.network.timeline.seed)
     counter = int.from_bytes(data[INDEX_COUNTER:HEADER_BYTES], "little")
     key = keyring.by_tag[data[4:8]]
-    plain = sealing._open(data, derive(key, data[8:24], counter >> sealing.SUBKEY_BITS), counter)
+    plain = sealing.open_sealed(data, derive(key, data[8:24], counter >> sealing.SUBKEY_BITS), counter)
     assert plain is not None
     for name in eve.members:
         eve.inject(name, plain, eve.own_address(source))
@@ -311,6 +311,14 @@ def test_a_rotation_under_load_loses_nothing(tmp_path: Path, killed_s: float | N
         assert len(read[name]) == len(set(read[name]))
         assert result.returned[name][1] == (1 if killed_s is None else 3), "somebody was shut out"
     assert {result.returned[name][2]["key_epoch"] for name in "abc"} == {2}
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_many_rotations_with_crashes_lose_nothing(seed: int) -> None:
+    """A sample of `make rotations`."""
+    from tests.runtime.rotations import campaign
+
+    assert campaign(4, seed)["kills"] == 1
 
 
 def test_a_stolen_key_is_of_no_use_after_the_rotation(tmp_path: Path) -> None:

@@ -1,15 +1,16 @@
 """Several sequencers under fire: processes in groups whose overlap shifts, groups that move, sequencers that crash.
 
-    python -m tests.simulation.sequencers --seeds 0:200 --jobs 2 [--seconds 240] [--json]
+    python -m tests.simulation.sequencers --seeds 0:200 --jobs 2 [--seconds 240] [--replicated] [--json]
 
 Each seed draws a service of up to six sequencers, up to forty processes and sixty groups, and a way in which groups
 overlap (from pairs that never meet to a tangle). Processes join and leave while groups move, links break, processes
 pause and crash; in some seeds sequencers crash. In every second seed processes join a group, or leave it, in the
 very moment in which it begins to move, and one of the two sequencers may crash before the move is over. In every fifth
-seed members send their messages to each other themselves, and the sequencers only the order (bodies.py). Everything is
-judged by the reference auditor, also the order over all
-groups (total_global); every group must be at one sequencer. Counted is how often what was to be tried has happened.
-The exit code is 1 if any seed failed.
+seed members send their messages to each other themselves, and the sequencers only the order (bodies.py). In one
+seed of sixteen the sequencers are replicated with k = 1, and in one with k = 2 (seat_log.py): at most k are down at a
+time. `--replicated` takes only those. Everything is judged by the reference auditor, also the order over all groups
+(total_global); every group must be at one sequencer. Counted is how often what was to be tried has happened. The exit
+code is 1 if any seed failed.
 """
 
 import argparse
@@ -37,6 +38,7 @@ from antiphon.simulator.world import World
 from antiphon.stacks.registry import offer
 from antiphon.stacks.sequencer.mesh import MeshPeer
 from antiphon.stacks.sequencer.plan import PlaceGroups
+from antiphon.stacks.sequencer.seat_host import SeatHost
 from antiphon.stacks.sequencer.stack import SequencerStack
 from tests.bounded import run_seeds
 
@@ -46,6 +48,10 @@ CRASHES_MAX = 2
 """Of sequencers, for the sake of races, in one run."""
 DIRECT = 4
 """Seeds with this rest, divided by five, have bodies sent by their senders."""
+REPLICAS = {3: 1, 11: 2}
+"""How many replicas seeds have, by their rest divided by sixteen."""
+RECOVERY_NS = 1200 * MILLISECOND_NS
+"""A replicated sequencer that has started has its copies again after so long."""
 OVERLAPS = ("apart", "chain", "ring", "tree", "some", "tangle")
 
 
@@ -115,7 +121,10 @@ def draw(seed: int) -> Drawn:
     )
     if seed % 5 == DIRECT:
         script.options = replace(FAST, of_stacks={"sequencer.direct": 1, "sequencer.direct_kib": 0})
-    add_services(script, random.choice((2, 2, 3, 4, 6)))
+    replicas = REPLICAS.get(seed % 16, 0)
+    if replicas:
+        script.options = replace(FAST, of_stacks={"sequencer.replicas": replicas})
+    add_services(script, max(2 * replicas + 1, random.choice((2, 2, 3, 4, 6))))
     duration_ns = heal_ns
     for process in late:
         actions.append(Action(START, int(random.random() * duration_ns), process))
@@ -139,8 +148,9 @@ def draw(seed: int) -> Drawn:
     for _ in range(random.choice((0, 0, 0, 1, 2))):
         at_ns = int(random.random() * duration_ns)
         service = random.choice(script.services)
-        actions.append(Action(CRASH, at_ns, service))
-        actions.append(Action(START, at_ns + int(random.random() * 2 * FAST.silence_ns_min), service))
+        back_ns = at_ns + int(random.random() * 2 * FAST.silence_ns_min)
+        if not replicas:
+            actions += [Action(CRASH, at_ns, service), Action(START, back_ns, service)]
     races = Random(f"{seed}/races") if seed % 2 else None
     return Drawn(script, homes, random, random.choice((0, 5, 20, 60)), actions, duration_ns, races)
 
@@ -159,6 +169,9 @@ class Shifting:
         self._doomed: set[int] = set()
         """Hosts of sequencers that end when they are woken next."""
         self.crashes = 0
+        self.replicas = REPLICAS.get(drawn.script.seed % 16, 0)
+        self._whole_ns = 0
+        """When all replicated sequencers have their copies again."""
         self._overlaps: set[tuple[int, int]] = set()
 
     def hooks(self) -> RoleHooks:
@@ -245,10 +258,21 @@ class Shifting:
         hosts = [host for host, name in enumerate(world.names) if name in self.drawn.homes]
         for host in races.sample(hosts, min(len(hosts), races.choice((1, 2, 4)))):
             self._shift(world, host, world.names[host], group)
-        if self.crashes + len(self._doomed) < CRASHES_MAX and races.random() < 0.2:
-            doomed = world.names.index(races.choice(sequencers))
+        if not self._may_crash(world.now_ns) or races.random() >= (0.5 if self.replicas else 0.2):
+            return
+        for name in sequencers if self.replicas > 1 and races.random() < 0.5 else (races.choice(sequencers),):
+            doomed = world.names.index(name)
             self._doomed.add(doomed)
             world.schedule(world.now_ns + int(races.random() * 2 * MILLISECOND_NS), doomed)
+
+    def _may_crash(self, now_ns: int) -> bool:
+        """Of replicated sequencers at most k are without their copies at a time; where the network has faults nobody
+        can say how long that takes, so at most k crash in all."""
+        if not self.replicas:
+            return self.crashes + len(self._doomed) < CRASHES_MAX
+        if self._doomed or now_ns < self._whole_ns:
+            return False
+        return not self.crashes or all(layer["kind"] in ("delay", "loss") for layer in self.drawn.script.layers)
 
     def _crash(self, world: World, host: int, name: str) -> None:
         """End a sequencer, and have it come back."""
@@ -260,8 +284,9 @@ class Shifting:
         self.seen["sequencers crashed in a transfer"] += name in self._moving
         self._accepted.pop(name, None)
         world.crash(host)
-        back_ns = int(self.drawn.races.random() * 2 * FAST.silence_ns_min)
-        world.plan(Action(START, world.now_ns + back_ns, name))
+        back_ns = world.now_ns + int(self.drawn.races.random() * 2 * FAST.silence_ns_min)
+        self._whole_ns = max(self._whole_ns, back_ns + RECOVERY_NS)
+        world.plan(Action(START, back_ns, name))
 
     def look(self, world: World) -> None:
         """Count what is going on."""
@@ -274,7 +299,7 @@ class Shifting:
                 if not group.is_moving:
                     at[id] = name
         working = [name for name, peer in peers.items() if peer.counts[0] > self._accepted.get(name, 0)]
-        for name in sorted(self._accepted.keys() - peers.keys()):
+        for name in sorted(self._accepted.keys() - peers.keys()) if not self.replicas else ():
             self.seen["sequencers crashed"] += 1
             self.seen["sequencers crashed in a transfer"] += name in self._moving
         self._moving = {name for name, peer in peers.items() if peer._transfers}
@@ -298,12 +323,20 @@ class Shifting:
 
 
 def peers_of(world: World) -> dict[str, MeshPeer]:
-    """The sequencers that run, by name."""
+    """The sequencers that run, by name; of replicated ones, those that lead in the highest term."""
     found: dict[str, MeshPeer] = {}
+    terms: dict[str, int] = {}
     for running in world.running:
         stack = None if running is None else running.engine._stacks_by_name.get(STACK)
-        if isinstance(stack, SequencerStack) and isinstance(stack._peer, MeshPeer) and running is not None:
+        if running is None or not isinstance(stack, SequencerStack):
+            continue
+        if isinstance(stack._peer, MeshPeer):
             found[running.process.name] = stack._peer
+        elif isinstance(stack._peer, SeatHost):
+            for seat, sequencer in stack._peer._seats.items():
+                term = stack._peer._logs[seat].term
+                if term > terms.get(seat, -1):
+                    found[seat], terms[seat] = sequencer, term
     return found
 
 
@@ -322,6 +355,12 @@ class Outcome:
     seen: Counter[str] = field(default_factory=Counter)
 
 
+def run_replicated(number: int) -> Outcome:
+    """The so many-eth seed with replicas."""
+    rests = list(REPLICAS)
+    return run_seed(number // len(rests) * 16 + rests[number % len(rests)])
+
+
 def run_seed(seed: int) -> Outcome:
     drawn = draw(seed)
     workload = Shifting(drawn)
@@ -329,7 +368,7 @@ def run_seed(seed: int) -> Outcome:
     problems = [str(problem) for problem in judge(run).problems] + workload.problems[:3]
     seen = workload.seen
     for name in ("client excluded", "request waited for a number", "missing messages fetched", "message accepted",
-                 "body sent by its sender"):  # fmt: skip
+                 "body sent by its sender", "seat led"):  # fmt: skip
         seen[name] = run.coverage.get(name, 0)
     return Outcome(seed, problems, seen)
 
@@ -366,12 +405,15 @@ def main() -> int:
     parser.add_argument("--seeds", default="0:100", help="from:to, the last one excluded")
     parser.add_argument("--jobs", type=int, default=1, help="processes that share the work")
     parser.add_argument("--seconds", type=float, help="begin no further seed after so long")
+    parser.add_argument("--replicated", action="store_true", help="count only the seeds with replicas")
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     first, last = (int(part) for part in arguments.seeds.split(":"))
     seen: Counter[str] = Counter()
     failed = done = 0
-    for outcome in run_seeds(run_seed, first, last, arguments.jobs, arguments.seconds):
+    for outcome in run_seeds(
+        run_replicated if arguments.replicated else run_seed, first, last, arguments.jobs, arguments.seconds
+    ):
         done += 1
         seen.update(outcome.seen)
         if outcome.problems:

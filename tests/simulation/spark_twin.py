@@ -1,4 +1,5 @@
-"""Seeds through both auditors: the reference in-process, and Spark from files. Verdicts and counts must be equal.
+"""Seeds through all three auditors: the reference and the quick one in this process, and Spark, whole runs per task and
+as long runs by turns. Verdicts and counts must be equal.
 
 python -m tests.simulation.spark_twin --seeds 0:50
 
@@ -19,6 +20,8 @@ from pyspark.sql import SparkSession
 from antiphon.history.recorder import Recorder
 from antiphon.history.segments import segment_file
 from antiphon.pipeline import auditor, reference
+from antiphon.pipeline.by_run import ROWS_MAX
+from antiphon.pipeline.quick import quick_audit
 from antiphon.pipeline.result import KEPT, UNKNOWN, Audit
 from antiphon.pipeline.session import make_session
 from antiphon.simulator.draw import draw
@@ -57,11 +60,12 @@ def counts(audit: Audit) -> Counts:
 
 
 def compare(seed: int, spark: SparkSession, directory: Path) -> tuple[str, int, Counts, Counts]:
-    """The verdict and the number of events by Spark, and the counts of both auditors."""
+    """The verdict and the number of events by Spark, and the counts of Spark and the reference."""
     record_seed(seed, directory)
-    by_spark = auditor.audit(directory, spark)
+    by_spark = auditor.audit(directory, spark, whole_run_rows_max=ROWS_MAX if seed // 2 % 2 else 0)
     by_reference = reference.audit(directory)
     assert by_spark.events == by_reference.events
+    assert by_spark == quick_audit(directory), "to the examples and the words"
     return by_spark.verdict, by_spark.events, counts(by_spark), counts(by_reference)
 
 

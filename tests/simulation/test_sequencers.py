@@ -35,6 +35,30 @@ def test_whoever_left_a_group_elsewhere_is_not_in_it_when_it_comes_back() -> Non
     assert run_seed(40081).problems == []
 
 
+def test_whoever_was_excluded_stays_out_where_its_group_goes() -> None:
+    """A process was excluded before it had learned that it was in. It asked again to join where the group had gone, and
+    was let in a second time: to the others it was a member that had missed what was sent meanwhile."""
+    assert run_seed(60255).problems == []
+
+
+def test_members_of_a_group_that_was_lost_on_its_way_learn_that_when_another_of_its_name_comes() -> None:
+    """The sequencer that took it over crashed; another group of that name was made, and came to the one that had given
+    the first one away. Members of the first stayed, in a group that did not exist."""
+    assert run_seed(60065).problems == []
+
+
+@pytest.mark.parametrize("seed", [61247, 62367])
+def test_a_group_whose_former_sequencer_came_back_without_it_is_asked_for_before_it_is_made_again(seed: int) -> None:
+    """The word of the third sequencer, to which it had gone, was under way: there were two of the same name."""
+    assert run_seed(seed).problems == []
+
+
+@pytest.mark.parametrize("seed", [61332, 63509])
+def test_a_leave_whose_report_was_lost_is_told_again(seed: int) -> None:
+    """The report went after a group that moved, and was lost; the group waited for it, and nothing became stable."""
+    assert run_seed(seed).problems == []
+
+
 FULL = (0, 2, 22, 33, 37)
 """Seeds in which much happens; the last two have races with moves."""
 

@@ -21,7 +21,9 @@ from rich.text import Text
 from antiphon import __version__, _build
 from antiphon.cli.audit import audit
 from antiphon.cli.bench import bench
+from antiphon.cli.ca import ca
 from antiphon.cli.campaign import campaign
+from antiphon.cli.chat import chat
 from antiphon.cli.console import complain, one_line, show
 from antiphon.cli.demo import demo
 from antiphon.cli.feed import feed
@@ -34,6 +36,7 @@ from antiphon.cli.recover import recover
 from antiphon.cli.sequencer import sequencer
 from antiphon.cli.sim import sim
 from antiphon.cli.structure import structure
+from antiphon.cli.top import top
 from antiphon.cli.watch import watch
 from antiphon.kernel.errors import AntiphonError
 from antiphon.pipeline.errors import SparkError
@@ -62,9 +65,12 @@ app.command()(campaign)
 app.command()(lineage)
 app.command()(sequencer)
 app.command()(recover)
+app.command()(top)
+app.command()(chat)
 app.add_typer(bench)
 app.add_typer(history)
 app.add_typer(key)
+app.add_typer(ca)
 
 
 def _show_version(wanted: bool) -> None:
@@ -85,6 +91,7 @@ def antiphon(
 
     \b
       antiphon demo                                five processes, a bad network, an audit, a report
+      antiphon chat alice                          a group by hand, in several terminals
       antiphon sim --history run1 --faults all     one simulated run, recorded
       antiphon audit run1 --report run1.html       did the run keep its promises?
       antiphon lineage run1 simulated:p1#3         what caused a message, and what it caused

@@ -54,6 +54,19 @@ class RowSpan(NamedTuple):
     last_index: int
 
 
+class HeldFile(NamedTuple):
+    """A file that somebody else has read: its bytes, and the run of its rows where its folder tells that."""
+
+    data: pa.Buffer
+    run: str | None = None
+
+    def whole(self, table: pa.Table) -> pa.Table:
+        """A table with the column that the folder tells."""
+        if self.run is None or "run" in table.column_names:
+            return table
+        return table.append_column("run", pa.array([self.run] * len(table), pa.string()))
+
+
 class Damage(NamedTuple):
     """A row group that cannot be read, and why."""
 
@@ -87,7 +100,7 @@ class HistoryFiles:
             raise UnusableHistoryError(path, f"the directory holds no history: no file in it ends with {SUFFIX}")
         listing = {manifest.file.parent: manifest for manifest in manifests}
         for file in files:
-            own = None if file.name.endswith(PARTIAL) else _units_of(file)
+            own = None if file.name.endswith(PARTIAL) else units_of(file)
             if own is None:
                 leftovers.append(file)
                 continue
@@ -144,7 +157,7 @@ class HistoryFiles:
             stretch = stretch_of(damage.unit)
             known = [(stretch.run, f"{stretch.process}/{stretch.incarnation}")] if stretch else None
             for log in known or _logs_by_name(Path(damage.unit.file), runs):
-                causes.setdefault(log, []).append(_extent_text(damage, stretch))
+                causes.setdefault(log, []).append(extent_text(damage, stretch))
         for leftover in self.leftovers:
             for log in _logs_by_name(leftover, runs):
                 causes.setdefault(log, []).append(_leftover_text(leftover))
@@ -185,12 +198,11 @@ def _in_log(run: str, process: str) -> pc.Expression:
     return of_run & (pc.field("incarnation") == int(incarnation))
 
 
-def _units_of(file: Path) -> list[Unit] | None:
-    """The row groups of a file, or None if the file was cut short."""
+def units_of(file: Path, held: HeldFile | None = None) -> list[Unit] | None:
+    """The row groups of a file, or None if the file was cut short. Where it is held, its bytes are not read again."""
     try:
-        with file.open("rb") as stream:
-            beginning = stream.read(len(MAGIC))
-        metadata = pq.read_metadata(file) if beginning == MAGIC else None
+        beginning = _beginning(file) if held is None else held.data[: len(MAGIC)].to_pybytes()
+        metadata = pq.read_metadata(_source(file, held)) if beginning == MAGIC else None
         schema = metadata.schema.to_arrow_schema() if metadata is not None else None
     except (pa.ArrowException, UnicodeDecodeError):
         return None
@@ -202,7 +214,7 @@ def _units_of(file: Path) -> list[Unit] | None:
         if beginning and not MAGIC.startswith(beginning):
             raise UnusableHistoryError(file, "it is no Parquet file; take it away or name another directory")
         return None
-    _check_schema(file, schema, metadata.metadata)
+    _check_schema(file, schema if held is None else held.whole(schema.empty_table()).schema, metadata.metadata)
     units: list[Unit] = []
     first_row = 0
     for place in range(metadata.num_row_groups):
@@ -211,6 +223,15 @@ def _units_of(file: Path) -> list[Unit] | None:
             units.append(Unit(str(file), place, first_row, rows))
         first_row += rows
     return units
+
+
+def _beginning(file: Path) -> bytes:
+    with file.open("rb") as stream:
+        return stream.read(len(MAGIC))
+
+
+def _source(file: Path, held: HeldFile | None) -> Path | pa.BufferReader:
+    return file if held is None else pa.BufferReader(held.data)
 
 
 def _check_schema(file: Path, schema: pa.Schema, metadata: Mapping[bytes, bytes] | None) -> None:
@@ -234,10 +255,10 @@ def _nothing_readable(leftovers: list[Path]) -> str:
     return f"no file in it can be read: {example} was cut short before it was complete; record the run again"
 
 
-def stretch_of(unit: Unit) -> RowSpan | None:
+def stretch_of(unit: Unit, held: HeldFile | None = None) -> RowSpan | None:
     """Whose rows a row group holds, and which; None if they are of several logs, or not even that can be read."""
     try:
-        return stretch_of_places(read_places(unit))
+        return stretch_of_places(read_places(unit, held))
     except DamagedRowGroupError:
         return None
 
@@ -263,15 +284,15 @@ def stretches(unit: Unit) -> list[RowSpan]:
     return [RowSpan(*(row[name] for name in names)) for row in grouped.to_pylist()]
 
 
-def read_places(unit: Unit) -> pa.Table:
+def read_places(unit: Unit, held: HeldFile | None = None) -> pa.Table:
     """Of each row of a row group, which log it is in, and its index there.
 
     Read from the rows, not from the file's statistics: damage there goes unnoticed, and Arrow may end the process.
     """
-    return _read(unit, _PLACES)
+    return _read(unit, _PLACES, held=held)
 
 
-def read_unit(unit: Unit, columns: Sequence[str] | None = None) -> pa.Table:
+def read_unit(unit: Unit, columns: Sequence[str] | None = None, held: HeldFile | None = None) -> pa.Table:
     """The rows of one row group, as SCHEMA has them; refused if a row makes no sense.
 
     Raises DamagedRowGroupError where the bytes are not what was written. Who has read all of it once may read some
@@ -279,22 +300,24 @@ def read_unit(unit: Unit, columns: Sequence[str] | None = None) -> pa.Table:
     """
     if columns is not None:
         return _read(unit, pa.schema([_NULLABLE.field(name) for name in columns]), checked=False)
-    table = _read(unit, _NULLABLE)
+    table = _read(unit, _NULLABLE, held=held)
     if problem := row_problem(table):
         raise UnusableHistoryError(Path(unit.file), f"row {unit.first_row + problem[0]} makes no sense: {problem[1]}")
     return table
 
 
-def _read(unit: Unit, schema: pa.Schema, checked: bool = True) -> pa.Table:
+def _read(unit: Unit, schema: pa.Schema, checked: bool = True, held: HeldFile | None = None) -> pa.Table:
     """Some columns, in these types."""
     file = Path(unit.file)
     encoded = [field.name for field in schema if pa.types.is_dictionary(field.type)]
     try:
-        with pq.ParquetFile(file, page_checksum_verification=checked, read_dictionary=encoded) as parquet:
+        with pq.ParquetFile(
+            _source(file, held), page_checksum_verification=checked, read_dictionary=encoded
+        ) as parquet:
             version = version_of({**(parquet.schema_arrow.metadata or {}), **(parquet.metadata.metadata or {})})
             wanted = schema.names if version == SCHEMA_VERSION else None
             table = upgrade(parquet.read_row_group(unit.row_group, columns=wanted, use_threads=False), version)
-        table = table.select(schema.names).cast(schema)
+        table = (table if held is None else held.whole(table)).select(schema.names).cast(schema)
         if checked:
             table.validate(full=True)
     except (pa.ArrowException, OSError) as error:
@@ -322,7 +345,8 @@ def _leftover_text(file: Path) -> str:
     return f"{file.name} has no readable end" if file.stat().st_size else f"{file.name} is empty"
 
 
-def _extent_text(damage: Damage, stretch: RowSpan | None) -> str:
+def extent_text(damage: Damage, stretch: RowSpan | None) -> str:
+    """Which rows are lost, in words."""
     first, last = damage.unit.first_row, damage.unit.first_row + damage.unit.rows - 1
     which = (
         f"rows {first} to {last} of the file" if stretch is None else f"rows {stretch[3]} to {stretch[4]} of the log"

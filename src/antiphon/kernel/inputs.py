@@ -272,12 +272,16 @@ class SendBarrier:
 
 @final
 class Receive:
-    """Datagrams from the network, in order of arrival. They may come from anyone and hold anything."""
+    """Datagrams from the network, in order of arrival. They may come from anyone and hold anything.
 
-    __slots__ = ("datagrams",)
+    `authors`: by datagram, the name of the process that made it, where the runtime knows that (kernel/credentials.py):
+    what speaks in another name is refused. None: nobody's is known."""
 
-    def __init__(self, datagrams: list[bytes]) -> None:
+    __slots__ = ("authors", "datagrams")
+
+    def __init__(self, datagrams: list[bytes], authors: list[str] | None = None) -> None:
         self.datagrams = datagrams
+        self.authors = authors
 
 
 @final

@@ -4,12 +4,33 @@ The engine calls `begin_step` before the first thing that a step does to a membe
 its deadline at the end of the step, and forgets the member when it is over.
 """
 
-from typing import final
+from typing import Final, final
 
+from antiphon.kernel.credentials import Credentials
 from antiphon.kernel.effects import NEVER, Effects
-from antiphon.kernel.errors import UsageError
-from antiphon.kernel.identity import wire_id
+from antiphon.kernel.errors import MalformedError, UsageError
+from antiphon.kernel.identity import ProcessId, View, wire_id
 from antiphon.kernel.inputs import Send
+
+MOMENTARY: Final = ("copies_held", "packets_held", "pending_bytes")
+"""Statistics that say how things stand, not what has happened: they end with their view or group."""
+
+
+@final
+class PeerState:
+    """What this process knows of another member of a view, for those who look at it."""
+
+    __slots__ = ("behind", "is_suspected", "process", "silent_ns", "strain")
+
+    def __init__(self, process: ProcessId, behind: int, silent_ns: int, strain: int, is_suspected: bool) -> None:
+        self.process = process
+        self.behind = behind
+        """Own packets of this view that it has not acknowledged."""
+        self.silent_ns = silent_ns
+        """How long nothing was heard of it."""
+        self.strain = strain
+        """How bad the link to it is (parts/suspicion.py)."""
+        self.is_suspected = is_suspected
 
 
 @final
@@ -31,6 +52,8 @@ class Member:
     __slots__ = (
         "abandoned",
         "armed_ns",
+        "author",
+        "credentials",
         "due_ns",
         "excluded",
         "group",
@@ -58,6 +81,10 @@ class Member:
         self.retiring = False
         """To the application this process is no member any more, but it still takes part in the agreement on the view
         after this one, by which it parts."""
+        self.author = ""
+        """The process that made the packet which is being received; empty: not known."""
+        self.credentials = Credentials()
+        """Set by the engine before `start`."""
         # The engine's own notes.
         self.serial = 0
         """Numbers the members of an engine in the order in which they joined."""
@@ -125,6 +152,11 @@ class Member:
         """Take one packet for this group. Raises MalformedError, before anything has changed."""
         raise NotImplementedError
 
+    def _check_author(self, view: View, sender: int) -> None:
+        """Raise MalformedError if a packet that says to be of the member with this rank was made by another."""
+        if self.author and (sender >= len(view.members) or view.members[sender].name != self.author):
+            raise MalformedError("author")
+
     def answer_other_stack(self, stack: int, kind: int, flags: int, data: bytes, effects: Effects) -> None:
         """Tell whoever asks for this group on the stack with this number that it is on another. Raises
         MalformedError."""
@@ -167,6 +199,10 @@ class Member:
         """Whether all that the mark stands for is at so many members beside its sender; 0: at all of them."""
         raise NotImplementedError
 
+    def peers(self, now_ns: int) -> list[PeerState]:
+        """What is known of each other member of the view, where the members know of each other."""
+        return []
+
     def last_number(self) -> int:
         """The number of the last message that this process sent to the group, by this or an earlier membership."""
         raise NotImplementedError
@@ -178,6 +214,13 @@ class Member:
     def situations(self) -> list[int]:
         """How often this member has been in each situation that its stack names, in that order."""
         return []
+
+
+def add_statistics(totals: dict[str, int], ended: dict[str, int]) -> None:
+    """Add to `totals` the statistics of something that has ended, but for those that have ended with it."""
+    for name, value in ended.items():
+        if name not in MOMENTARY:
+            totals[name] = totals.get(name, 0) + value
 
 
 def add_counts(some: list[int], more: list[int]) -> list[int]:

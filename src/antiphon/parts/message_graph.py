@@ -250,6 +250,14 @@ class MessageGraph:
             if self._latest[other][rank] <= self.stable_to[rank]:
                 self._behind[rank] += 1
 
+    def followed_without(self, rank: int, absent: frozenset[int]) -> int:
+        """Up to which number all others that work, but the absent ones, are known to follow a participant."""
+        lowest = self.last[rank]
+        for other in self._working_without(rank):
+            if other not in absent:
+                lowest = min(lowest, self._latest[other][rank])
+        return lowest
+
     def _working_without(self, rank: int) -> list[int]:
         return [other for other in range(self.participants) if other != rank and self.working >> other & 1]
 

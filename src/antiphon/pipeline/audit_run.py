@@ -9,9 +9,10 @@
    the first violation of each broken guarantee and rounded latencies leave a piece; the driver adds them up.
 
 What must hold in the end (settled), or of whole views, is decided from the summaries alone; view rows of all logs are
-compared by the workplace, on Spark as DataFrames (`antiphon.pipeline.view_frames`). Only where the second pass finds
-agreed or safe messages out of order, their deliveries are compared all together (total). The rules, word for word, are
-at the top of `antiphon.pipeline.reference`; both auditors give the same verdicts and counts on every history.
+compared by the workplace: where they are (`antiphon.pipeline.view_counts`), or of an incremental audit as DataFrames
+(`antiphon.pipeline.view_frames`). Only where the second pass finds agreed or safe messages out of order, their
+deliveries are compared all together (total). The rules, word for word, are at the top of `antiphon.pipeline.reference`;
+both auditors give the same verdicts and counts on every history.
 
 Memory: a task holds its row group; the driver holds one row per send run and one column per sender and group, one row
 per run of agreed or safe messages, and of a group whose messages are out of order all deliveries of these.

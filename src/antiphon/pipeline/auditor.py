@@ -26,7 +26,7 @@ from antiphon.pipeline.promises import gather
 from antiphon.pipeline.reading import ReadHistory, read_history
 from antiphon.pipeline.result import Audit
 from antiphon.pipeline.run_results import OBSERVATION, PROBLEM, RESULTS, SIZE, VERDICT, combine, rows_of
-from antiphon.pipeline.source import HistoryAddress
+from antiphon.pipeline.source import HistoryAddress, file_name
 
 DRIVEN = (SIZE, VERDICT, OBSERVATION, PROBLEM)
 """What the driver is told of every run."""
@@ -57,12 +57,12 @@ def audit(
             with described(spark, f"judge {len(history.runs):,} runs"):
                 found = results.toArrow().cast(RESULTS)
             tell("adding up")
-            return combine(found, promise, _files_of_problems(history, found))
+            return combine(found, promise, _files_of_problems(found))
         results = results.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with described(spark, f"judge {len(history.runs):,} runs"):
                 found = results.where(f.col("kind").isin(*DRIVEN)).toArrow().cast(RESULTS)
-            result = combine(found, promise, _files_of_problems(history, found))
+            result = combine(found, promise, _files_of_problems(found))
             tell(f"writing {output}")
             write_tables(spark, results, output)
         finally:
@@ -87,10 +87,10 @@ def judge_history(history: ReadHistory, promise: Sequence[str] | None, *, listin
     return reduce(DataFrame.unionAll, results)
 
 
-def _files_of_problems(history: ReadHistory, found: pa.Table) -> dict[str, str]:
+def _files_of_problems(found: pa.Table) -> dict[str, str]:
     """In which files the problems show, in words, where they are several."""
     rows = [row for row in found.to_pylist() if row["kind"] == PROBLEM and row["files"]]
-    return {row["problem"]: f" (in {', '.join(history.file_names(row['files']))})" for row in rows}
+    return {row["problem"]: f" (in {', '.join(sorted(map(file_name, row['files'])))})" for row in rows}
 
 
 def audit_increment(

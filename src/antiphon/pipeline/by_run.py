@@ -20,8 +20,8 @@ from antiphon.pipeline.run_results import RESULTS, problem_row, rows_of
 from antiphon.pipeline.scan import FILE, pieces_of_logs
 from antiphon.pipeline.workplace import InProcess
 
-ROWS_MAX: Final = 3_000_000
-"""A task takes about 400 bytes of memory for a row: 902 MB for 2.34 million of them."""
+ROWS_MAX: Final = 400_000
+"""A longer run is judged sooner by many tasks, from two cores on. A task takes about 400 bytes of memory for a row."""
 
 
 def judge_run(
@@ -55,7 +55,7 @@ def audit_by_run(
     return pieces.groupBy("run").applyInArrow(work, from_arrow_schema(RESULTS))
 
 
-def _files_named(packed: pa.Table, problem: str) -> list[int]:
+def _files_named(packed: pa.Table, problem: str) -> list[str]:
     """The files that share rows of the log that a problem names, where they are several."""
     rows = packed.select(["process", FILE, "first_index", "last_index"]).to_pylist()
     own = [row for row in rows if f"the log of {row['process']} holds two rows" in problem]

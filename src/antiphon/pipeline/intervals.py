@@ -25,7 +25,9 @@ class Spans(NamedTuple):
     ends: Ints
 
     def size(self) -> int:
-        return int(self.ends[0] - self.starts[0]) if len(self.starts) == 1 else int((self.ends - self.starts).sum())
+        if len(self.starts) < 2:
+            return int(self.ends[0] - self.starts[0]) if len(self.starts) else 0
+        return int((self.ends - self.starts).sum())
 
     def holds(self, numbers: Ints) -> Mask:
         """Which of the numbers are in the set."""

@@ -1,18 +1,17 @@
 """A history read by Spark: its packed pieces, kept by Spark, and what its files tell beside their rows.
 
-One job reads everything and keeps it, packed; it also counts the rows of each run in each file. Held against the list
-of files and against manifests, these counts show what is gone: a file that a manifest lists, a file without a readable
-end, one that was never completed. What is gone is a fact: the logs that it belongs to were cut short.
-
-If a file cannot be read, that job fails, after Spark's own retries. Then the history is read once more without what
-cannot be read. Damaged files are read in splits so small that no two row groups share one: Spark gives up the rest of
-a split where it fails, so that what is lost is the damaged row groups alone, as in the reader of one process.
+One job reads everything and keeps it, packed; it also counts the rows of each run in each file, and tells what could
+not be decoded. Held against the list of files and against manifests, these counts show what is gone: a file that a
+manifest lists, a file without a readable end, one that was never completed, a damaged row group. What is gone is a
+fact: the logs that it belongs to were cut short. A file that the file system does not deliver, after Spark's own
+retries, is no fact about the history: that job fails, and with it the audit.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
@@ -21,26 +20,30 @@ from pyspark import StorageLevel
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.manifest import NAME as MANIFEST
 from antiphon.history.segments import PARTIAL, log_name
-from antiphon.history.validity import column_problems
 from antiphon.history.versions import check_version
+from antiphon.pipeline.file_scan import FILE_BYTES_MAX, packed_files
 from antiphon.pipeline.held import LogName
 from antiphon.pipeline.jobs import described, settings
-from antiphon.pipeline.lost_rows import lost_extents
-from antiphon.pipeline.scan import FILE, packed_pieces
-from antiphon.pipeline.source import CORRUPT, HistoryAddress, ListedHistory, file_name, folder_of
+from antiphon.pipeline.scan import BATCH_ROWS, FILE, packed_pieces
+from antiphon.pipeline.source import CORRUPT, HistoryAddress, ListedHistory, file_name, folder_of, path_of
 
-BATCH_ROWS: Final = 131_072
-"""Rows that Spark hands to Python at once; pieces are no longer."""
 OPEN_COST_BYTES: Final = 256 * 1024
 """What Spark takes the opening of a file to cost when it deals files out: small files shall share a task."""
-SPLIT_BYTES: Final = 1024
-"""How finely damaged files are cut."""
-UNREADABLE: Final = ("FAILED_READ_FILE", "CANNOT_READ_FILE_FOOTER")
+FILES_AT_ONCE: Final = 64
+"""So many files go to Python together; those of a task are no more than `spark.sql.files.maxPartitionBytes`."""
+TOO_LONG: Final = "exceeds the max length allowed"
+"""Spark's words for a file that is larger than FILE_BYTES_MAX."""
+FileDamage = tuple[str, str | None, str | None, str]
+"""A file, the run and the process that lack something, if that much is known, and what it is, in words."""
+_SETTINGS: Final = {
+    "spark.sql.execution.arrow.maxRecordsPerBatch": BATCH_ROWS,
+    "spark.sql.files.openCostInBytes": OPEN_COST_BYTES,
+    "spark.sql.sources.binaryFile.maxLength": FILE_BYTES_MAX,
+}
 
 
 @dataclass
@@ -55,17 +58,10 @@ class ReadHistory:
     """How many rows each run has."""
     cut_short: dict[LogName, str] = field(default_factory=dict)
     """Of which logs something is gone, and what, in words."""
-    names: dict[int, str] = field(default_factory=dict)
-    """The paths of the files, by FILE; found where they are needed."""
 
     @property
     def rows(self) -> int:
         return sum(self.runs.values())
-
-    def file_names(self, files: list[int]) -> list[str]:
-        """The names of files, by FILE."""
-        self.names = self.names or self.place.hashes(self.place.paths)
-        return sorted({file_name(self.names[number]) for number in files if number in self.names})
 
 
 @contextmanager
@@ -75,20 +71,29 @@ def read_history(spark: SparkSession, place: HistoryAddress, tell: Callable[[str
     tell(f"reading {len(found.paths):,} files" if found.paths else f"reading {place.name}")
     with ExitStack() as kept, settings(spark, _SETTINGS):
         with described(spark, f"read {place.name}"):
-            pieces, counts, damaged = _read(found, kept)
-        yield _known(spark, found, pieces, counts, damaged)
+            pieces, counts = _read(found, kept)
+        yield _known(spark, found, pieces, counts)
 
 
-def _read(place: ListedHistory, kept: ExitStack) -> tuple[DataFrame, pa.Table, Mapping[LogName, list[str]]]:
-    """The packed pieces, their counts, and what of which logs cannot be read."""
-    pieces = _keep(packed_pieces(place.rows()), kept)
-    try:
-        return pieces, _counts(pieces), {}
-    except (Py4JError, PySparkException) as error:
-        if not any(word in str(error) for word in UNREADABLE) or place.place.is_table:
-            raise
-    pieces.unpersist()
-    return _read_what_can_be(place, kept)
+def _read(place: ListedHistory, kept: ExitStack) -> tuple[DataFrame, pa.Table]:
+    """The packed pieces, and their counts."""
+    if place.place.is_table:
+        pieces = _keep(packed_pieces(place.rows()), kept)
+        return pieces, _counts(pieces)
+    with settings(place.spark, {"spark.sql.execution.arrow.maxRecordsPerBatch": FILES_AT_ONCE}):
+        pieces = _keep(packed_files(place.files(), place.place.runs), kept)
+        try:
+            return pieces, _counts(pieces)
+        except (Py4JError, PySparkException) as error:
+            if TOO_LONG not in str(error):
+                raise
+        pieces.unpersist()
+        files = place.files()
+        small = packed_files(files.where(f.col("length") <= FILE_BYTES_MAX), place.place.runs)
+        large = [row["path"] for row in files.where(f.col("length") > FILE_BYTES_MAX).select("path").collect()]
+    of_large = (packed_pieces(place.rows(path)).withColumn(FILE, f.lit(path)) for path in sorted(large))
+    pieces = _keep(reduce(DataFrame.unionAll, of_large, small), kept)
+    return pieces, _counts(pieces)
 
 
 def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
@@ -97,88 +102,74 @@ def _keep(frame: DataFrame, kept: ExitStack) -> DataFrame:
     return frame
 
 
-_SETTINGS: Final = {
-    "spark.sql.execution.arrow.maxRecordsPerBatch": BATCH_ROWS,
-    "spark.sql.files.openCostInBytes": OPEN_COST_BYTES,
-}
-
-
 def _counts(pieces: DataFrame) -> pa.Table:
-    """The rows of each run in each file, and what is wrong with a row, if anything is."""
-    return pieces.groupBy("run", FILE).agg(f.sum("rows").alias("rows"), f.min("problem").alias("problem")).toArrow()
+    """The rows of each run in each file, what is damaged, and what is wrong with a row, if anything is."""
+    damage = f.when(f.col("damage").isNotNull(), f.struct("first_index", "process", "damage"))
+    sums = (f.sum("rows").alias("rows"), f.min("problem").alias("problem"), f.collect_list(damage).alias("damages"))
+    return pieces.groupBy("run", FILE).agg(*sums).toArrow()
 
 
-def _known(
-    spark: SparkSession,
-    place: ListedHistory,
-    pieces: DataFrame,
-    counts: pa.Table,
-    damaged: Mapping[LogName, list[str]],
-) -> ReadHistory:
+def _known(spark: SparkSession, place: ListedHistory, pieces: DataFrame, counts: pa.Table) -> ReadHistory:
     """Hold the counts against the files and the manifests."""
-    runs: dict[str, int] = defaultdict(int)
-    rows_of_file: dict[int, int] = defaultdict(int)
-    runs_of_file: dict[int, set[str]] = defaultdict(set)
-    for row in counts.to_pylist():
+    rows = sorted(counts.to_pylist(), key=lambda row: (row[FILE] or "", row["run"] or ""))
+    for row in rows:
         if row["problem"] is not None:
-            raise _row_error(place, row[FILE], row["problem"])
-        runs[row["run"]] += row["rows"]
+            file = place.place.shown if row[FILE] is None else place.place.shown / file_name(row[FILE])
+            raise UnusableHistoryError(file, row["problem"])
+    runs: dict[str, int] = defaultdict(int)
+    rows_of_file: dict[str, int] = defaultdict(int)
+    runs_of_folder: dict[str, set[str]] = defaultdict(set)
+    damages: list[FileDamage] = []
+    for row in rows:
+        for _, process, text in sorted(tuple(damage.values()) for damage in row["damages"]):
+            damages.append((row[FILE], row["run"], process, text))
         rows_of_file[row[FILE]] += row["rows"]
-        runs_of_file[row[FILE]].add(row["run"])
-    history = ReadHistory(spark, place, pieces, dict(runs))
-    causes: dict[LogName, list[str]] = defaultdict(list)
-    for log, texts in damaged.items():
-        causes[log] += texts
-    gone = _gone(history, rows_of_file, is_damaged=bool(damaged))
-    if gone:
-        history.names = history.names or place.hashes(place.paths)
-        runs_of_folder: dict[str, set[str]] = defaultdict(set)
-        for number, of_file in runs_of_file.items():
-            runs_of_folder[folder_of(_short(history.names.get(number, "")))] |= of_file
-        elsewhere = {folder_of(_short(path)) for path in place.paths} - runs_of_folder.keys()
-        for path, text in gone.items():
-            if place.place.runs and folder_of(_short(path)) in elsewhere:
-                continue  # it lies among files of other runs than those that are asked for
-            process = log_name(file_name(path)) or file_name(path)
-            for run in sorted(runs_of_folder.get(folder_of(_short(path)), runs.keys())):
-                causes[run, process].append(text)
+        if row["rows"]:
+            runs[row["run"]] += row["rows"]
+            runs_of_folder[folder_of(row[FILE] or "")].add(row["run"])
+    gone = _gone(place, rows_of_file, is_damaged=bool(damages))
     if not runs:
-        raise UnusableHistoryError(place.place.shown, _nothing(place, gone, bool(damaged)))
-    history.cut_short = {log: " and ".join(texts) for log, texts in causes.items()}
-    return history
+        raise UnusableHistoryError(place.place.shown, _nothing(place, gone, damages))
+    causes: dict[LogName, list[str]] = defaultdict(list)
+    elsewhere = {folder_of(path) for path in place.paths} - runs_of_folder.keys()
+    for path, run, process, text in [*damages, *((path, None, None, text) for path, text in gone.items())]:
+        if run is not None and process is not None:
+            causes[run, process].append(text)
+        elif not (place.place.runs and folder_of(path) in elsewhere):  # else it lies among files of other runs
+            by_name = log_name(file_name(path)) or file_name(path)
+            for own in sorted(runs_of_folder.get(folder_of(path), runs.keys())):
+                causes[own, by_name].append(text)
+    held = pieces.where(f.col("body").isNotNull())
+    return ReadHistory(spark, place, held, dict(runs), {log: " and ".join(texts) for log, texts in causes.items()})
 
 
-def _gone(history: ReadHistory, rows_of_file: Mapping[int, int], *, is_damaged: bool) -> dict[str, str]:
-    """Files of which nothing can be read, each with what is the matter with it."""
-    place = history.place
+def _gone(place: ListedHistory, rows_of_file: Mapping[str, int], *, is_damaged: bool) -> dict[str, str]:
+    """Files that are not there, or hold nothing, each with what is the matter with it."""
     gone: dict[str, str] = {}
-    if place.has_manifests or (len(rows_of_file) < len(place.paths) and not place.place.runs):
-        history.names = place.hashes(place.paths)
     if place.has_manifests:
-        gone |= _held_to_manifests(history, rows_of_file, is_damaged)
-    if history.names and not place.place.runs:
-        seen = {history.names[number] for number in rows_of_file}
-        gone |= {path: text for path in place.paths if path not in seen and (text := _end_of(history, path))}
+        gone |= _held_to_manifests(place, rows_of_file, is_damaged)
+    if not place.place.runs:  # Spark passes files of no length over
+        gone |= {path: f"{file_name(path)} is empty" for path in place.paths if path not in rows_of_file}
     gone |= {path: f"{file_name(path)} was never completed" for path in place.unfinished}
     return dict(sorted(gone.items(), key=lambda item: (item[0] in place.paths or item[0] in place.unfinished, item)))
 
 
-def _held_to_manifests(history: ReadHistory, rows_of_file: Mapping[int, int], is_damaged: bool) -> dict[str, str]:
+def _held_to_manifests(place: ListedHistory, rows_of_file: Mapping[str, int], is_damaged: bool) -> dict[str, str]:
     """What manifests list and is gone; raises where a file has other rows than listed."""
-    place = history.place
-    rows = {_short(path): rows_of_file.get(number, 0) for number, path in history.names.items()}
+    listed = set(place.paths)
     gone: dict[str, str] = {}
-    with described(history.spark, "read manifests"):
+    with described(place.spark, "read manifests"):
         documents = place.manifests().collect()
     for document in documents:
         _check_manifest(place, document)
         for entry in document["files"]:
-            path = f"{folder_of(_short(document['manifest']))}/{_encoded(entry['name'])}"
-            if path not in rows:
+            path = f"{folder_of(path_of(document['manifest']))}/{entry['name']}"
+            rows = rows_of_file.get(path, 0)
+            if path not in listed:
                 gone[path] = f"{entry['name']}, which {MANIFEST} lists, is gone"
-            elif rows[path] not in (0, entry["rows"]) and not place.place.runs and not is_damaged:
+            elif rows not in (0, entry["rows"]) and not place.place.runs and not is_damaged:
                 problem = (
-                    f"it holds {rows[path]} rows, but {MANIFEST} lists {entry['rows']}; "
+                    f"it holds {rows} rows, but {MANIFEST} lists {entry['rows']}; "
                     f"take the changed file, or {MANIFEST}, away"
                 )
                 raise UnusableHistoryError(place.place.shown / entry["name"], problem)
@@ -198,74 +189,18 @@ def _check_manifest(place: ListedHistory, document: Any) -> None:
         raise UnusableHistoryError(file, error.problem) from None
 
 
-def _end_of(history: ReadHistory, path: str) -> str | None:
-    """What is the matter with a file of which no row was read; None if it holds none."""
-    place, name = history.place, file_name(path)
-    with described(history.spark, f"look at {name}"):
-        if not place.size_of(path):
-            return f"{name} is empty"
-        if place.is_foreign(path):
-            raise UnusableHistoryError(
-                place.place.shown / name, "it is no Parquet file; take it away or name another directory"
-            )
-        return None if place.can_be_opened(path) else f"{name} has no readable end"
-
-
-def _read_what_can_be(place: ListedHistory, kept: ExitStack) -> tuple[DataFrame, pa.Table, Mapping[LogName, list[str]]]:
-    """The pieces that can be read, their counts, and what of which logs cannot, in words."""
-    # Without any column, only the ends of files are read: they say how many rows there should be.
-    ends = place.readable_rows().groupBy(FILE).agg(f.count("*").alias("rows")).toArrow()
-    expected = dict(zip(ends[FILE].to_pylist(), ends["rows"].to_pylist(), strict=True))
-    pieces = _keep(packed_pieces(place.readable_rows()), kept)
-    counts = _counts(pieces)
-    seen: dict[int, int] = defaultdict(int)
-    for row in counts.to_pylist():
-        seen[row[FILE]] += row["rows"] or 0
-    damaged = [number for number, rows in expected.items() if seen[number] < rows]
-    if not damaged:
-        return pieces, counts, {}
-    names = place.hashes(place.paths)
-    finely = {"spark.sql.files.maxPartitionBytes": SPLIT_BYTES, "spark.sql.files.openCostInBytes": 0}
-    with settings(place.spark, finely):
-        rows = place.readable_rows([names[number] for number in damaged])
-        parts = _keep(packed_pieces(rows), kept)
-        texts = lost_extents(rows, parts, {number: file_name(names[number]) for number in damaged})
-        pieces = pieces.where(~f.col(FILE).isin(*damaged)).unionAll(parts)
-        return pieces, _counts(pieces), texts
-
-
-def _row_error(place: ListedHistory, number: int, words: str) -> UnusableHistoryError:
-    """Which row of which file makes no sense; that of a file that is no history at all."""
-    path = place.hashes(place.paths).get(number)
-    if path is None:
-        return UnusableHistoryError(place.place.shown, f"a row makes no sense: {words}")
-    file = place.place.shown / file_name(path)
-    problems = column_problems(to_arrow_schema(place.columns_of(path)))
-    problems = [problem for problem in problems if "'digest'" not in problem]
-    if problems:
-        more = f" and {len(problems) - 3} more" if len(problems) > 3 else ""
-        return UnusableHistoryError(file, f"it is no history of Antiphon: {', '.join(problems[:3])}{more}")
-    return UnusableHistoryError(file, f"row {place.first_wrong_row(path)} makes no sense: {words}")
-
-
-def _nothing(place: ListedHistory, gone: Mapping[str, str], damaged: bool) -> str:
+def _nothing(
+    place: ListedHistory, gone: Mapping[str, str], damages: Sequence[tuple[str, str | None, str | None, str]]
+) -> str:
     if place.place.runs:
         return f"it holds no run {', '.join(map(repr, place.place.runs))}"
-    if damaged:
+    cut_short = [path for path, _, _, text in damages if text.endswith("has no readable end")]
+    if len(cut_short) < len(damages):
         return "no row group in it can be read"
-    if not gone:
+    if not gone and not cut_short:
         return "the history holds no rows at all"
-    path, text = next(iter(gone.items()))
+    path, text = next(iter(gone.items()), (next(iter(cut_short), ""), ""))
     if f"which {MANIFEST} lists" in text:
         return f"no file in it can be read: {text}; bring it back"
     what = "was never completed" if path.endswith(PARTIAL) else "was cut short before it was complete"
     return f"no file in it can be read: {file_name(path)} {what}; record the run again"
-
-
-def _short(path: str) -> str:
-    return path.replace(":///", ":/", 1)
-
-
-def _encoded(name: str) -> str:
-    """The name of a file as it stands in a URI of Spark's."""
-    return name.replace("%", "%25")

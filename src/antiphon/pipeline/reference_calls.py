@@ -5,7 +5,9 @@ of a majority (from a note STALLED to the next view row of the group), calls bel
 for what waits there. So a message that waited while its group stood still takes its place behind the calls below causal
 that were made after it and left meanwhile, but only up to the first call at causal or above that did not wait so
 itself: such a call waits for the message, and holds up what comes after it. What follows in the same group, and what
-follows at causal or above in the same domain, stays behind the message.
+follows at causal or above in the same domain, stays behind the message. A call that overtakes one message may have been
+overtaken itself, in a group of its own that stood still: so places are raised until nothing changes. A call that never
+left, since its process left the group or failed, keeps its place and holds up none.
 """
 
 from collections import defaultdict
@@ -19,6 +21,8 @@ from antiphon.pipeline.explain import MessageName
 
 LAST = 2**62
 """An index above that of every row."""
+PLACES = 2**10
+"""Places for each row of a log: the row's own, and those of calls that were overtaken up to it, or by such calls."""
 AT_LEAST_CAUSAL = frozenset(LEVELS[LEVELS.index("causal") :])
 
 
@@ -42,7 +46,8 @@ def places_of_calls(
 ) -> list[int]:
     """A place for each call of a log, in the order of the calls: the calls are sent in the order of these places.
 
-    What is no call stands at twice its index; `left` tells by which row a message left that did not leave at once.
+    What is no call stands at its index times PLACES; `left` tells by which row a message left that did not leave at
+    once.
     """
     stalls = _stalls(rows)
     domains = domains_of((row.group or "", parse_start(row.label)) for row in rows if row.kind == "start")
@@ -52,32 +57,49 @@ def places_of_calls(
         waited = any(begin < gone and end > row.index for begin, end in stalls[message.group])
         is_causal = row.level in AT_LEAST_CAUSAL
         own.append(_Call(message, domain_of(domains, message.group), row.index, gone, is_causal, waited))
-    places: list[int] = []
-    of_group: dict[str, int] = defaultdict(int)
-    of_domain: dict[str, int] = defaultdict(int)
-    for at, call in enumerate(own):
-        place = 2 * call.called
-        if call.waited:
-            place = max(place, 2 * _overtaken_by(call, own[at + 1 :], stalls[call.message.group]) + 1)
-        place = max(place, of_group[call.message.group], of_domain[call.domain] if call.is_causal else 0)
-        of_group[call.message.group] = place
-        of_domain[call.domain] = max(of_domain[call.domain], place)
-        places.append(place)
+    overtakers = [
+        _overtaken_by(at, own, stalls[call.message.group]) if call.waited and call.left < LAST else []
+        for at, call in enumerate(own)
+    ]
+    places = [call.called * PLACES for call in own]
+    for _ in range(PLACES):  # ends by itself unless two calls left before each other, which no process does
+        raised = _raise_places(own, places, overtakers)
+        if raised == places:
+            break
+        places = raised
     return places
 
 
-def _overtaken_by(call: _Call, later: Sequence[_Call], stalls: Sequence[tuple[int, int]]) -> int:
-    """The index of the last call that was allowed to leave before a message that waited; -1 for none."""
-    last = -1
-    for other in later:
+def _raise_places(own: Sequence[_Call], places: Sequence[int], overtakers: Sequence[Sequence[int]]) -> list[int]:
+    """The places of the calls from those that they had: behind overtakers and their group, causal ones behind all."""
+    raised: list[int] = []
+    of_group: dict[str, int] = defaultdict(int)
+    of_domain: dict[str, int] = defaultdict(int)
+    for at, call in enumerate(own):
+        if call.left == LAST:
+            raised.append(places[at])
+            continue
+        place = max([places[at], *(places[other] + 1 for other in overtakers[at])])
+        place = max(place, of_group[call.message.group], of_domain[call.domain] if call.is_causal else 0)
+        of_group[call.message.group] = place
+        of_domain[call.domain] = max(of_domain[call.domain], place)
+        raised.append(place)
+    return raised
+
+
+def _overtaken_by(at: int, own: Sequence[_Call], stalls: Sequence[tuple[int, int]]) -> list[int]:
+    """Those among the calls that were allowed to leave before a message that waited."""
+    call = own[at]
+    found: list[int] = []
+    for place, other in enumerate(own[at + 1 :], at + 1):
         if other.domain != call.domain:
             continue
         if other.is_causal and not other.waited:
             break
         meanwhile = any(begin < other.left < end for begin, end in stalls)
         if not other.is_causal and other.message.group != call.message.group and other.left < call.left and meanwhile:
-            last = other.called
-    return last
+            found.append(place)
+    return found
 
 
 def _stalls(rows: Sequence[Row]) -> dict[str, list[tuple[int, int]]]:

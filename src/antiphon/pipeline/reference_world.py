@@ -11,7 +11,7 @@ from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.schema import LEFT, QUIET, READS_APART, UNTOLD, Row
 from antiphon.pipeline.domains import domain_of
 from antiphon.pipeline.explain import MessageName
-from antiphon.pipeline.reference_calls import LAST, places_of_calls
+from antiphon.pipeline.reference_calls import LAST, PLACES, places_of_calls
 
 CRASHED = "crashed"
 GONE = (CRASHED, LEFT)
@@ -238,7 +238,7 @@ class ReferenceWorld:
                     left.setdefault(message, row.index)
         calls = [(row, message) for row, message in log.events if row.kind == "send"]
         of_calls = iter(places_of_calls(log.rows, calls, left))
-        places = [next(of_calls) if row.kind == "send" else 2 * row.index for row, _ in log.events]
+        places = [next(of_calls) if row.kind == "send" else PLACES * row.index for row, _ in log.events]
         order = sorted(range(len(places)), key=places.__getitem__)
         log.events = [log.events[at] for at in order]
         self.sent_at.update({message: at for at, (row, message) in enumerate(log.events) if row.kind == "send"})

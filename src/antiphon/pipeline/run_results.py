@@ -49,7 +49,7 @@ RESULTS: Final = pa.schema(
         # …the size of a run, and what makes it unusable, with the files in which that shows.
         *((name, pa.int64()) for name in ("events", "rows")),
         ("problem", pa.string()),
-        ("files", pa.list_(pa.int64())),
+        ("files", pa.list_(pa.string())),
     ]
 )
 
@@ -66,7 +66,7 @@ def rows_of(run: str, judged: JudgedRuns) -> pa.Table:
     return pa.Table.from_pylist([row | {"run": run} for row in rows], RESULTS)
 
 
-def problem_row(run: str, problem: str, files: Sequence[int]) -> pa.Table:
+def problem_row(run: str, problem: str, files: Sequence[str]) -> pa.Table:
     """Why a run is unusable."""
     return pa.Table.from_pylist([{"run": run, "kind": PROBLEM, "problem": problem, "files": list(files)}], RESULTS)
 

@@ -1,10 +1,10 @@
-"""The rows of a history as Spark reads them: cut into pieces of logs, checked, and packed.
+"""The rows of a history, cut into pieces of logs, checked, and packed.
 
-Spark reads the Parquet files, from whatever file system its session knows, or the table. Python opens no file. Each
-batch of rows that Spark hands over is checked row by row (`antiphon.history.validity`) and cut where one log, or one
-file, ends and the next begins; a *packed piece* is one such stretch as compressed Arrow data in one cell, with what
-must be known to put it in its place: run, process, first and last index. What follows shuffles and keeps packed pieces,
-a few bytes for each row, and never single rows. So each row is decoded once, converted to Arrow once, and not sorted.
+Rows come to Python as files that Spark has read (`antiphon.pipeline.file_scan`) or, of tables and of large files, as
+batches of rows. Python opens no file. Rows are checked (`antiphon.history.validity`) and cut where one log ends and the
+next begins; a *packed piece* is one such stretch as compressed Arrow data in one cell, with what must be known to put
+it in its place: run, process, first and last index. What follows shuffles and keeps packed pieces, a few bytes for each
+row, and never single rows. So each row is decoded once, and not sorted.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,53 +25,45 @@ from antiphon.history.versions import upgrade
 from antiphon.pipeline.audit.pieces import Piece
 
 FILE: Final = "file"
-"""Which file a row comes from: a hash of its path, since the path itself would travel with every row."""
+"""The path of the file that a piece comes from, as Spark tells it; null for a table."""
+BATCH_ROWS: Final = 131_072
+"""Rows that Spark hands to Python at once; pieces are no longer."""
 BODY: Final = [name for name in SCHEMA.names if name not in LOG_COLUMNS]
 _NULLABLE: Final = pa.schema([field.with_nullable(True) for field in SCHEMA])
-_ORDER: Final = [(name, "ascending") for name in (FILE, *LOG_COLUMNS, "index")]
+_ORDER: Final = [(name, "ascending") for name in (*LOG_COLUMNS, "index")]
 _CODEC: Final = pa.ipc.IpcWriteOptions(compression="lz4")
 
 PACKED_PIECES: Final = pa.schema(
     [
         ("run", pa.string()),
         ("process", pa.string()),  # "name/incarnation"
-        (FILE, pa.int64()),
+        (FILE, pa.string()),
         ("first_index", pa.int64()),
         ("last_index", pa.int64()),
         ("rows", pa.int64()),
-        ("version", pa.int64()),  # of the schema, where a start row in it tells
-        ("problem", pa.string()),  # what is wrong with a row; no more than this and the file is set then
+        ("version", pa.int64()),  # of the schema, where a start row in it tells and it has not been brought up to date
+        ("problem", pa.string()),  # what makes the history unusable; there is no body then
+        ("damage", pa.string()),  # what cannot be read; there is no body then, and first_index is a place in the file
         ("body", pa.binary()),
     ]
 )
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of SCHEMA with FILE become rows of PACKED_PIECES."""
+    """Rows of SCHEMA become rows of PACKED_PIECES."""
     for batch in batches:
-        table = pa.Table.from_batches([batch])
-        if not len(table):
+        if not len(batch):
             continue
-        rows = table.select(SCHEMA.names).cast(_NULLABLE)
+        rows = pa.Table.from_batches([batch]).select(SCHEMA.names).cast(_NULLABLE)
         if (problem := row_problem(rows)) is not None:
-            place, words = problem
-            found: list[dict[str, Any]] = [{FILE: table[FILE][place].as_py(), "problem": words}]
+            found: list[dict[str, Any]] = [{"problem": f"a row makes no sense: {problem[1]}"}]
         else:
-            found = [_packed(part) for part in _stretches(rows.append_column(FILE, table[FILE]))]
+            found = [packed_piece(piece) for piece in cut(rows)]
         yield pa.RecordBatch.from_pylist(found, PACKED_PIECES)
 
 
-def find_problems(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Rows of SCHEMA with `row_index` become places of rows that make no sense, the first of each batch."""
-    for batch in batches:
-        table = pa.Table.from_batches([batch])
-        if len(table) and (problem := row_problem(table.select(SCHEMA.names).cast(_NULLABLE))) is not None:
-            place = table["row_index"][problem[0]].as_py()
-            yield pa.RecordBatch.from_pydict({"place": pa.array([place], pa.int64())})
-
-
-def _stretches(table: pa.Table) -> Iterator[pa.Table]:
-    """What a batch holds of each log in each file, in order of index."""
+def cut(table: pa.Table) -> Iterator[Piece]:
+    """What some rows hold of each log, in order of index."""
     bounds = _bounds(table)
     index = table["index"].to_numpy()
     rising = index[1:] > index[:-1]
@@ -80,12 +72,14 @@ def _stretches(table: pa.Table) -> Iterator[pa.Table]:
         table = table.sort_by(_ORDER)
         bounds = _bounds(table)
     for first, end in pairwise(bounds):
-        yield table.slice(first, end - first)
+        part = table.slice(first, end - first)
+        process = f"{part['process'][0].as_py()}/{part['incarnation'][0].as_py()}"
+        yield Piece(part["run"][0].as_py(), process, part.select(BODY))
 
 
 def _bounds(table: pa.Table) -> list[int]:
     same = np.ones(len(table) - 1, bool)
-    for name in (FILE, *LOG_COLUMNS):
+    for name in LOG_COLUMNS:
         column = table[name].combine_chunks()
         same &= pc.equal(column[1:], column[:-1]).to_numpy(zero_copy_only=False)
     return [0, *(np.flatnonzero(~same) + 1).tolist(), len(table)]
@@ -93,14 +87,8 @@ def _bounds(table: pa.Table) -> list[int]:
 
 def _is_scattered(table: pa.Table, bounds: list[int]) -> bool:
     """Whether rows of one log lie apart."""
-    heads = table.select([FILE, *LOG_COLUMNS]).take(bounds[:-1])
+    heads = table.select(list(LOG_COLUMNS)).take(bounds[:-1])
     return len(heads.group_by(heads.column_names).aggregate([])) < len(heads)
-
-
-def _packed(part: pa.Table) -> dict[str, Any]:
-    process = f"{part['process'][0].as_py()}/{part['incarnation'][0].as_py()}"
-    piece = Piece(part["run"][0].as_py(), process, part.select(BODY))
-    return packed_piece(piece) | {FILE: part[FILE][0].as_py()}
 
 
 def parts_of(piece: Piece, rows: int) -> Iterator[Piece]:
@@ -150,5 +138,5 @@ def pieces_of_logs(packed: pa.Table) -> list[Piece]:
 
 
 def packed_pieces(rows: DataFrame) -> DataFrame:
-    """Rows of a history, with FILE, as a DataFrame of PACKED_PIECES."""
+    """Rows of a history as a DataFrame of PACKED_PIECES."""
     return rows.mapInArrow(pack, from_arrow_schema(PACKED_PIECES))

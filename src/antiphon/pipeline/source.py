@@ -4,32 +4,31 @@ Spark lists and reads; Python opens nothing. Of files whose names begin with `_`
 everywhere; the recorder writes no such names.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
-import pyarrow as pa
-from py4j.protocol import Py4JError
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
 
 from antiphon.history.errors import UnusableHistoryError
 from antiphon.history.manifest import NAME as MANIFEST
-from antiphon.history.reader import MAGIC
 from antiphon.history.schema import SCHEMA
 from antiphon.history.segments import PARTIAL, SUFFIX
+from antiphon.pipeline.file_scan import RUN
+from antiphon.pipeline.jobs import settings
 from antiphon.pipeline.passes import is_connected
 from antiphon.pipeline.places import is_plain
-from antiphon.pipeline.scan import FILE, find_problems
 
 GLOB: Final = "\\{}[]*?"
 BESIDE: Final = f"{{{MANIFEST},*{SUFFIX}{PARTIAL}}}"
 """What tells something of a history beside its rows."""
+PARTITIONS: Final = (RUN, "of_run")
+"""Columns of folders that name a run, as Spark and `antiphon.pipeline.pack` write them."""
 _PATH_NOT_FOUND: Final = "PATH_NOT_FOUND"
 
 
@@ -71,7 +70,7 @@ class ListedHistory:
         self.spark = spark
         self.place = place
         self.paths: list[str] = []
-        """The Parquet files."""
+        """The Parquet files, as Spark names them in the column `path`."""
         self.unfinished: list[str] = []
         """Files that were never completed."""
         self._manifests: list[str] = []
@@ -79,7 +78,7 @@ class ListedHistory:
             return
         self._root = spark_path(spark, place.name)
         try:
-            self.paths = _files(self._reader().parquet(self._root))
+            self._listed = self._by_folder(self._lister(f"*{SUFFIX}").load(self._root))
             beside = _files(self._lister(BESIDE).load(self._root))
         except AnalysisException as error:
             if error.getCondition() == _PATH_NOT_FOUND:
@@ -94,65 +93,33 @@ class ListedHistory:
     def has_manifests(self) -> bool:
         return bool(self._manifests)
 
-    def rows(self) -> DataFrame:
-        """All rows that are asked for, with FILE. A file that cannot be read fails the job."""
-        if not self.place.is_table:
-            return self._of_runs(_with_file(self._reader().parquet(self._root)))
-        table = self._table()
-        columns = [f.col(field.name).cast(field.dataType).alias(field.name) for field in from_arrow_schema(SCHEMA)]
-        return self._of_runs(table.select(*columns, f.lit(0).cast("long").alias(FILE)))
+    def files(self) -> DataFrame:
+        """The files that may hold rows of the runs that are asked for, with path, length and content."""
+        files = self._listed
+        for name in PARTITIONS:
+            if self.place.runs and name in files.columns:
+                files = files.where(f.col(name).isin(*self.place.runs))
+        return files
 
-    def readable_rows(self, paths: Sequence[str] | None = None) -> DataFrame:
-        """The same, of some files, without what cannot be read: a file is given up where it fails."""
-        reader = self._reader().option("ignoreCorruptFiles", "true")
-        return self._of_runs(
-            _with_file(reader.parquet(self._root) if paths is None else reader.parquet(*_plain(paths)))
-        )
+    def rows(self, path: str | None = None) -> DataFrame:
+        """All rows of the table that are asked for, or those of a file. What cannot be read fails the job."""
+        if path is None:
+            table = self._table()
+        else:
+            reader = self.spark.read.option("parquet.page.verify-checksum.enabled", "true")
+            reader = reader.schema(from_arrow_schema(SCHEMA))
+            table = (reader.option("basePath", self._root) if RUN in self._listed.columns else reader).parquet(
+                *_plain([path])
+            )
+        columns = [f.col(field.name).cast(field.dataType).alias(field.name) for field in from_arrow_schema(SCHEMA)]
+        rows = table.select(*columns)
+        return rows.where(f.col("run").isin(*self.place.runs)) if self.place.runs else rows
 
     def manifests(self) -> DataFrame:
         """What is listed in the manifests: manifest (its path), version, corrupt, name and rows of each file."""
         schema = f"schema LONG, files ARRAY<STRUCT<name: STRING, rows: LONG>>, {CORRUPT} STRING"
         read = self.spark.read.schema(schema).options(multiLine=True, columnNameOfCorruptRecord=CORRUPT)
         return read.json(_plain(self._manifests)).selectExpr("*", "_metadata.file_path AS manifest")
-
-    def hashes(self, paths: Collection[str]) -> dict[int, str]:
-        """The paths of files, by FILE. Spark writes a path without a host in two ways: each counts."""
-        ways = {way: path for path in paths for way in (path, path.replace(":///", ":/", 1))}
-        if not ways:
-            return {}
-        known = self.spark.createDataFrame(pa.table({"path": pa.array(sorted(ways), pa.string())}))
-        table = known.select(f.xxhash64("path").alias(FILE), "path").toArrow()
-        return {
-            number: ways[way] for number, way in zip(*(column.to_pylist() for column in table.columns), strict=True)
-        }
-
-    def size_of(self, path: str) -> int:
-        """The bytes of a file. Spark passes files of no length over."""
-        listed = self._lister("*").load(_plain([path])).select("length").first()
-        return 0 if listed is None else int(listed["length"])
-
-    def is_foreign(self, path: str) -> bool:
-        """Whether a file does not even begin as Parquet files do."""
-        whole = self._lister("*").load(_plain([path]))
-        head = whole.select(f.substring("content", 1, len(MAGIC)).alias("head")).first()
-        return head is not None and not MAGIC.startswith(bytes(head["head"]))
-
-    def can_be_opened(self, path: str) -> bool:
-        """Whether a file has an end that tells its columns."""
-        try:
-            self.columns_of(path)
-        except (AnalysisException, Py4JError, PySparkException):
-            return False
-        return True
-
-    def columns_of(self, path: str) -> StructType:
-        """The columns of a file, by its own word."""
-        return self.spark.read.parquet(*_plain([path])).schema
-
-    def first_wrong_row(self, path: str) -> int:
-        """The place in a file of the first row that makes no sense."""
-        rows = self._reader().parquet(*_plain([path])).select(*SCHEMA.names, "_metadata.row_index")
-        return min(int(row["place"]) for row in rows.mapInArrow(find_problems, "place LONG").collect())
 
     def _table(self) -> DataFrame:
         try:
@@ -166,15 +133,14 @@ class ListedHistory:
             )
         return table
 
-    def _of_runs(self, rows: DataFrame) -> DataFrame:
-        return rows.where(f.col("run").isin(*self.place.runs)) if self.place.runs else rows
-
-    def _reader(self) -> DataFrameReader:
-        found = self.spark.read.schema(from_arrow_schema(SCHEMA))
-        found = found.option("parquet.page.verify-checksum.enabled", "true")
-        if self.paths and all("/run=" in path for path in self.paths):
-            return found  # Spark wrote it, partitioned by run: the column is in the names of folders
-        return found.option("recursiveFileLookup", "true").option("pathGlobFilter", f"*{SUFFIX}")
+    def _by_folder(self, listed: DataFrame) -> DataFrame:
+        """The files, with the run as a column where folders name it: so Spark can leave other runs out unread."""
+        self.paths = _files(listed)
+        if not any(self.paths and all(f"/{name}=" in path for path in self.paths) for name in PARTITIONS):
+            return listed
+        with settings(self.spark, {"spark.sql.sources.partitionColumnTypeInference.enabled": "false"}):
+            reader = self.spark.read.format("binaryFile").option("pathGlobFilter", f"*{SUFFIX}")
+            return reader.load(self._root)
 
     def _lister(self, names: str) -> DataFrameReader:
         listed = self.spark.read.format("binaryFile").option("recursiveFileLookup", "true")
@@ -184,23 +150,19 @@ class ListedHistory:
 CORRUPT: Final = "_corrupt"
 
 
-def _with_file(rows: DataFrame) -> DataFrame:
-    return rows.select(*SCHEMA.names, f.xxhash64("_metadata.file_path").alias(FILE))
-
-
 def _plain(paths: Sequence[str]) -> list[str]:
     """Paths that Spark listed, as it takes them again: no patterns."""
-    return ["".join(f"\\{letter}" if letter in GLOB else letter for letter in decoded(path)) for path in paths]
+    return ["".join(f"\\{letter}" if letter in GLOB else letter for letter in path) for path in paths]
 
 
-def decoded(path: str) -> str:
-    """A path that Spark gave as a URI, with the letters that it stands for."""
-    return unquote(path)
+def path_of(uri: str) -> str:
+    """A path that Spark gives as a URI, as it stands in the column `path` of a file."""
+    return unquote(uri).replace(":///", ":/", 1)
 
 
 def file_name(path: str) -> str:
-    """The last part of a path that Spark gave."""
-    return decoded(path.rsplit("/", 1)[-1])
+    """The last part of a path."""
+    return path.rsplit("/", 1)[-1]
 
 
 def folder_of(path: str) -> str:
@@ -209,4 +171,4 @@ def folder_of(path: str) -> str:
 
 def _files(frame: DataFrame) -> list[str]:
     """The files of a relation, which Spark has listed to make it."""
-    return sorted(frame.inputFiles())
+    return sorted(map(path_of, frame.inputFiles()))

@@ -1,6 +1,7 @@
 """view_agreement and primary in one process: the rules of `antiphon.pipeline.view_frames`, row by row.
 
-For `antiphon audit --quick`, which does without Spark. The two forms give the same counts and the same first violation.
+For `antiphon audit --quick`, for whole runs in a task, and for a long run, whose view rows the driver has. The two
+forms give the same counts and the same first violation.
 """
 
 from collections import defaultdict

@@ -1,8 +1,8 @@
 """What view_agreement and primary are judged from, and how the first violation of one is put into words.
 
-A view row is one process that installs one view. The two checks compare each row with those of other logs: on Spark as
-DataFrame operations (`antiphon.pipeline.view_frames`), in one process by `antiphon.pipeline.view_counts`. Both give
-counts, root causes, and the first violation in plain values.
+A view row is one process that installs one view. The two checks compare each row with those of other logs: row by row
+(`antiphon.pipeline.view_counts`), or of an incremental audit as DataFrame operations (`antiphon.pipeline.view_frames`).
+Both give counts, root causes, and the first violation in plain values.
 """
 
 from collections.abc import Mapping, Sequence

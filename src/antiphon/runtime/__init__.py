@@ -8,6 +8,7 @@ from antiphon.runtime.errors import (
     ConnectError,
     DeclarationError,
     ExcludedError,
+    IdentityError,
     JoinError,
     KeyMissingError,
     KeyringError,
@@ -16,6 +17,7 @@ from antiphon.runtime.errors import (
     PublishError,
     ReaderBlockedError,
     ReaderError,
+    RightError,
 )
 from antiphon.runtime.events import Barrier, Batch, Excluded, Message, Question, Stalled, TransitionalView, ViewChange
 from antiphon.runtime.group import Group
@@ -37,6 +39,7 @@ __all__ = [
     "ExcludedError",
     "FileDiscovery",
     "Group",
+    "IdentityError",
     "JoinError",
     "KeyMissingError",
     "KeyringError",
@@ -52,6 +55,7 @@ __all__ = [
     "ReachedGroup",
     "ReaderBlockedError",
     "ReaderError",
+    "RightError",
     "Stalled",
     "TransitionalView",
     "Trust",

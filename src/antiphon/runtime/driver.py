@@ -67,7 +67,8 @@ from antiphon.runtime.clock import Clock
 from antiphon.runtime.devices import NodeDevices
 from antiphon.runtime.driver_recording import RecordingDriver
 from antiphon.runtime.errors import NodeFailedError
-from antiphon.runtime.handlers import GroupHandler, RoleHandler
+from antiphon.runtime.handlers import DriverMeter, GroupHandler, RoleHandler
+from antiphon.runtime.identified_transport import IdentifiedTransport
 from antiphon.runtime.membership_log import log_membership
 from antiphon.runtime.tap import HistoryTap
 from antiphon.runtime.transport import Transport
@@ -102,8 +103,11 @@ class Driver(RecordingDriver):
         """The groups that this process sends to without being in them."""
         self._asked = 0
         self.trust = Trust()
+        self.identities: IdentifiedTransport | None = None
+        """The transport, where it knows others by their names."""
         self.on_stop: Callable[[Exception | None], None] | None = None
         """Told of the end, after all groups."""
+        self.meter: DriverMeter | None = None
         self._loop = asyncio.get_running_loop()
         self._members: dict[str, GroupHandler] = {}
         self._family = family
@@ -122,11 +126,17 @@ class Driver(RecordingDriver):
         self._receiving = False
         """Whether the step that is being carried out took in what others sent."""
         self._waiting = Waiting()
+        self.messages_forbidden = 0
+        """What others sent that may not send."""
         self.sends_refused = 0
         """What was sent and the engine refused."""
 
     def receive(self, datagrams: list[bytes]) -> None:
         self.step(Receive(datagrams))
+
+    def receive_from(self, datagrams: list[bytes], authors: list[str]) -> None:
+        """Take datagrams whose authors are known."""
+        self.step(Receive(datagrams, authors))
 
     def join(self, input: Join, member: GroupHandler, contacts: Sequence[SocketAddress] = ()) -> None:
         """Join a group; `contacts` are those to ask. What the engine refuses here is the caller's mistake, and changes
@@ -272,6 +282,8 @@ class Driver(RecordingDriver):
         del self._members[group]
         del self._joins[group]
         self._addresses.forget(group)
+        if self.identities is not None:
+            self.identities.install(group, None)
         if self.tap is None:  # else what is still to be read is recorded by it
             self._first_views.pop(group, None)
             self._left.discard(group)
@@ -301,15 +313,23 @@ class Driver(RecordingDriver):
                 self._note_untold(event)
                 continue
             if isinstance(event, Delivered):
+                if self.identities is not None and not self.identities.may_send(event.sender.name):
+                    self.messages_forbidden += len(event.payloads)
+                    continue
                 member._deliver(event)
+                if self.meter is not None:
+                    self.meter.delivered(event, self.process, now_ns)
                 if self._receiving:
                     self._delivered_ns = now_ns
             elif not isinstance(event, Sent):
                 if isinstance(event, Ended):
                     ended += self._members if self._can_return(event) else (event.group,)
                 self._emit(event, member, now_ns)
-            elif self.tap is not None:
-                self.tap.recorder.depart(event, now_ns)
+            else:
+                if self.tap is not None:
+                    self.tap.recorder.depart(event, now_ns)
+                if self.meter is not None:
+                    self.meter.sent(event, now_ns)
         if effects.transmits:
             self._transmit(effects.transmits)
         if effects.calls is not None and self.devices is not None:
@@ -335,6 +355,11 @@ class Driver(RecordingDriver):
     def _transmit(self, transmits: list[Transmit]) -> None:
         transport = self.transport
         assert transport is not None
+        if self.identities is not None:
+            for transmit in transmits:
+                names = [process.name for process in transmit.route.processes]
+                self.identities.send_to(transmit.packets, self._addresses.find(transmit.route), names)
+            return
         for transmit in transmits:
             known = cast("list[SocketAddress] | None", transmit.route.resolved)
             transport.send(transmit.packets, self._addresses.find(transmit.route) if known is None else known)
@@ -352,6 +377,8 @@ class Driver(RecordingDriver):
             member._ask(event, now_ns)
         else:
             log_membership(self.process, event)
+            if self.meter is not None:
+                self.meter.membership(event)
             if isinstance(event, Installed):
                 self._install(event, now_ns)
             elif isinstance(event, Suspected) and tap is not None:
@@ -378,6 +405,8 @@ class Driver(RecordingDriver):
         else:
             self._note_untold(event)
         self._addresses.install(group, event.view)
+        if self.identities is not None:
+            self.identities.install(group, event.view)
         self._members[group]._install(event)
 
     def _end(self, event: Ended, now_ns: int) -> None:

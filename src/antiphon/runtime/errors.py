@@ -144,6 +144,19 @@ class KeyringError(UsageError):
     """A keyring cannot be used."""
 
 
+class IdentityError(UsageError):
+    """An identity, or something of an authority, cannot be used."""
+
+
+class RightError(UsageError):
+    """The certificate of this process does not allow what it wants to do."""
+
+    def __init__(self, name: str, role: str, what: str) -> None:
+        super().__init__(f"process {name!r} is a {role} by its certificate, and may not {what}")
+        self.name = name
+        self.role = role
+
+
 class KeyMissingError(UsageError):
     """A node that other machines can reach has no key."""
 

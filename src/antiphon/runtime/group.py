@@ -402,4 +402,6 @@ class Group(GroupEvents):
 
     def _measure(self, payloads: Sequence[bytes]) -> int:
         self._check_open()
+        if self._forbidden is not None:
+            raise self._forbidden
         return measure(payloads, self._message_bytes_max)

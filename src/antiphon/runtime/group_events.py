@@ -67,6 +67,8 @@ class GroupEvents:
         self._entered = asyncio.Event()
         self._over = asyncio.Event()
         self._on_over = on_over
+        self._forbidden: Exception | None = None
+        """Why this process may not send here, whatever comes."""
         self._going = asyncio.Event()
         """Not set while the group stands still for want of a majority."""
         self._going.set()

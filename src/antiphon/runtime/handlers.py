@@ -1,8 +1,18 @@
-"""Whom the driver tells what the engine says: a member of a group, and a role on a stack."""
+"""Whom the driver tells what the engine says: a member of a group, a role on a stack, and whoever counts."""
 
 from typing import Protocol
 
-from antiphon.kernel.effects import AskApplication, BarrierReached, Delivered, Ended, Event, Installed, Transitional
+from antiphon.kernel.effects import (
+    AskApplication,
+    BarrierReached,
+    Delivered,
+    Ended,
+    Event,
+    Installed,
+    Sent,
+    Transitional,
+)
+from antiphon.kernel.identity import ProcessId
 from antiphon.runtime.outbox import Outbox
 
 
@@ -58,3 +68,16 @@ class RoleHandler(Protocol):
 
     def end(self, error: Exception | None) -> None:
         """It is over: by `close`, by an error, or because this incarnation is."""
+
+
+class DriverMeter(Protocol):
+    """Whoever counts what happens in the groups of one process (observe/meter.py)."""
+
+    def sent(self, event: Sent, now_ns: int) -> None:
+        """Messages have left."""
+
+    def delivered(self, event: Delivered, process: ProcessId, now_ns: int) -> None:
+        """Messages were handed to `process`, which is this one."""
+
+    def membership(self, event: Event) -> None:
+        """Something has happened to a membership."""

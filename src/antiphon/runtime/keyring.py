@@ -108,18 +108,22 @@ def parse_keyring(text: str, name: str) -> Keyring:
 
 def load_keyring(file: str | Path) -> Keyring:
     """The keyring in a file. Raises KeyringError if there is none, or others could have read or written it."""
-    path = Path(file)
+    return parse_keyring(read_secret_file(Path(file), "keyring").decode(errors="replace"), str(file))
+
+
+def read_secret_file(path: Path, what: str) -> bytes:
+    """The bytes of a file that nobody else may have read or written. Raises KeyringError."""
     try:
         with path.open("rb") as opened:
             mode = os.fstat(opened.fileno()).st_mode
-            text = opened.read(FILE_BYTES_MAX + 1).decode(errors="replace")
+            data = opened.read(FILE_BYTES_MAX + 1)
     except OSError as error:
-        raise KeyringError(f"the keyring {path} cannot be read: {error.strerror or error}") from error
+        raise KeyringError(f"the {what} {path} cannot be read: {error.strerror or error}") from error
     if mode & UNSAFE_MODE:
-        raise KeyringError(f"others can read or change the keyring {path}; chmod 600 it, and rotate it if they did")
-    if len(text) > FILE_BYTES_MAX:
-        raise KeyringError(f"{path} is too long for a keyring")
-    return parse_keyring(text, str(path))
+        raise KeyringError(f"others can read or change the {what} {path}; chmod 600 it, and rotate it if they did")
+    if len(data) > FILE_BYTES_MAX:
+        raise KeyringError(f"{path} is too long for a{'n' if what[0] in 'aeiou' else ''} {what}")
+    return data
 
 
 def _format(keyring: Keyring) -> bytes:
@@ -127,12 +131,13 @@ def _format(keyring: Keyring) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
-def _write(path: Path, keyring: Keyring, *, new: bool) -> None:
+def write_secret_file(path: Path, data: bytes, *, new: bool) -> None:
+    """Write a file that only its owner can read, whole or not at all. With `new`, FileExistsError if it is there."""
     handle, name = mkstemp(prefix=f".{path.name}.", dir=path.parent)  # with rights for the owner alone
     beside = Path(name)
     try:
         with open(handle, "wb") as file:
-            file.write(_format(keyring))
+            file.write(data)
             file.flush()
             os.fsync(file.fileno())
         if new:
@@ -152,7 +157,7 @@ def create_keyring(file: str | Path) -> Keyring:
     """Write a file with one new key. Raises KeyringError if something is there."""
     keyring = Keyring([draw_key(1, ())])
     try:
-        _write(Path(file), keyring, new=True)
+        write_secret_file(Path(file), _format(keyring), new=True)
     except FileExistsError:
         raise KeyringError(f"{file} is there already; `antiphon key rotate {file}` adds a key to a keyring") from None
     return keyring
@@ -164,7 +169,7 @@ def add_key(file: str | Path) -> Keyring:
     if len(keyring.keys) == KEYS_MAX:
         raise KeyringError(f"{file} has {KEYS_MAX} keys; `antiphon key retire {file}` takes out all but the newest")
     added = Keyring([*keyring.keys, _next_key(keyring)])
-    _write(Path(file), added, new=False)
+    write_secret_file(Path(file), _format(added), new=False)
     return added
 
 
@@ -179,7 +184,7 @@ def replace_keys(file: str | Path) -> Keyring:
 
 
 def _keep(file: str | Path, keyring: Keyring) -> Keyring:
-    _write(Path(file), keyring, new=False)
+    write_secret_file(Path(file), _format(keyring), new=False)
     return keyring
 
 
@@ -206,16 +211,17 @@ class KeySupply:
         return self._path is not None
 
     def _load(self, path: Path) -> Keyring:
-        self._stamp = _stamp(path)
+        self._stamp = file_stamp(path)
         return load_keyring(path)
 
     def look(self) -> None:
         """Read the file again if it has changed. Raises KeyringError, once, if it is unusable: the former keys stay."""
-        if self._path is not None and _stamp(self._path) != self._stamp:
+        if self._path is not None and file_stamp(self._path) != self._stamp:
             self.keyring = self._load(self._path)
 
 
-def _stamp(path: Path) -> tuple[int, ...]:
+def file_stamp(path: Path) -> tuple[int, ...]:
+    """What changes when a file does."""
     try:
         found = path.stat()
     except OSError:

@@ -47,21 +47,24 @@ from antiphon.runtime.arguments import (
     check_options,
     check_seconds,
 )
+from antiphon.runtime.certificates import JOIN_RIGHT, SEND_RIGHT
 from antiphon.runtime.clock import Clock
 from antiphon.runtime.devices import NodeDevices
 from antiphon.runtime.discovery import Discovery
 from antiphon.runtime.discovery_beacon import BeaconDiscovery
 from antiphon.runtime.driver import Driver
 from antiphon.runtime.environment import current_environment
-from antiphon.runtime.errors import JoinError
+from antiphon.runtime.errors import IdentityError, JoinError
 from antiphon.runtime.faulty import FaultyTransport
 from antiphon.runtime.group import Group
 from antiphon.runtime.group_events import NO_VIEW
+from antiphon.runtime.identified_transport import IdentifiedTransport
+from antiphon.runtime.identity import IdentitySource, IdentitySupply
 from antiphon.runtime.joining import Joining
 from antiphon.runtime.keyring import KeySource, KeySupply
 from antiphon.runtime.lives import ReturningDriver
 from antiphon.runtime.memory import keep_memory
-from antiphon.runtime.multicast import MulticastTransport, check_multicast
+from antiphon.runtime.multicast import check_multicast
 from antiphon.runtime.naming import check_name
 from antiphon.runtime.node_streams import NodeStreams
 from antiphon.runtime.outbox import Outbox
@@ -69,7 +72,8 @@ from antiphon.runtime.outside import OutsideGroup, ReachedGroup
 from antiphon.runtime.readers import BatchReader, MessageReader
 from antiphon.runtime.sealed_transport import SealedTransport
 from antiphon.runtime.tap import HistoryTap, record
-from antiphon.runtime.transport import DATAGRAM_BYTES_MAX, Transport, UdpTransport, bind
+from antiphon.runtime.transport import Transport, bind
+from antiphon.runtime.transport_choice import AnySealed, make_transport
 from antiphon.runtime.trust import Trust
 from antiphon.stacks.registry import DEFAULT, StackName, offer
 
@@ -102,6 +106,7 @@ class Node:
         seed: int | None = None,
         storage: str | Path | None = None,
         keyring: KeySource | None = None,
+        identity: IdentitySource | None = None,
         insecure: bool = False,
         poll_s: float = 0.0,
     ) -> None:
@@ -110,6 +115,9 @@ class Node:
         keyring             a file of keys that all processes of the cluster have (`antiphon key new FILE`): everything
                             that leaves is sealed, and nothing else is taken (docs/security.md). Without one, a node
                             starts on a loopback address only…
+        identity            in place of a keyring, a file with the key and the certificate of this process (`antiphon ca
+                            issue NAME`): then all others know it by its name, nobody else can speak in that name, and
+                            it may do what its role allows (docs/security.md). All processes of a group have one
         insecure            …or if this is true: then anybody who reaches the network can read and forge
         incarnation         which life of the process this is, higher than those before; if none is given, the time of
                             this call in milliseconds
@@ -164,9 +172,18 @@ class Node:
         self._rejoin = rejoin
         self._faults = faults
         self._storage = storage
+        self._identity = None if identity is None else IdentitySupply(identity, name)
+        if self._identity is not None:
+            if keyring is not None or insecure:
+                raise IdentityError("a node has an identity, or a keyring, or is insecure; name one of them")
+            if multicast is not None:
+                raise IdentityError("packets between identities are sealed for one receiver each: use no multicast")
+            keyring = self._identity.identity.entry
         self.trust = Trust(keyring, insecure)
         """For servers and connections of the same process (`antiphon.start_server`, `antiphon.open_connection`)."""
         self._keys: KeySupply | None = None
+        self._transport: IdentifiedTransport | None = None
+        """Where this node has an identity."""
         self._seed = seed
         self._random = Random(seed)
         self._family = 0
@@ -220,6 +237,8 @@ class Node:
 
     def _begin(self, sock: socket.socket) -> None:
         """Put a driver on the socket."""
+        if self._identity is not None:
+            self._transport = IdentifiedTransport(self._identity, self._receive_from)
         engine, tap = self._make_life()
         next_life = self._next_life if self._rejoin else None
         self._driver = ReturningDriver(self.process, engine, Clock(), tap, self._family, next_life)
@@ -232,6 +251,7 @@ class Node:
         )
         self._driver.trust = self.trust
         self._driver.on_stop = self._streams.end
+        self._driver.identities = self._transport
         self._driver.transport = self._make_transport(sock, self._driver)
         storage = None if self._storage is None else Path(self._storage)
         self._driver.devices = NodeDevices(
@@ -248,7 +268,8 @@ class Node:
         return self._make_engine(), tap
 
     def _make_engine(self) -> Engine:
-        return Engine(self.process, Random(self._random.getrandbits(64)), self._options)
+        credentials = None if self._transport is None else self._transport.credentials
+        return Engine(self.process, Random(self._random.getrandbits(64)), self._options, credentials)
 
     def _next_life(self) -> tuple[ProcessId, Engine, HistoryTap | None]:
         self.process = ProcessId(self.process.name, self.process.incarnation + 1)
@@ -256,24 +277,17 @@ class Node:
         engine, tap = self._make_life()
         return self.process, engine, tap
 
+    def _receive_from(self, packets: list[bytes], authors: list[str]) -> None:
+        assert self._driver is not None
+        self._driver.receive_from(packets, authors)
+
     def _make_transport(self, sock: socket.socket, driver: Driver) -> Transport:
-        sealed = None if self._keys is None else SealedTransport(self._keys, driver.receive)
-        receive = driver.receive if sealed is None else sealed.receive
-        unicast = UdpTransport(sock, datagram_bytes_max=DATAGRAM_BYTES_MAX, on_datagrams=receive, poll_s=self._poll_s)
-        transport: Transport = unicast
-        if self._multicast is not None:
-            try:
-                transport = MulticastTransport(
-                    unicast,
-                    own=self._address,
-                    multicast=self._multicast,
-                    datagram_bytes_max=DATAGRAM_BYTES_MAX,
-                    on_datagrams=driver.receive,
-                    seal=None if sealed is None else sealed.seal,
-                )
-            except BaseException:
-                unicast.close()
-                raise
+        sealed: AnySealed | None = self._transport
+        if sealed is None:
+            sealed = None if self._keys is None else SealedTransport(self._keys, driver.receive)
+        unicast, transport = make_transport(
+            sock, self._address, self._multicast, driver.receive, sealed, self._poll_s
+        )
         if self._faults:
             transport = FaultyTransport(transport, source=self._address, faults=self._faults, random=self._random)
         if sealed is None:
@@ -327,6 +341,8 @@ class Node:
         check_kind(stack, policy, domain)
         check_seconds("timeout_s", timeout_s)
         check_seconds("found_after_s", found_after_s)
+        if self._identity is not None:
+            self._identity.demand(JOIN_RIGHT, f"join group {group!r}")
         self._check_way_in(group, members, contacts, policy)
         if isinstance(contacts, BeaconDiscovery):
             contacts.seal_by(self._keys)
@@ -445,11 +461,9 @@ class Node:
             raise UsageError(f"to join group {group!r} by way of a site, name the address of the site as the contact")
 
     def _make_group(self, driver: Driver, group: str, stack: str, policy: str, domain: CausalityDomain) -> Group:
-        if (
-            group in self._joining.groups
-        ):  # the engine would refuse it, but the one that is here has lost its stream then
+        if group in self._joining.groups:  # the engine would refuse it, too late for the stream of the one that is here
             raise UsageError(f"{driver.process} is a member of group {group!r} already")
-        return Group(
+        made = Group(
             driver,
             group,
             stack=stack,
@@ -461,6 +475,9 @@ class Node:
             streams=self._started_streams(),
             on_over=self._forget,
         )
+        if self._identity is not None:
+            made._lane.error = made._forbidden = self._identity.lacks(SEND_RIGHT, f"send to group {group!r}")
+        return made
 
     def _forget(self, group: Group) -> None:
         """A group is over: nothing is kept for it, and it can be joined again."""
@@ -520,7 +537,11 @@ class Node:
         if driver is None or driver.transport is None:
             raise UsageError(f"node {self.process.name!r} has not been started; use it as `async with`")
         unread = sum(group.unread for group in self._groups.values())
-        own = {"messages_unread": unread, "sends_refused": driver.sends_refused}
+        own = {
+            "messages_unread": unread,
+            "sends_refused": driver.sends_refused,
+            "messages_forbidden": driver.messages_forbidden,
+        }
         return driver.engine.statistics() | driver.transport.statistics() | own
 
     def _running(self) -> Driver:

@@ -79,7 +79,19 @@ class Steps(Protocol):
 class OutboxLane:
     """What the outbox knows of one group: how it offers messages to the engine, and how many wait."""
 
-    __slots__ = ("accepted", "blocked", "called", "drains", "error", "may_wait", "messages", "offer", "over", "refusal")
+    __slots__ = (
+        "accepted",
+        "blocked",
+        "called",
+        "drains",
+        "error",
+        "may_wait",
+        "messages",
+        "offer",
+        "over",
+        "refusal",
+        "waits",
+    )
 
     def __init__(self, offer: Offer, called: Called | None = None, may_wait: MayWait | None = None) -> None:
         self.offer = offer
@@ -97,6 +109,8 @@ class OutboxLane:
         """Why the engine has refused what was sent, and nobody has been told."""
         self.over = False
         """What was left here has been dropped."""
+        self.waits = 0
+        """Calls that have had to wait for room since the start."""
         self.drains: list[tuple[int, asyncio.Future[None]]] = []
         """Who waits until so many messages have been accepted."""
 
@@ -166,6 +180,7 @@ class Outbox:
             return
         call = WaitingCall(lane, caller, self._loop.create_future())
         self._waiting.append(call)
+        lane.waits += 1
         try:
             while start < len(payloads):
                 lane.check()  # to send may have been the end
@@ -232,6 +247,10 @@ class Outbox:
         lane.messages += len(taken)
         self._schedule()
         return len(taken)
+
+    def waiting(self, lane: OutboxLane) -> int:
+        """Calls that wait for room to send to this group."""
+        return sum([call.lane is lane for call in self._waiting])
 
     def record_waiting(self) -> None:
         """Record everything that is in here as called for, in order: a new incarnation will send it."""

@@ -63,7 +63,7 @@ HEARS: Final = 2
 BEACON: Final = 3
 """Classes: what is in a sealed packet."""
 
-_HEADER: Final = Struct("<BBH4s16sQ")
+SEAL_HEADER: Final = Struct("<BBH4s16sQ")
 HEADER_BYTES: Final = 32
 LIFE_BYTES: Final = 16
 TAG_BYTES: Final = 16
@@ -230,7 +230,7 @@ class Seal:
         known = self._ciphers.get(key.tag)
         if known is None or known[0] != index:
             known = self._ciphers[key.tag] = (index, derive(key, self.life, index))
-        header = _HEADER.pack(VERSION, kind, self._keyring.newest.epoch, key.tag, self.life, counter)
+        header = SEAL_HEADER.pack(VERSION, kind, self._keyring.newest.epoch, key.tag, self.life, counter)
         return header + known[1].encrypt(counter.to_bytes(_NONCE_BYTES, "little"), packet, header)
 
     # ---- in --------------------------------------------------------------------------------------------------------
@@ -244,7 +244,7 @@ class Seal:
             if len(datagram) < OVERHEAD:
                 self.unreadable += 1
                 continue
-            version, found, newest, tag, life, counter = _HEADER.unpack_from(datagram)
+            version, found, newest, tag, life, counter = SEAL_HEADER.unpack_from(datagram)
             key = self._keyring.by_tag.get(tag)
             if (
                 version != VERSION
@@ -269,7 +269,7 @@ class Seal:
                 if not self._may_work(now_s):
                     continue
                 cipher = derive(key, life, index)
-            packet = _open(datagram, cipher, counter)
+            packet = open_sealed(datagram, cipher, counter)
             if packet is None:
                 self.forged += 1
                 continue
@@ -298,7 +298,7 @@ class Seal:
 
     def _meet(self, datagram: bytes, source: SocketAddress, key: SharedKey, now_s: float) -> None:
         """Something came from a life that has not been met."""
-        _, kind, newest, _, life, counter = _HEADER.unpack_from(datagram)
+        _, kind, newest, _, life, counter = SEAL_HEADER.unpack_from(datagram)
         asked_s = self._asked.get((life, source))
         is_asked = asked_s is not None and now_s - asked_s < ASK_S
         if is_asked and kind != GREETING:
@@ -308,7 +308,7 @@ class Seal:
             return
         index = counter >> SUBKEY_BITS
         cipher = derive(key, life, index)
-        packet = _open(datagram, cipher, counter)
+        packet = open_sealed(datagram, cipher, counter)
         if packet is None:
             self.forged += 1
         elif kind == GREETING and _names(packet, self.life):
@@ -377,7 +377,8 @@ class Seal:
         }
 
 
-def _open(datagram: bytes, cipher: AESGCM, counter: int) -> bytes | None:
+def open_sealed(datagram: bytes, cipher: AESGCM, counter: int) -> bytes | None:
+    """What is in a datagram; None if it was not sealed by this cipher."""
     try:
         return cipher.decrypt(
             counter.to_bytes(_NONCE_BYTES, "little"), memoryview(datagram)[HEADER_BYTES:], datagram[:HEADER_BYTES]

@@ -99,10 +99,13 @@ class Waiting:
             self._note()
         return True
 
-    async def flush(self, engine: Engine, groups: Sequence[str], k: int) -> None:
+    async def flush(self, engine: Engine, groups: Sequence[str], k: int, own: bool = False) -> None:
         """Wait until all that was sent or delivered in `groups` until now is delivered at all members, or received by
-        `k` others."""
+        `k` others; with `own`, only what was sent here."""
         flush = FlushWait(groups, engine.mark(list(groups)), k, self._loop.create_future())
+        if own:
+            for mark in flush.marks:
+                mark.known = [0] * len(mark.known)
         if engine.is_stable(flush.marks, k):
             return
         self._flushing.append(flush)

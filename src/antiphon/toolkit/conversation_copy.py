@@ -59,12 +59,19 @@ class ConversationCopy:
         try:
             while True:
                 await self.filter.changed()
-                for name in self.filter.laggards() if self._remove_silent else ():
+                for name in self._silent() if self._remove_silent else ():
                     self.conversation.remove(name)
         except Exception as error:
             for call in (*self._calls[False], *self._calls[True]):
                 if not call.done():
                     call.set_exception(error)
+
+    def _silent(self) -> list[str]:
+        """Who is to be removed for its silence: nobody, if no majority can be heard. Then it is this copy that is cut
+        off, and its votes, which the others may well hear, would leave none of them to decide anything."""
+        silent = self.filter.laggards()
+        present = len(self.conversation.participants) - len(self.conversation.removed)
+        return silent if 2 * len(silent) < present else []
 
     async def finish(self) -> None:
         if self._watching is not None:

@@ -49,7 +49,7 @@ def planted(line: str, domains: str = "aaa") -> list[Row]:
     delivers these answers; what is sent to a comes to both in the end. An answer follows whatever p sent before.
 
     `a` calls for a message to group a at causal, `a-` at fifo; `>a` lets all leave that waits in a; `stall` notes that
-    a stands still, `view` ends that. `domains` are those of a, b and c.
+    a stands still (`stall:b`: b), `view` ends that. `domains` are those of a, b and c.
     """
     logs = {name: MemoryLog(run="r", process=name) for name in "pqr"}
     for log in logs.values():
@@ -57,28 +57,29 @@ def planted(line: str, domains: str = "aaa") -> list[Row]:
             log.start(0, group, "toy", "primary", LEVELS, ("causal",), DOMAIN_SCOPE, domain)
             log.view(0, group, 1, ["p/1", "q/1", "r/1"])
     p, q, r = logs.values()
-    called, left, answers, views = dict.fromkeys("abc", 0), dict.fromkeys("abc", 0), 0, 1
+    called, left, answers, views = dict.fromkeys("abc", 0), dict.fromkeys("abc", 0), 0, dict.fromkeys("abc", 1)
     levels: dict[tuple[str, int], str] = {}
     for time_ns, word in enumerate(line.split(), start=1):
         group = word.strip(">-")
-        if word == "stall":
-            p.note(time_ns, STALLED, "a")
-        elif word == "view":
-            views += 1
+        verb, _, named = word.partition(":")
+        if verb == "stall":
+            p.note(time_ns, STALLED, named or "a")
+        elif verb == "view":
+            views[named or "a"] += 1
             for log in logs.values():
-                log.view(time_ns, "a", views, ["p/1", "q/1", "r/1"])
+                log.view(time_ns, named or "a", views[named or "a"], ["p/1", "q/1", "r/1"])
         elif word.startswith(">"):
             for number in range(left[group] + 1, called[group] + 1):
                 level = levels[group, number]
-                view = views if group == "a" else 1
+                view = views[group]
                 p.depart(time_ns, group, view, number, 1, 4)
                 for log in (q, r) if group == "a" else (q,):
                     log.deliver(time_ns, group, view, "p", 1, number, 1, level, 4)
                 if group != "a":
                     answers += 1
-                    q.send(time_ns, "b", 1, answers, 1, "causal", 4)
-                    r.deliver(time_ns, group, 1, "p", 1, number, 1, level, 4)
-                    r.deliver(time_ns, "b", 1, "q", 1, answers, 1, "causal", 4)
+                    q.send(time_ns, "b", views["b"], answers, 1, "causal", 4)
+                    r.deliver(time_ns, group, view, "p", 1, number, 1, level, 4)
+                    r.deliver(time_ns, "b", views["b"], "q", 1, answers, 1, "causal", 4)
             left[group] = called[group]
         else:
             called[group] += 1
@@ -105,6 +106,9 @@ def planted(line: str, domains: str = "aaa") -> list[Row]:
         ("a stall c- >c b- >b view >a", "aaa", 0),
         ("a stall a- b- >b view >a", "aaa", 0),  # two that wait
         ("a stall a b- >b view >a", "aaa", 0),
+        ("a b- c- stall stall:b >c view:b >b view >a", "aaa", 0),  # b was overtaken itself, and still overtakes a
+        ("a- stall b stall:b c- view:b >b >c", "aaa", 0),  # what never left was not sent before anything
+        ("a b- c- stall:b >c view:b >b >a", "aaa", 2),  # but a goes on
         ("a stall b- >b view b >b >a", "aaa", 3),  # the group goes on: nothing excuses the second
     ],
 )

@@ -9,8 +9,10 @@ from antiphon.parts.membership.graph_view_end import GraphViewEnd
 from antiphon.parts.message_graph import MessageGraph
 from antiphon.stacks.domain.commitment import Commitment
 from antiphon.stacks.domain.component_messages import (
+    ATTEMPT,
     Attempt,
     Commit,
+    CutRow,
     Suggestion,
     Word,
     decode_attempt,
@@ -20,14 +22,14 @@ from antiphon.stacks.domain.component_messages import (
 )
 from antiphon.stacks.domain.components import Components
 from antiphon.stacks.domain.proposal import SuggestionDraft
-from antiphon.stacks.domain.surroundings import GIVEN_UP_NS, Surroundings, readmission_ns
+from antiphon.stacks.domain.surroundings import Surroundings, readmission_ns
 from tests.stacks.domain.islands import judge_seed
 from tests.stacks.domain.slow_network import SlowIslands
 
-A, B, C = ProcessId("a"), ProcessId("b", 7), ProcessId("c")
+A, B, C, D = ProcessId("a"), ProcessId("b", 7), ProcessId("c"), ProcessId("d")
 
 
-@pytest.mark.parametrize("seed", [133, 303, *range(1000, 1016), 30093, 30349])
+@pytest.mark.parametrize("seed", [133, 303, *range(1000, 1016), 30093, 30349, 32020])
 def test_islands_part_and_merge(seed: int) -> None:
     problems, _ = judge_seed(seed)
     assert problems == []
@@ -51,18 +53,20 @@ def test_whoever_is_dropped_again_and_again_waits_longer(times: int, expected_ms
 
 
 def test_messages_survive_the_wire() -> None:
-    suggestion = Suggestion(5, B, [(A, "there"), (B, "here")], {A: 1, B: 9}, {(A, ProcessId("c"))})
+    suggestion = Suggestion(5, B, [(A, "there"), (B, "here")], {A: 1, B: 9}, {A: CutRow(4, frozenset({C}))})
     commit = decode_commit(encode_commit(Commit(A, "there", suggestion, {A: Word([1, 2], 3), B: Word([], 2)}, False)))
     assert (commit.sender, commit.installed) == (A, False)
     assert {who: (word.held, word.heard) for who, word in commit.words.items()} == {A: ([1, 2], 3), B: ([], 2)}
-    assert (commit.suggestion.id, commit.suggestion.cuts) == (suggestion.id, suggestion.cuts)
-    attempt = decode_attempt(encode_attempt(Attempt(B, "here", View(9, (A, B), ("there", "here")), True, True, True)))
+    assert commit.suggestion.id == suggestion.id
+    assert {who: (row.number, row.others) for who, row in commit.suggestion.rows.items()} == {A: (4, frozenset({C}))}
+    sent = Attempt(B, "here", View(9, (A, B), ("there", "here")), True, True, CutRow(6, frozenset({A, C})))
+    attempt = decode_attempt(encode_attempt(sent))
     assert (attempt.sender, attempt.view.members, attempt.leaving, attempt.probe) == (B, (A, B), True, True)
-    assert attempt.hears
+    assert (attempt.row.number, attempt.row.others) == (6, frozenset({A, C}))
 
 
 def test_what_makes_no_sense_is_dropped() -> None:
-    no_member = Suggestion(5, B, [(A, "there")], {A: 1}, set())
+    no_member = Suggestion(5, B, [(A, "there")], {A: 1}, {})
     with pytest.raises(MalformedError):
         decode_commit(encode_commit(Commit(A, "there", no_member, {B: Word([], 0)}, False)))
     with pytest.raises(MalformedError):  # a member of two that hears a third
@@ -71,7 +75,7 @@ def test_what_makes_no_sense_is_dropped() -> None:
         decode_commit(encode_commit(Commit(A, "there", no_member, {A: Word([], 1)}, True)))
     with pytest.raises(MalformedError):
         decode_attempt(encode_attempt(Attempt(B, "here", View(9, (A,), ("there",)), False)))
-    late = Suggestion(5, B, [(A, "there")], {A: 1}, set())
+    late = Suggestion(5, B, [(A, "there")], {A: 1}, {})
     late.origins[A] = NUMBER_MAX
     with pytest.raises(MalformedError):
         decode_commit(encode_commit(Commit(A, "there", late, {A: Word([], 1)}, False)))
@@ -80,79 +84,152 @@ def test_what_makes_no_sense_is_dropped() -> None:
             decode_commit(noise)
 
 
-# ---- cut links that others name --------------------------------------------------------------------------------------
+# ---- cut links -------------------------------------------------------------------------------------------------------
 
 ALL = [(A, "a"), (B, "b"), (C, "c")]
-ORIGINS = {A: 1, B: 2, C: 3}
-WITHOUT_C = Suggestion(5, B, ALL[:2], {A: 1, B: 2}, {(A, C)})
-"""What b repeats, of a time when a did not hear c."""
+ORIGINS = {A: 1, B: 2, C: 3, D: 4}
 
 
-def drafted(process: ProcessId, around: Surroundings, others: list[Suggestion], now_ns: int) -> set[ProcessId]:
-    """Whom a process puts into a suggestion that it makes of others."""
-    view = View(ORIGINS[process], (process,), (process.name,))
-    draft = SuggestionDraft(process, view, around, set(), now_ns)
-    draft.add_view(View(3, (C,), ("c",)))
-    draft.add_suggestions(others)
-    return set(draft.members())
+def row(number: int, *others: ProcessId) -> CutRow:
+    return CutRow(number, frozenset(others))
 
 
-def test_a_process_takes_back_a_cut_when_it_hears_the_other_again() -> None:
-    now_ns = 100_000 * MILLISECOND_NS
-    around = Surroundings(A, Options())
-    assert drafted(A, around, [WITHOUT_C], now_ns) == {A, B}
-    around.give_up({(A, C)}, now_ns)
-    around.hear(C, now_ns + 1)
-    assert drafted(A, around, [WITHOUT_C], now_ns + 2) == {A, B, C}
-    around.give_up({(A, C)}, now_ns + 3)  # it is heard, and is given up for another reason
-    around.hear(C, now_ns + 4)
-    assert drafted(A, around, [WITHOUT_C], now_ns + 5) == {A, B}
-    now_ns += 5
-    memory_ns = 2 * Options().silence_ns_min
-    for _ in range(6):  # given up again and again, though it is heard: remembered for twice as long each time
-        for later_ns in range(0, memory_ns, 100 * MILLISECOND_NS):
-            around.hear(C, now_ns + later_ns)
-            assert drafted(A, around, [WITHOUT_C], now_ns + later_ns - 5) == {A, B}
-        now_ns += memory_ns
-        assert drafted(A, around, [WITHOUT_C], now_ns) == {A, B, C}
-        around.give_up({(A, C)}, now_ns)
-        memory_ns = min(2 * memory_ns, GIVEN_UP_NS)
-    assert memory_ns == GIVEN_UP_NS
+def drafted(process: ProcessId, around: Surroundings, own: CutRow, silent: set[ProcessId]) -> set[ProcessId]:
+    """Whom a process puts into a suggestion, of a, b and c, each from a configuration of its own."""
+    draft = SuggestionDraft(process, View(ORIGINS[process], (process,), (process.name,)), around, own, 0)
+    for other, address in ALL:
+        draft.add_view(View(ORIGINS[other], (other,), (address,)))
+    return set(draft.members(silent))
 
 
-def test_the_other_end_of_a_link_takes_a_cut_back_when_it_is_told() -> None:
-    """Else, where both ends had given each other up, neither could make a suggestion with both."""
-    second = 1_000 * MILLISECOND_NS
-    around = Surroundings(C, Options())
-    around.hear(A, 2 * second)
-    assert drafted(C, around, [WITHOUT_C], 2 * second) == {B, C}
-    around.is_told(A, True, 2 * second)
-    assert drafted(C, around, [WITHOUT_C], 2 * second) == {A, B, C}
-    assert drafted(C, around, [WITHOUT_C], 4 * second) == {B, C}
-    around.is_told(A, True, 5 * second)
-    around.is_told(A, False, 5 * second)
-    assert drafted(C, around, [WITHOUT_C], 5 * second) == {B, C}
-
-
-def test_whoever_hears_another_and_has_not_given_it_up_says_so() -> None:
-    second = 1_000 * MILLISECOND_NS
-    around = Surroundings(A, Options())
-    around.know(C, "c")
-    assert not around.hears_at("c", 2 * second)
-    around.hear(C, 2 * second)
-    assert around.hears_at("c", 2 * second)
-    assert not around.hears_at("b", 2 * second)
-    around.give_up({(A, C)}, 2 * second)
-    assert not around.hears_at("c", 2 * second)
-
-
-def test_others_believe_whoever_takes_a_cut_back() -> None:
+def test_a_cut_counts_until_the_process_that_named_it_takes_it_back() -> None:
+    """Whoever else repeats an earlier row of that process changes nothing."""
     around = Surroundings(B, Options())
-    assert drafted(B, around, [WITHOUT_C], 0) in ({A, B}, {B, C})
-    with_c = Suggestion(6, A, ALL, ORIGINS, set())
-    assert drafted(B, around, [WITHOUT_C, with_c], 0) == {A, B, C}
-    assert drafted(B, around, [WITHOUT_C, Suggestion(4, A, ALL, ORIGINS, set())], 0) != {A, B, C}  # it came before
-    assert drafted(B, around, [WITHOUT_C, Suggestion(6, C, ALL, ORIGINS, set())], 0) != {A, B, C}  # not c's to say
+    around.learn_row(A, row(5, C))
+    assert drafted(B, around, row(0), set()) in ({A, B}, {B, C})
+    around.learn_row(A, row(7))
+    assert drafted(B, around, row(0), set()) == {A, B, C}
+    around.learn_row(A, row(5, C))
+    assert drafted(B, around, row(0), set()) == {A, B, C}
+    around.learn_row(B, row(9, C))
+    assert drafted(B, around, row(0), set()) == {A, B, C}, "nobody else speaks for b"
+    assert drafted(B, around, row(1, A), set()) == {B, C}
+
+
+def test_whoever_is_not_heard_gives_way_to_whoever_says_that_the_link_to_it_is_cut() -> None:
+    """a has died, which c has seen and b not yet: b goes on with c, though a is the older one."""
+    around = Surroundings(B, Options())
+    around.learn_row(C, row(5, A))
+    assert drafted(B, around, row(0), {A}) == {B, C}
+    assert drafted(B, around, row(0), set()) == {A, B}
+    around.learn_row(C, row(6))
+    assert drafted(B, around, row(0), {A}) == {A, B, C}
+
+
+class Outsider:
+    """a, in a configuration of its own, that b and c know of."""
+
+    def __init__(self) -> None:
+        self.components = Components(A, "a", Options(), 100)
+        self.components.begin(View(1, (A,), ("a",)), GraphViewEnd(MessageGraph(1), 0, Options()), (), 0)
+        self.now_ns = MILLISECOND_NS
+
+    def hear(self, sender: ProcessId, suggestion: Suggestion) -> None:
+        """A commit comes."""
+        words = {sender: Word([], 1 << suggestion.view.rank(sender))}
+        self.components.receive_commit(Commit(sender, sender.name, suggestion, words, False), self.now_ns)
+
+    def attempt(self, sender: ProcessId, cuts: CutRow) -> None:
+        view = View(ORIGINS[sender], (sender,), (sender.name,))
+        self.components.receive_attempt(Attempt(sender, sender.name, view, False, False, cuts), self.now_ns)
+
+    def committed(self) -> Suggestion:
+        assert self.components.current is not None
+        return self.components.current.suggestion
+
+    def own_row(self) -> CutRow:
+        """What a says of its links, in the next attempt."""
+        self.components.attempt_soon(self.now_ns)
+        letters = [body for _, kind, body in self.components.sender.take() if kind == ATTEMPT]
+        return decode_attempt(letters[-1]).row
+
+
+def suggested(number: int, proposer: ProcessId, *members: ProcessId) -> Suggestion:
+    named = [(member, member.name) for member in members]
+    return Suggestion(number, proposer, named, {member: ORIGINS[member] for member in members}, {})
+
+
+def test_whoever_was_given_up_for_its_silence_is_taken_back_when_it_is_heard() -> None:
+    scene = Outsider()
+    scene.attempt(B, row(0))
+    scene.hear(B, suggested(5, B, A, B, C))
+    scene.now_ns += 600 * MILLISECOND_NS
+    scene.attempt(B, row(0))
+    scene.now_ns += 600 * MILLISECOND_NS
+    scene.components.tick(scene.now_ns)  # c has been asked for more than a second, and is silent
+    assert not scene.committed().has(C)
+    given_up = scene.own_row()
+    assert given_up.others == {C}
+    scene.attempt(C, row(0))
+    taken_back = scene.own_row()
+    assert taken_back.others == set()
+    assert taken_back.number > given_up.number
+
+
+def test_5_2_a_suggestion_that_contains_the_own_one_is_taken_whatever_its_number() -> None:
+    """Those who are committed to it see no reason to leave it: both sides would wait for each other for a second."""
+    scene = Outsider()
+    scene.hear(B, suggested(50, B, A, B))
+    assert scene.committed().id == suggested(50, B, A, B).id
+    scene.hear(B, suggested(20, C, A, B, C))
+    assert scene.committed().id == suggested(20, C, A, B, C).id
+
+
+def test_whoever_stays_with_a_suggestion_as_large_suggests_it_again() -> None:
+    """a cannot go with c, which has given it up; b is committed to a suggestion with c and without d."""
+    scene = Outsider()
+    scene.attempt(C, row(5, A))
+    scene.hear(B, suggested(20, B, A, B, D))
+    other = suggested(30, B, A, B, C)
+    scene.hear(B, other)
+    assert set(scene.committed().origins) == {A, B, D}
+    assert scene.committed().number > 30
+
+
+def test_a_suggestion_as_large_with_a_higher_number_is_taken() -> None:
+    """Of sets as large everybody has to take the same, whichever it would have chosen itself."""
+    scene = Outsider()
+    scene.attempt(C, row(5, D))
+    scene.attempt(D, row(0))
+    scene.hear(B, suggested(20, B, A, B, C))
+    assert set(scene.committed().origins) == {A, B, C}
+    scene.hear(B, suggested(30, B, A, B, D))
+    assert scene.committed().id == suggested(30, B, A, B, D).id
+
+
+def test_to_refuse_what_others_suggest_is_no_reason_to_wait() -> None:
+    """c has given b up, and a is with b: what c suggests comes to nothing, again and again."""
+    components = Components(A, "a", Options(), 100)
+    components.begin(View(1, (A, B), ("a", "b")), GraphViewEnd(MessageGraph(2), 0, Options()), (), 0)
+    without_b = Suggestion(5, C, [(A, "a"), (C, "c")], {A: 1, C: 3}, {C: row(4, B)})
+    for _ in range(20):
+        components.receive_commit(Commit(C, "c", without_b, {C: Word([], 2)}, False), MILLISECOND_NS)
+    assert components.current is None
+    joined = Attempt(C, "c", View(3, (C,), ("c",)), False, False, row(6))
+    components.receive_attempt(joined, MILLISECOND_NS)
+    components.tick(200 * MILLISECOND_NS)
+    assert components.current is not None
+    assert set(components.current.suggestion.origins) == {A, B, C}
+
+
+def test_a_process_is_suggested_from_where_it_says_it_is() -> None:
+    """Others say that c is in a configuration in which it never was."""
+    scene = Outsider()
+    wrong = Suggestion(5, B, ALL, {A: 1, B: 2, C: 9}, {})
+    scene.hear(B, wrong)
+    assert scene.committed().origins[C] == 9
+    scene.attempt(C, row(0))
+    assert scene.committed().origins[C] == ORIGINS[C]
 
 
 # ---- closing: once for a suggestion, and no further back than K ------------------------------------------------------
@@ -167,7 +244,7 @@ class Scene:
         view = View(1, (A, B), ("a", "b"))
         self.components.begin(view, GraphViewEnd(self.graph, 0, Options()), (), 0)
         members = [(A, "a"), (B, "b"), (C, "c")]
-        self.joined = Suggestion(5, B, members, {A: 1, B: 1, C: 3}, set())
+        self.joined = Suggestion(5, B, members, {A: 1, B: 1, C: 3}, {})
 
     def hear_b(self, words: dict[ProcessId, Word], installed: bool = False) -> None:
         self.components.receive_commit(Commit(B, "b", self.joined, words, installed), MILLISECOND_NS)
@@ -185,7 +262,7 @@ class Scene:
 
     def lose_c(self) -> None:
         """c goes elsewhere, so nothing but the present configuration is left, and a goes on in it."""
-        without = Suggestion(6, C, [(C, "c")], {C: 3}, set())
+        without = Suggestion(6, C, [(C, "c")], {C: 3}, {C: row(5, A, B)})
         self.components.receive_commit(Commit(C, "c", without, {C: Word([], 1)}, False), MILLISECOND_NS)
         assert self.components.current is None
         assert self.components.bounds() is None
@@ -197,6 +274,8 @@ def test_a_process_closes_its_configuration_once_for_a_suggestion() -> None:
     scene.close()
     scene.lose_c()
     scene.graph.attach(1, 1, [], b"")
+    back = Attempt(C, "c", View(3, (C,), ("c",)), False, False, row(7))
+    scene.components.receive_attempt(back, MILLISECOND_NS)
     scene.hear_b({A: Word([0, 0], 7), B: Word([0, 0], 7), C: Word([], 7)})
     assert scene.components.current is None
 

@@ -27,14 +27,17 @@ members that answer decide alone. That is not safe if the others live on: then t
 
 from typing import Final
 
+from antiphon.kernel.credentials import Credentials
 from antiphon.kernel.effects import NEVER, Effects, MajorityLost
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
+from antiphon.parts.member import PeerState
 from antiphon.parts.membership import messages
 from antiphon.parts.membership.messages import Life, MembershipMessage, Proposal
 from antiphon.parts.membership.phases import CLOSING, FLUSHING, JOINING, NORMAL, OUT, PARTING, step
 from antiphon.parts.membership.policies import PRIMARY_POLICY, MembershipPolicy
+from antiphon.parts.membership.proofs import accepted_statement, decode_proofs, encode_proofs
 from antiphon.parts.membership.reachability import Reachability
 from antiphon.parts.membership.requests import MembershipRequests
 from antiphon.parts.membership.rounds import ROUNDS_AHEAD_MAX, Round, round_after
@@ -95,7 +98,18 @@ class Agreement:
         self._coordinator: ProcessId | None = None
         self._stalled = False
         self._last_install: list[bytes] = []
+        self._proofs = b""
+        """That the proposal which was decided last was accepted, where identities are known."""
         self._recovering = False
+        self.credentials = Credentials()
+
+    def peer(self, rank: int, behind: int, now_ns: int) -> PeerState:
+        """What is known of the member with this rank, which lacks so many of my packets."""
+        suspicion = self._suspicion
+        return PeerState(
+            self._view.members[rank], behind, suspicion.silent_ns(rank, now_ns), suspicion.strain(rank, now_ns),
+            rank in self._suspects,
+        )  # fmt: skip
 
     def _begin(self, view: View, end: ViewEnd, now_ns: int) -> None:
         """Start afresh with this view: nothing is agreed on yet about the next one."""
@@ -236,7 +250,30 @@ class Agreement:
             self._promise(message.round, message.sender, now_ns)
             self._consider(message.round, proposal, now_ns)
         elif message.round == self._accepted_round:
-            self._post.tell(message.sender, self._post.message(messages.DONE, round=message.round), effects)
+            self._post.tell(message.sender, self._done_message(proposal), effects)
+
+    def _done_message(self, accepted: Proposal) -> MembershipMessage:
+        return self._post.message(messages.DONE, round=self._accepted_round, annex=self._proof(accepted))
+
+    def _proof(self, accepted: Proposal) -> bytes:
+        """My word that I have accepted a proposal for what follows this view."""
+        if not self.credentials.are_known:
+            return b""
+        return self.credentials.attest(accepted_statement(self._group, self._view, accepted))
+
+    def _is_proven(self, proposal: Proposal, proofs: bytes) -> bool:
+        """Whether enough members of this view have accepted the proposal. Who tells of it does not matter."""
+        if not self.credentials.are_known:
+            return True
+        done = {rank for rank, proof in decode_proofs(proofs) if self._has_accepted(rank, proposal, proof)}
+        return bool(done) and self._suffices(done)
+
+    def _has_accepted(self, rank: int, proposal: Proposal, proof: bytes) -> bool:
+        if not self.credentials.are_known:
+            return True
+        members = self._view.members
+        statement = accepted_statement(self._group, self._view, proposal)
+        return rank < len(members) and self.credentials.is_attested(members[rank].name, statement, proof)
 
     def _check_round(self, round: int) -> None:
         """Raise MalformedError for a round that is too far ahead: nobody could ever outbid the last one there is."""
@@ -277,11 +314,10 @@ class Agreement:
         self._accepted_round = self._proposed_round
         self._accepted = self._proposed
         if self._round is not None and self._round.number == self._accepted_round:
-            self._round.done.add(self._me)
+            self._round.done[self._me] = self._proof(self._accepted)
             self._try_install(effects, now_ns)
         elif self._coordinator is not None:
-            done = self._post.message(messages.DONE, round=self._accepted_round)
-            self._post.tell(self._coordinator, done, effects)
+            self._post.tell(self._coordinator, self._done_message(self._accepted), effects)
 
     def _stall(self, effects: Effects) -> None:
         """No majority can be reached: tell the application, once per view."""
@@ -294,12 +330,15 @@ class Agreement:
     def _acting(self) -> int:
         """Return the oldest member that is not suspected, among those that stay if there are any."""
         for rank, member in enumerate(self._view.members):
-            if rank not in self._suspects and member not in self._requests.leavers:
+            if rank not in self._suspects and member not in self._requests.leavers and self._may_lead(rank):
                 return rank
         for rank in range(len(self._view.members)):
-            if rank not in self._suspects:
+            if rank not in self._suspects and self._may_lead(rank):
                 return rank
         return self._me
+
+    def _may_lead(self, rank: int) -> bool:
+        return self.credentials.may_coordinate(self._view.members[rank].name)
 
     def _is_shunned(self, rank: int) -> bool:
         """Whether this member is not to be in the next view although it may be heard: nothing is asked of it, and
@@ -388,10 +427,11 @@ class Agreement:
         for rank in current.states:
             if rank not in current.done and rank not in self._suspects:
                 return
-        if not self._suffices(current.done):
+        if not self._suffices(set(current.done)):
             return
         proposal = current.proposal
-        install = self._post.message(messages.INSTALL, accepted=proposal)
+        self._proofs = encode_proofs(current.done)
+        install = self._post.message(messages.INSTALL, accepted=proposal, annex=self._proofs)
         for member in self._view.members:
             if member != self._process:
                 self._post.tell(member, install, effects)

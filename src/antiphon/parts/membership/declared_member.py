@@ -71,14 +71,16 @@ class DeclaredMember(Member):
         raise NotImplementedError
 
     def answer_other_stack(self, stack: int, kind: int, flags: int, data: bytes, effects: Effects) -> None:
-        message = self._chunks.take(flags, data) if kind == MEMBERSHIP and self._session is not None else None
+        if kind != MEMBERSHIP or self._session is None:
+            return
+        message = self._chunks.take(flags, data, self.author)
         if message is not None and _asks(message) and message.sender != self._process:
             route = Route((message.sender,), (message.address,))
             self._tell_declaration(message.sender, route, effects, stack)
 
     def _receive_different(self, tag: int, flags: int, data: bytes, effects: Effects) -> None:
         """A message about membership whose sender has declared the group differently, or says how it has."""
-        message = self._chunks.take(flags, data)
+        message = self._chunks.take(flags, data, self.author)
         if message is None or message.sender == self._process or tag == self._declaration.id:
             return
         if message.kind == DECLARED and not (self._session is not None and _asks(message)):

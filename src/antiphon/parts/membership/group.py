@@ -29,7 +29,7 @@ from antiphon.kernel.levels import SAFE
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
 from antiphon.kernel.policies import PRIMARY, STATIC
-from antiphon.parts.member import StabilityMark, add_counts
+from antiphon.parts.member import PeerState, StabilityMark, add_counts, add_statistics
 from antiphon.parts.membership.declared_member import DeclaredMember
 from antiphon.parts.membership.founding import Founding
 from antiphon.parts.membership.membership import Membership
@@ -60,6 +60,7 @@ class GroupMember(DeclaredMember):
         "_previous",
         "_retires_by_ns",
         "_situations",
+        "_totals",
     )
 
     def __init__(
@@ -79,7 +80,9 @@ class GroupMember(DeclaredMember):
         """When a member that retires is out even if the others do not agree."""
         self._previous: Session | None = None
         self._situations: list[int] = []
-        """Of the views before this one."""
+        """Of the views before this one…"""
+        self._totals: dict[str, int] = {}
+        """…and the statistics of those."""
         self._founds_at_ns = join.found_after_ns
         self._founded: Membership | None = None
         """Under `static`, what has met the other founders, and still answers the first of them."""
@@ -137,6 +140,7 @@ class GroupMember(DeclaredMember):
         self._entered(None, None, False, now_ns)
         if self._membership is None:
             return
+        self._membership.credentials = self.credentials
         if session is not None:
             self._membership.begin(session.view, session.end, effects, now_ns)
         else:
@@ -230,16 +234,17 @@ class GroupMember(DeclaredMember):
         elif kind == MEMBERSHIP and (tag != self._declaration.id or flags == DECLARED):
             self._receive_different(tag, flags, data, effects)
         elif kind == MEMBERSHIP and membership is not None:
-            message = self._chunks.take(flags, data)
+            message = self._chunks.take(flags, data, self.author)
             if message is not None:
                 membership.receive(message, effects, now_ns)
                 if membership.excluded:
                     self._end(effects)  # at once: nothing that came with this packet may be delivered any more
         elif kind == MEMBERSHIP and self._founded is not None:
-            message = self._chunks.take(flags, data)
+            message = self._chunks.take(flags, data, self.author)
             if message is not None:
                 self._founded.answer_founder(message, effects)
         elif self._session is not None and tag == self._session.tag:
+            self._check_author(self._session.view, sender)
             self._session.receive(kind, sender, flags, level, data, effects, now_ns)
             if kind != DATA:
                 # Data may be somebody else's copy; status and requests come from the member itself.
@@ -262,7 +267,7 @@ class GroupMember(DeclaredMember):
             self._tell_founder(sender, effects, now_ns)
         if self._membership is None or self.excluded or kind != MEMBERSHIP or tag != self._declaration.id:
             raise MalformedError("group")
-        message = self._chunks.take(flags, data)
+        message = self._chunks.take(flags, data, self.author)
         if message is not None:
             self._membership.answer_after_leaving(message, effects)
 
@@ -279,12 +284,13 @@ class GroupMember(DeclaredMember):
         """A packet of the view before: its sender has yet to install this one, and may lack packets of the cut."""
         if sender >= len(previous.view.members):
             raise MalformedError("rank")
+        self._check_author(previous.view, sender)
         previous.answer_late(kind, sender, data, effects, now_ns)
         membership.answer_old_packet(previous.view.members[sender], effects)
 
     def _answer_operator(self, data: bytes, effects: Effects) -> None:
         """An operator, who is no member, asks how the group stands, or says, by its name, that it may go on."""
-        message = self._chunks.take(RECOVERY, data)
+        message = self._chunks.take(RECOVERY, data, self.author)
         if message is None or self._session is None:
             return
         membership = self._membership
@@ -384,6 +390,7 @@ class GroupMember(DeclaredMember):
             old.collect(effects)
             before = old.view.members
             self._situations = add_counts(self._situations, old.situations())
+            add_statistics(self._totals, old.statistics())
         self._previous = old
         self._session = session
         self._is_founder = False
@@ -452,13 +459,31 @@ class GroupMember(DeclaredMember):
             return False  # all hold what came before this view, but deliver it when they install it
         return session.are_own_stable(mark.accepted, copies)
 
+    def peers(self, now_ns: int) -> list[PeerState]:
+        session = self._session
+        if session is None or self.over:
+            return []
+        sent = session.end.sent()
+        peers: list[PeerState] = []
+        for rank in range(len(session.view.members)):
+            behind = max(0, sent - session.end.received_by(rank))
+            if session.view.members[rank] == self._process:
+                continue
+            if self._membership is None:
+                peers.append(PeerState(session.view.members[rank], behind, 0, 0, False))
+            else:
+                peers.append(self._membership.peer(rank, behind, now_ns))
+        return peers
+
     def last_number(self) -> int:
         return self._pending.accepted
 
     def statistics(self) -> dict[str, int]:
         result = {"messages_accepted": self._pending.accepted, "pending_bytes": self._pending.pending_bytes}
+        result.update(self._totals)
         if self._session is not None:
-            result.update(self._session.statistics())
+            for name, value in self._session.statistics().items():
+                result[name] = result.get(name, 0) + value
         return result
 
     def situations(self) -> list[int]:

@@ -138,8 +138,13 @@ class Membership(Entrance):
         if gap_ns >= self._options.silence_ns_min // 2:
             self._suspicion.stood_still(gap_ns)
         stood_still = gap_ns >= self._options.silence_ns_min and self.phase == NORMAL
-        if stood_still and len(self._view.members) > 1 and not self._is_shunned(self._me):
+        if not stood_still or len(self._view.members) == 1 or self._is_shunned(self._me):
+            return
+        if self._may_lead(self._me):
             self._start_round(effects, now_ns)
+        else:
+            self.request_flush(now_ns)
+            self.become_flushing()
 
     # ---- what comes in ---------------------------------------------------------------------------------------------
 
@@ -227,8 +232,10 @@ class Membership(Entrance):
         elif kind == messages.DONE:
             current = self._round
             self._suspicion.answered(rank)
-            if current is not None and current.number == message.round:
-                current.done.add(rank)
+            if current is not None and current.number == message.round and current.proposal is not None:
+                if not self._has_accepted(rank, current.proposal, message.annex):
+                    raise MalformedError("proof")
+                current.done[rank] = message.annex
                 self._try_install(effects, now_ns)
         else:
             raise MalformedError("membership")
@@ -327,7 +334,9 @@ class Membership(Entrance):
                 # Others who join with me may not have heard, and whoever let us in may be gone.
                 self._before_id = message.view_id or proposal.view.id - 1
                 self._post.view_id = self._before_id
-                self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=proposal))
+                self._proofs = message.annex
+                install = self._post.message(messages.INSTALL, accepted=proposal, annex=self._proofs)
+                self._last_install = self._post.encode(install)
                 if self._founding is not None and self._founding.leads(message.sender):
                     self._post.tell(message.sender, self._post.message(messages.INSTALLED), effects, message.address)
             return
@@ -339,11 +348,15 @@ class Membership(Entrance):
             self._post.tell(message.sender, self._post.message(messages.INSTALLED), effects)
             return
         self._check(proposal)
+        if not self._is_proven(proposal, message.annex):
+            raise MalformedError("proof")
+        self._proofs = message.annex
         self._decide(proposal, effects, now_ns)
 
     def _decide(self, proposal: Proposal, effects: Effects, now_ns: int) -> None:
         """This proposal is what comes after the view."""
-        self._last_install = self._post.encode(self._post.message(messages.INSTALL, accepted=proposal))
+        install = self._post.message(messages.INSTALL, accepted=proposal, annex=self._proofs)
+        self._last_install = self._post.encode(install)
         self._requests.decided(self._view, proposal)
         for rank in proposal.failed:
             if rank in self._reach.left_out:
@@ -392,6 +405,8 @@ class Membership(Entrance):
 
     def _answer_straggler(self, message: MembershipMessage, effects: Effects) -> None:
         """Answer a process that is still in an earlier view: tell it the next view, or that it is excluded."""
+        if message.kind == messages.INSTALLED:
+            return  # it leaves, and knows the next view; it answers every INSTALL, so answers would never end
         if message.view_id == self._before_id and self._last_install:
             self._post.transmit(message.sender, message.address, self._last_install, effects)
         else:
@@ -400,6 +415,8 @@ class Membership(Entrance):
     def answer_after_leaving(self, message: MembershipMessage, effects: Effects) -> None:
         """After leaving, answer members of the view that this process left, or of an earlier one: nobody else may be
         able to tell them what followed it."""
+        if message.kind == messages.INSTALLED:
+            return  # it has left too, as in `_answer_straggler`
         member = self._view.rank(message.sender) >= 0
         if member and message.view_id == self._view.id and self._last_install:
             self._post.transmit(message.sender, message.address, self._last_install, effects)

@@ -226,6 +226,12 @@ class MembershipMessage:
         self.rows: list[RowBody] = rows if rows is not None else []
         self.heard: list[Life] = heard if heard is not None else []
 
+    def speaker(self) -> str:
+        """The name of the process that answers for this message: its sender, or who passes a request on."""
+        if self.about is not None and self.kind in (JOIN, WISH):
+            return self.about.name
+        return self.sender.name
+
     def encode(self, stack: int, group: int, declared: int, packet_bytes_max: int) -> list[bytes]:
         """In one packet, or in as many as it takes; `declared`: the id of the sender's declaration."""
         about = None if self.about is None else (self.about.name, self.about.incarnation, "")
@@ -261,6 +267,16 @@ def packets_of(kind: int, encoded: bytes, stack: int, group: int, declared: int,
     return result
 
 
+def chunk_kind(kind: int, data: bytes) -> int:
+    """The kind of the whole message that a packet about membership is, or is a chunk of; 0 if there is none."""
+    if kind != CHUNK:
+        return kind
+    try:
+        return int(_CHUNK_DECODER.decode(data[HEADER_SIZE:])[0])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return 0
+
+
 @final
 class Chunks:
     """Puts messages together that came in chunks."""
@@ -271,10 +287,16 @@ class Chunks:
         self._partial: dict[int, dict[int, bytes]] = {}
         self._bytes = 0
 
-    def take(self, kind: int, data: bytes) -> MembershipMessage | None:
-        """A packet about membership; the message, when it is whole. Raises MalformedError."""
+    def take(self, kind: int, data: bytes, author: str = "") -> MembershipMessage | None:
+        """A packet about membership; the message, when it is whole. Raises MalformedError, also if it speaks in another
+        name than that of its author, where that is known."""
         whole = self.join(kind, data)
-        return None if whole is None else decode(whole[0], whole[1])
+        if whole is None:
+            return None
+        message = decode(whole[0], whole[1])
+        if author and message.speaker() != author:
+            raise MalformedError("author")
+        return message
 
     def join(self, kind: int, data: bytes) -> tuple[int, bytes] | None:
         """A packet about membership; kind and body of the message, when it is whole. Raises MalformedError."""

@@ -32,7 +32,8 @@ class Round:
         """By then it should be over; else those it counts on are gone, and others, which it left out, may be back."""
         self.states: dict[int, MembershipMessage] = {}
         self.proposal: Proposal | None = None
-        self.done: set[int] = set()
+        self.done: dict[int, bytes] = {}
+        """Who has accepted the proposal, each with its proof of that (kernel/credentials.py)."""
         self.retry_at_ns = 0
 
     def accepted(self) -> Proposal | None:

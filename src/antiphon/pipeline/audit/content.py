@@ -17,35 +17,35 @@ from antiphon.pipeline.intervals import Ints, Mask, Spans
 
 def count(case: Case) -> RowCounts:
     rows = case.rows
-    violations = np.zeros(len(rows.key), np.int64)
-    for place in np.unique(case.place).tolist():
-        of_key = case.rows_of(place)
-        sent = case.order.contents[place]
-        own = of_key[rows.start[of_key] <= sent.sent]
-        violations[own] = _differing(case, own, sent)
     on_record = np.maximum(np.minimum(rows.end, case.sent + 1) - rows.start, 0)
     off_record = np.where(case.open, rows.end - rows.start - on_record, 0)
-    return RowCounts(violations, off_record, on_record + off_record)
+    bad = _at_other_levels(case)
+    for row in _digested(case).tolist():
+        sent = case.order.contents[case.place[row]]
+        other = _other_digests(sent, rows.digest[row], int(rows.start[row]), int(rows.level[row]))
+        bad[row] += int(other.sum())
+    whole = np.flatnonzero((rows.start <= case.sent) & (rows.end <= case.sent + 1))
+    size = case.order.content_index.size_of(case.place[whole], rows.start[whole], rows.end[whole])
+    other_size = whole[(size >= 0) & (size != rows.size[whole]) & (bad[whole] == 0)]
+    bad[other_size] = on_record[other_size]
+    return RowCounts(bad, off_record, on_record + off_record)
 
 
-def _differing(case: Case, own: Ints, sent: SentContents) -> Ints:
-    """How many messages of some rows of one key differ from what was sent."""
-    rows = case.rows
-    start, end = rows.start[own], np.minimum(rows.end[own], sent.sent + 1)
-    bad = np.zeros(len(own), np.int64)
-    levels = rows.level[own]
-    for level in np.unique(levels).tolist():
-        chosen = levels == level
-        below_end, below_start = np.split(sent.at_level(level, np.concatenate((end[chosen], start[chosen]))), 2)
-        bad[chosen] = end[chosen] - start[chosen] - (below_end - below_start)
-    if len(sent.digests):
-        for at, row in enumerate(own.tolist()):
-            if rows.digest[row] is not None:
-                other = _other_digests(sent, rows.digest[row], int(start[at]), int(rows.level[row]))
-                bad[at] += int(other.sum())
-    size = np.where(end == rows.end[own], sent.size_of(start, end), -1)
-    other_size = (size >= 0) & (size != rows.size[own]) & (bad == 0)
-    return np.where(other_size, end - start, bad)
+def _at_other_levels(case: Case) -> Ints:
+    """How many messages of each row were sent at another level than that at which they were delivered."""
+    segments = case.all_segments
+    known = np.flatnonzero(segments.start <= case.sent[segments.row])  # else it is off record
+    sent_at = case.order.content_index.level_of(case.place[segments.row[known]], segments.start[known])
+    counts = np.zeros(len(segments.row), np.int64)
+    counts[known] = np.where(sent_at != case.rows.level[segments.row[known]], (segments.end - segments.start)[known], 0)
+    return case.per_row(segments, counts)
+
+
+def _digested(case: Case) -> Ints:
+    """The rows with digests of messages that were sent with digests."""
+    has = np.array([len(sent.digests) > 0 for sent in case.order.contents], bool)
+    own = np.flatnonzero(has[case.place] & (case.rows.start <= case.sent))
+    return own[[case.rows.digest[row] is not None for row in own.tolist()]]
 
 
 def first_violation(case: Case, row: int) -> FirstViolation:

@@ -1,13 +1,14 @@
 """What a sender says that it sent: level, size and digest, message by message, ready to be compared with deliveries."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from antiphon.pipeline.audit.logs import LogFacts
-from antiphon.pipeline.intervals import Ints, Mask
+from antiphon.pipeline.intervals import EMPTY, Ints, Mask
 
 Digests = npt.NDArray[np.uint32]
 DIGEST_TYPE: Final = ">u4"
@@ -32,24 +33,49 @@ class SentContents:
     def sent(self) -> int:
         return int(self.starts[-1]) - 1
 
-    def at_level(self, level: int, numbers: Ints) -> Ints:
-        """How many messages below each number were sent at a level; no number is above `sent` + 1."""
-        same = self.levels == level
-        before = np.concatenate(([0], np.cumsum(np.where(same, np.diff(self.starts), 0))))
-        row = np.searchsorted(self.starts, numbers, "right") - 1
-        inside = np.where(np.append(same, False)[row], numbers - self.starts[row], 0)
-        result: Ints = before[row] + inside
-        return result
-
     def level_of(self, numbers: Ints) -> Ints:
         result: Ints = self.levels[np.searchsorted(self.starts, numbers, "right") - 1]
         return result
 
-    def size_of(self, starts: Ints, ends: Ints) -> Ints:
-        """The payload bytes of each run of numbers, or -1 where it begins or ends within a send row."""
-        top = len(self.starts) - 1
-        first = np.minimum(np.searchsorted(self.starts, starts), top)
-        last = np.minimum(np.searchsorted(self.starts, ends), top)
+
+@dataclass(frozen=True)
+class ContentIndex:
+    """The send rows of all keys of a run in one line, so that rows of all keys are looked up at once.
+
+    Each key has a stretch of the line: its numbers, shifted by `base`."""
+
+    base: Ints
+    """By key."""
+    starts: Ints
+    """The first number of each send row, and the number after the last of each key, shifted."""
+    bytes_before: Ints
+    """Payload bytes of the key before each of `starts`."""
+    levels: Ints
+    """Of each send row; behind the last of each key stands a -1 that belongs to no message."""
+
+    @classmethod
+    def of(cls, contents: Sequence[SentContents]) -> Self:
+        """All keys, in their order."""
+        lengths = np.array([each.sent + 2 for each in contents], np.int64)
+        base = np.cumsum(lengths) - lengths
+        shifted = [each.starts + own for each, own in zip(contents, base.tolist(), strict=True)]
+        return cls(
+            base,
+            np.concatenate([EMPTY.starts, *shifted]),
+            np.concatenate([EMPTY.starts, *(each.bytes_before for each in contents)]),
+            np.concatenate([EMPTY.starts, *(np.append(each.levels, -1) for each in contents)]),
+        )
+
+    def level_of(self, places: Ints, numbers: Ints) -> Ints:
+        """The levels of messages of some keys, all of them on record."""
+        result: Ints = self.levels[np.searchsorted(self.starts, self.base[places] + numbers, "right") - 1]
+        return result
+
+    def size_of(self, places: Ints, starts: Ints, ends: Ints) -> Ints:
+        """The payload bytes of each run of numbers, or -1 where it begins or ends within a send row. No number is above
+        that after the last on record."""
+        starts, ends = self.base[places] + starts, self.base[places] + ends
+        first, last = np.searchsorted(self.starts, starts), np.searchsorted(self.starts, ends)
         aligned = (self.starts[first] == starts) & (self.starts[last] == ends)
         result: Ints = np.where(aligned, self.bytes_before[last] - self.bytes_before[first], -1)
         return result

@@ -4,9 +4,9 @@ A send row without a view was written at the call; its depart rows come later in
 the pieces of a log are together, each such run is cut into parts that left in one view, or did not leave as far as is
 known. The parts keep the row, the time and the past of the call.
 
-What a process calls for is sent in the order of the calls (`send_order`, twice the index of the send row), with the
-exception that `antiphon.pipeline.reference_calls` tells: what waits in a group that stands still takes its place behind
-calls below causal that left meanwhile.
+What a process calls for is sent in the order of the calls (`send_order`, the index of the send row times PLACES), with
+the exception that `antiphon.pipeline.reference_calls` tells: what waits in a group that stands still takes its place
+behind calls below causal that left meanwhile.
 """
 
 from collections import defaultdict
@@ -24,13 +24,15 @@ from antiphon.pipeline.packing import pack, unpack
 
 LAST: Final = 2**62
 """An index above that of every row."""
+PLACES: Final = 2**10
+"""Places for each row of a log, as in `reference_calls`."""
 NOT_LEFT: Final = -1
 """In place of a view."""
 
 
 def with_departures(pieces: Sequence[Summary]) -> tuple[Summary, ...]:
     """The pieces of one log, with views for all sends that left."""
-    ordered = [{**piece, "send_order": 2 * piece["send_index"]} for piece in pieces]
+    ordered = [{**piece, "send_order": PLACES * piece["send_index"]} for piece in pieces]
     if not any((piece["send_view"] == NOT_LEFT).any() for piece in pieces):
         return tuple(ordered)
     parts: dict[str, list[Ints]] = defaultdict(list)
@@ -64,17 +66,27 @@ def _move_stalled(pieces: Sequence[Summary], stalls: Mapping[str, Sequence[tuple
     if not stalls:
         return
     calls = _calls_of(pieces, stalls)
-    place = 2 * calls.called
-    for group, intervals in stalls.items():
-        for call in np.flatnonzero(calls.waited & (calls.group == group)).tolist():
-            place[call] = max(int(place[call]), 2 * _overtaken_by(calls, call, intervals) + 1)
-    for domain in np.unique(calls.domain).tolist():
-        own = np.flatnonzero(calls.domain == domain)
-        highest = np.maximum.accumulate(place[own])
-        place[own] = np.where(calls.causal[own], highest, place[own])
-    for group in np.unique(calls.group).tolist():
-        own = np.flatnonzero(calls.group == group)
-        place[own] = np.maximum.accumulate(place[own])
+    has_left = calls.left < LAST
+    overtakers = {
+        call: _overtaken_by(calls, call, intervals)
+        for group, intervals in stalls.items()
+        for call in np.flatnonzero(has_left & calls.waited & (calls.group == group)).tolist()
+    }
+    overtakers = {call: found for call, found in overtakers.items() if len(found)}
+    domains = [np.flatnonzero(has_left & (calls.domain == domain)) for domain in np.unique(calls.domain).tolist()]
+    groups = [np.flatnonzero(has_left & (calls.group == group)) for group in np.unique(calls.group).tolist()]
+    place = PLACES * calls.called
+    for _ in range(PLACES):
+        before = place.copy()
+        for call, found in overtakers.items():
+            place[call] = max(int(place[call]), int(place[found].max()) + 1)
+        for own in domains:
+            highest = np.maximum.accumulate(place[own])
+            place[own] = np.where(calls.causal[own], highest, place[own])
+        for own in groups:
+            place[own] = np.maximum.accumulate(place[own])
+        if np.array_equal(place, before):
+            break
     bounds = np.cumsum([len(piece["send_index"]) for piece in pieces])[:-1]
     for piece, order in zip(pieces, np.split(place, bounds), strict=True):
         piece["send_order"] = order
@@ -110,8 +122,8 @@ def _calls_of(pieces: Sequence[Summary], stalls: Mapping[str, Sequence[tuple[int
     return _Calls(index, left, group, domain, level >= CAUSAL_RANK, waited)
 
 
-def _overtaken_by(calls: _Calls, call: int, stalls: Sequence[tuple[int, int]]) -> int:
-    """The index of the last call that was allowed to leave before a message that waited; -1 for none."""
+def _overtaken_by(calls: _Calls, call: int, stalls: Sequence[tuple[int, int]]) -> Ints:
+    """Those among the calls that were allowed to leave before a message that waited."""
     later = slice(call + 1, None)
     same_domain = calls.domain[later] == calls.domain[call]
     stops = np.flatnonzero(same_domain & calls.causal[later] & ~calls.waited[later])
@@ -122,8 +134,7 @@ def _overtaken_by(calls: _Calls, call: int, stalls: Sequence[tuple[int, int]]) -
         meanwhile |= (begin < left) & (left < end)
     allowed = meanwhile & (left < calls.left[call]) & ~calls.causal[later]
     allowed &= (calls.domain[later] == calls.domain[call]) & (calls.group[later] != calls.group[call])
-    found = np.flatnonzero(allowed)
-    return int(calls.called[later][found[-1]]) if len(found) else -1
+    return np.flatnonzero(allowed) + call + 1
 
 
 def _cut(piece: Summary, departures: dict[str, Ints]) -> Summary:

@@ -8,12 +8,13 @@ part of the past counts where messages are lost is the affair of `antiphon.pipel
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from antiphon.pipeline.audit.contents import SentContents, contents_of
+from antiphon.pipeline.audit.contents import ContentIndex, SentContents, contents_of
 from antiphon.pipeline.audit.departures import NOT_LEFT
 from antiphon.pipeline.audit.logs import ENDLESS, MISSING, LogFacts
 from antiphon.pipeline.audit.parting import Parting
@@ -120,6 +121,11 @@ class Order:
         self.places = {key: place for place, key in enumerate(self.keys)}
         self.first_run = self.past.sources.first_run
 
+    @cached_property
+    def content_index(self) -> ContentIndex:
+        """The contents of all keys."""
+        return ContentIndex.of(self.contents)
+
     def run_of(self, place: int, numbers: Ints) -> Ints:
         """The send run that holds each number of a key; the numbers must have been sent."""
         first, end = int(self.first_run[place]), int(self.first_run[place + 1])
@@ -172,6 +178,7 @@ class Order:
     def settle(self, processes: Iterable[str]) -> None:
         """Find all that may be asked of it, so that nobody it is sent to has to."""
         self.off_record()
+        _ = self.content_index
         for process in processes:
             for place in range(len(self.keys)):
                 self.owed(process, place)

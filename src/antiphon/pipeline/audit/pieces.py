@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -82,13 +83,34 @@ def read_pieces(task: Task, columns: Sequence[str] | None = None) -> Iterator[Pi
         return
     names = None if columns is None else dict.fromkeys((*LOG_COLUMNS, "index", *columns))
     table = pa.concat_tables([read_unit(unit, None if names is None else list(names)) for unit in task])
+    yield from _pieces_of(table)
+
+
+def read_whole_logs(history: HistoryFiles) -> list[HeldTask]:
+    """Each log as one piece in memory, for a history that is small. Raises DamagedRowGroupError."""
+    logs: dict[tuple[str, str], list[pa.Table]] = {}
+    for unit in history.units:
+        for piece in _pieces_of(read_unit(unit)):
+            logs.setdefault((piece.run, piece.process), []).append(piece.table)
+    tasks = []
+    for (run, process), parts in logs.items():
+        table = parts[0] if len(parts) == 1 else pa.concat_tables(parts)
+        index = table["index"].to_numpy()
+        tasks.append(HeldTask((Piece(run, process, table if _rises(index) else table.sort_by("index")),)))
+    return tasks
+
+
+def _pieces_of(table: pa.Table) -> Iterator[Piece]:
     if not _in_order(table):
         table = table.sort_by(ORDER)
-    bounds = _log_bounds(table)
-    for first, end in pairwise(bounds):
+    for first, end in pairwise(_log_bounds(table)):
         part = table.slice(first, end - first)
         run, name, incarnation = (part[column][0].as_py() for column in LOG_COLUMNS)
         yield Piece(run, f"{name}/{incarnation}", part)
+
+
+def _rises(index: npt.NDArray[np.int64]) -> bool:
+    return bool((index[1:] > index[:-1]).all())
 
 
 def _log_bounds(table: pa.Table) -> list[int]:
@@ -102,8 +124,7 @@ def _log_bounds(table: pa.Table) -> list[int]:
 
 def _in_order(table: pa.Table) -> bool:
     """Whether there is one log only, in rising order of index."""
-    index = table["index"].to_numpy()
-    return len(_log_bounds(table)) == 2 and bool((index[1:] > index[:-1]).all())
+    return len(_log_bounds(table)) == 2 and _rises(table["index"].to_numpy())
 
 
 def _extents(unit: Unit, place: int) -> list[Extent]:

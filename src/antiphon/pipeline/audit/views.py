@@ -1,7 +1,7 @@
 """The checks of whole views and of whole groups, group by group, from the summaries alone.
 
-But for total: what of it is in no order was found before. What compares view rows alone is DataFrame code
-(`antiphon.pipeline.view_frames`).
+But for total: what of it is in no order was found before. What compares view rows alone is elsewhere
+(`antiphon.pipeline.view_counts`).
 """
 
 from collections.abc import Iterator, Mapping

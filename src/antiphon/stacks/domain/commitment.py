@@ -101,21 +101,30 @@ class Commitment:
         """Whether all members are known to have closed what they come from."""
         return self.has_all_words() and all(word.held for word in self.words.values())
 
-    def holds_up(self) -> set[tuple[ProcessId, ProcessId]]:
-        """The links that the next step waits for: to those that have not committed; between those that do not hear each
-        other; to those that have not closed; or, if all have, to all, since nobody seems to have what is missing."""
+    def holds_up(self, long: bool) -> set[ProcessId]:
+        """Those that the next step waits for: that have not committed; that this process does not hear, or, if it has
+        waited for `long`, that do not hear others and have not said that these links are cut; that have not closed; or,
+        if all have, all, since nobody seems to have what is missing."""
         members = self.suggestion.view.members
-        result: set[tuple[ProcessId, ProcessId]] = set()
         if self.closed:
             decided = self.is_decided()
-            lacking = [one for one in members if decided or one not in self.words or not self.words[one].held]
-            result = {(self._process, one) for one in lacking if one != self._process}
+            result = {one for one in members if decided or one not in self.words or not self.words[one].held}
         elif not self.has_all_words():
-            result = {(self._process, one) for one in members if one not in self.words}
+            result = {one for one in members if one not in self.words}
         else:
-            for one, word in self.words.items():
-                result |= {(one, other) for rank, other in enumerate(members) if not word.heard >> rank & 1}
-        return result
+            unheard = self._unheard()
+            result = {other for one, other in unheard if one == self._process}
+            if long and not result:
+                result = {one for one, _ in unheard}
+        return result - {self._process}
+
+    def _unheard(self) -> set[tuple[ProcessId, ProcessId]]:
+        """The pairs of members of which the first has committed and does not hear the second."""
+        members = self.suggestion.view.members
+        pairs: set[tuple[ProcessId, ProcessId]] = set()
+        for one, word in self.words.items():
+            pairs |= {(one, other) for rank, other in enumerate(members) if not word.heard >> rank & 1}
+        return pairs
 
     def patience_ns(self, least_ns: int, most_ns: int) -> int:
         """How long the next step may take, which needs a trip or two: within these limits, twice as long as the last
@@ -127,7 +136,7 @@ class Commitment:
         if self.closed or not self.has_all_words():
             return False
         origins = self.suggestion.origins
-        return all(origins[one] != origins[other] for one, other in self.holds_up())
+        return all(origins[one] != origins[other] for one, other in self._unheard())
 
     # ---- messages --------------------------------------------------------------------------------------------------
 

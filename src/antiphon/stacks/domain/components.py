@@ -14,15 +14,21 @@ Rule.
    tells whom its sender hears of the members: a row of the reachability matrix. Commits go to all members until they
    have installed the suggestion, and with them all other commits that the sender knows of. Of a member that is
    suspected, messages are taken in, and so acknowledged, only if somebody else has them.
-4. Suggestions are numbered. A process leaves one for a higher one only if a member of the one it is committed to, or of
-   its configuration, commits to that; others are ignored until this one is through. If the higher one lacks somebody
-   that it knows of, or has somebody whose link is cut, it suggests the union.
-5. Cut links, once named, stay named until a configuration is installed, so that suggestions grow alike everywhere, or
-   until the process at the first end takes it back (proposal.py). The members of a suggestion are the largest set
-   without a cut link between two of them that holds its proposer; of sets as large, the one with members of its
-   configuration, older ones first. A link is cut if a member was silent for long, has not committed in time, or commits
-   to something without this process; or if, when all have committed, the matrix still says that one does not hear the
-   other.
+4. Suggestions are numbered. A process leaves the one that it is committed to only for the sake of a member of it, or of
+   its configuration, that commits to another, whether or not this process is in that one. All others are told what it
+   is committed to, and ignored until this one is through. It goes over to what both make together: to one of the two,
+   if that is as large as any could be and has the same members of its own configuration, of two such to the one with
+   the higher number; else to a new one. If it stays against one with a higher number that it is in, as the other lacks
+   members of its configuration, it suggests its own again, with a higher number still. So of suggestions as large all
+   take the same; and one that contains another is taken whatever its number, since those who have it see no reason to
+   leave it.
+5. Each process says of its own links alone which are cut, in rows that it numbers (surroundings.py). A link is cut if a
+   member was silent for long, has not committed in time, or commits to something without this process; or if, when all
+   have committed, this process still does not hear the other. It takes the cut back when it hears a process that it had
+   given up for its silence; else when a configuration is installed, or it withdraws. The members of a suggestion are
+   the largest set without a cut link between two of them that holds its proposer; of sets as large, the one with
+   members of its configuration, older ones first. Whom the proposer does not hear lately is left out if anybody says
+   that the link to it is cut: it is lost, rather than those who say so.
 6. If that leaves nothing but the present configuration, the process withdraws: it is committed to nothing, and suggests
    nothing for a while, each time for longer, up to 8 s, or until it hears somebody whom it had not heard lately.
 7. When all members are known to be committed and to hear each other, the process *closes* its configuration: it sends
@@ -50,8 +56,10 @@ decide it are in the graph of each member of C, before it closes. Ids: a propose
 (parts/membership/policies.py).
 
 Live. Let the links stay as they are. Each commit either completes, or some member is silent, lost or has gone
-elsewhere, or the matrix lacks a pair; then a link is cut, and the cut stays named, so a suggestion can fail at most
-once for each pair. Suggestions reach all their members by repetition, and a process that gets a higher one joins it.
+elsewhere, or the matrix lacks a pair; then a link is cut, and stays so until a configuration is installed or the
+process withdraws, so a suggestion can fail at most once for each pair. Rows go with all suggestions, so all that hear
+each other come to know the same rows. Suggestions reach all their members by repetition; by rule 4 those who are in two
+of them come together in one, and numbers rise only as long as somebody learns of a row or of a process.
 When no link between its members is cut, all commit, close, and have K from each other. Then ATTEMPTs bring further
 configurations together, until all that hear each other are in one. Where links are not transitive or work one way, a
 process that not all of a configuration hear, or that does not hear them, stays outside: suggestions with it lack a pair
@@ -76,10 +84,11 @@ from typing import Final, final
 
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.identity import ProcessId, View
+from antiphon.parts.member import PeerState
 from antiphon.parts.membership.graph_view_end import GraphViewEnd
 from antiphon.parts.suspicion import Suspicion
 from antiphon.stacks.domain.commitment import Commitment, cut_by, fits
-from antiphon.stacks.domain.component_messages import Attempt, Commit
+from antiphon.stacks.domain.component_messages import Attempt, Commit, CutRow, Suggestion
 from antiphon.stacks.domain.suggestion_maker import SuggestionMaker
 
 CLOSINGS_MAX: Final = 3
@@ -107,8 +116,9 @@ class Components(SuggestionMaker):
         if self.current is not None:
             suggestion = self.current.suggestion
             self.installed = Commit(self._process, self._address, suggestion, self.current.words, True)
-            for origin in suggestion.origins.values():
+            for process, origin in suggestion.origins.items():
                 self._around.joined(origin)
+                self._around.learn_row(process, CutRow(suggestion.number, frozenset()))
         self._around.contacts = contacts or self._around.contacts
         self._begin_suspicion(view, now_ns)
         self.view = view
@@ -119,7 +129,8 @@ class Components(SuggestionMaker):
         self._wait_until_ns = 0
         self._withdrawals = 0
         self.left = set()
-        self._cuts = set()
+        self._asked_ns = {}
+        self.silent = frozenset()
         self.sender.forget_answers()
         self._made = 0
         self._suggest_at_ns = NEVER
@@ -128,8 +139,17 @@ class Components(SuggestionMaker):
         self._ticked_ns = now_ns
         for process, address in zip(view.members, view.addresses, strict=False):
             self._around.know(process, address)
+        self._name_cuts(set())
         for address in gone:
             self._attempt(address, now_ns, 0)
+
+    def peer(self, rank: int, behind: int, now_ns: int) -> PeerState:
+        """What is known of the member with this rank, which lacks so many of my packets."""
+        suspicion = self._suspicion
+        return PeerState(
+            self.view.members[rank], behind, suspicion.silent_ns(rank, now_ns), suspicion.strain(rank, now_ns),
+            rank in suspicion.lost,
+        )  # fmt: skip
 
     def _begin_suspicion(self, view: View, now_ns: int) -> None:
         """Begin to watch the members of a view, with what was learnt of them in the one before."""
@@ -145,10 +165,17 @@ class Components(SuggestionMaker):
     def heard(self, rank: int, now_ns: int) -> None:
         """Something came from a member of this configuration."""
         self._suspicion.heard(rank, now_ns)
+        if self._unheard and self.view.members[rank] in self._unheard:
+            self._heard_again(self.view.members[rank], now_ns)
 
     def _hear(self, process: ProcessId, now_ns: int) -> None:
         """A packet has come from a process itself. If that is news, suggest without further delay."""
-        if self._around.hear(process, now_ns) and self._withdrawals:
+        is_news = self._around.hear(process, now_ns)
+        if process in self._asked_ns:
+            self._asked_ns[process] = now_ns
+        if process in self._unheard:
+            self._heard_again(process, now_ns)
+        if is_news and self._withdrawals:
             self._withdrawals = 0
             self._wait_until_ns = now_ns
             self._suggest_at_ns = NEVER
@@ -162,7 +189,7 @@ class Components(SuggestionMaker):
         self._around.know(sender, attempt.address)
         self._hear(sender, now_ns)
         self._around.state(sender, attempt.view.id)
-        self._around.is_told(sender, attempt.hears, now_ns)
+        self._around.learn_row(sender, attempt.row)
         rank = self.view.rank(sender)
         if attempt.probe:
             self._attempt(attempt.address, now_ns, self._options.retry_ns // 4)
@@ -191,18 +218,18 @@ class Components(SuggestionMaker):
             self._hear_of(attempt.view, sender, now_ns)
 
     def _hear_of(self, view: View, sender: ProcessId, now_ns: int) -> None:
-        """A process is in another configuration. If the suggestion takes it to be in an earlier one, it cannot be
-        decided: suggest the same from where the process is now. But if links are cut, that is perhaps why it went there
-        without this one: go on without it, and meet it later, when cut links are forgotten."""
+        """A process is in another configuration. If the suggestion takes it to be elsewhere, in one that it has left or
+        was never in, it cannot be decided: suggest the same from where the process is now."""
         self._around.hear_of(view, now_ns)
         current = self.current
         if current is None:
             self._plan(now_ns)
-        elif current.suggestion.origins.get(sender, view.id) < view.id and sender not in current.words:
-            if current.suggestion.cuts or self._cuts:
-                self._cut(sender, now_ns)
-            else:
-                self._reconsider(now_ns)
+        elif (
+            sender not in current.words
+            and current.suggestion.origins.get(sender, view.id) != view.id
+            and self._around.stated(sender) == view.id  # not an old word that is late
+        ):
+            self._reconsider(now_ns)
 
     def receive_commit(self, commit: Commit, now_ns: int) -> None:
         """Somebody is committed to a suggestion."""
@@ -211,6 +238,8 @@ class Components(SuggestionMaker):
             return
         self._number = max(self._number, suggestion.number)
         self._around.know(sender, commit.address)
+        for process, row in suggestion.rows.items():
+            self._around.learn_row(process, row)
         self._hear(sender, now_ns)
         self._around.state(sender, suggestion.id if commit.installed else suggestion.origins[sender])
         if suggestion.id == self.view.id:
@@ -221,9 +250,11 @@ class Components(SuggestionMaker):
         elif not suggestion.has(self._process) and commit.installed:
             self._hear_of(suggestion.view, sender, now_ns)
         elif not suggestion.has(self._process):
-            if self.view.rank(sender) >= 0 or (self.current is not None and self.current.suggestion.has(sender)):
+            if self.view.rank(sender) >= 0:
                 self.let_go = self.leaving
-                self._cut(sender, now_ns)
+                self._left_by(sender, now_ns)
+            elif self.current is not None and self.current.suggestion.has(sender):
+                self._combine(self.current.suggestion, suggestion, {}, now_ns)
         elif suggestion.origins[self._process] != self.view.id:
             before = 0 if self.installed is None else self.installed.suggestion.origins[self._process]
             if self.installed is not None and suggestion.origins[self._process] == before:
@@ -232,6 +263,14 @@ class Components(SuggestionMaker):
                 self._attempt(commit.address, now_ns, self._options.retry_ns)
         else:
             self._consider(commit, now_ns)
+
+    def _left_by(self, sender: ProcessId, now_ns: int) -> None:
+        """A member of this configuration goes elsewhere without this process. If it has said that the link is cut,
+        that is enough, until it takes it back."""
+        if self._process in self._around.row(sender).others:
+            self._reconsider(now_ns)
+        else:
+            self._cut(sender, now_ns)
 
     def _is_elsewhere(self, sender: ProcessId, origin: int, commit: Commit, now_ns: int) -> bool:
         """Whether a member of this configuration speaks for another one: the one before, which it has yet to leave, or
@@ -261,24 +300,26 @@ class Components(SuggestionMaker):
                 self._commit(suggestion, commit.words, now_ns)
         elif current is None:
             if suggestion.number > self._closed_number:
-                self._commit(self._build([suggestion], now_ns), commit.words, now_ns, suggestion)
+                better = self._build([suggestion], now_ns)
+                if not self._is_present(better):
+                    self._commit(better, commit.words, now_ns, suggestion)
         elif not current.suggestion.has(commit.sender) and self.view.rank(commit.sender) < 0:
-            return  # one thing at a time
+            self.sender.answer(self._own_commit(current), commit.address, now_ns)  # one thing at a time: not to wait
         elif suggestion.rank_key() > current.suggestion.rank_key():
-            better = self._build([current.suggestion, suggestion], now_ns)
-            if better is not current.suggestion:
-                self._commit(better, commit.words, now_ns, suggestion)
+            self._combine(current.suggestion, suggestion, commit.words, now_ns)
         elif current.suggestion.has(commit.sender):
-            self.sender.answer(self._own_commit(current), commit.address, now_ns)
+            contains = suggestion.number > self._closed_number and self._contains(suggestion, current, now_ns)
+            if contains:
+                self._commit(suggestion, commit.words, now_ns, suggestion)
+            else:
+                self.sender.answer(self._own_commit(current), commit.address, now_ns)
+
+    def _contains(self, suggestion: Suggestion, current: Commitment, now_ns: int) -> bool:
+        """Whether a suggestion is what it makes together with the one that this process is committed to. Those who are
+        committed to it see no reason to leave it for this one, whatever its number."""
+        return self._build([current.suggestion, suggestion], now_ns) is suggestion
 
     # ---- out -------------------------------------------------------------------------------------------------------
-
-    def _attempt(self, address: str, now_ns: int, spacing_ns: int, probe: bool = False) -> None:
-        """Tell a process what this one is in, if that was not done just now; `probe`: it is to answer."""
-        if self.sender.may_attempt(address, now_ns, spacing_ns):
-            hears = self._around.hears_at(address, now_ns)
-            attempt = Attempt(self._process, self._address, self.view, self.leaving, probe, hears)
-            self.sender.attempt(attempt, address, now_ns)
 
     def attempt_soon(self, now_ns: int) -> None:
         """Tell others at once what this process is in, and whether it wants to go."""
@@ -323,10 +364,13 @@ class Components(SuggestionMaker):
             self._attempt(self.view.addresses[rank], now_ns, self._options.retry_ns, True)
 
     def _watch(self, now_ns: int) -> None:
-        """Once per heartbeat: ask the doubted again; give up those that are heard but take in nothing of what is sent,
-        for twice the time of silence: they hold up the windows of all."""
+        """Once per heartbeat: see who is silent; ask the doubted again; give up those that are heard but take in
+        nothing of what is sent, for twice the time of silence: they hold up the windows of all."""
         assert self._end is not None
         self._probe(now_ns)
+        quiet_ns = 2 * self._options.heartbeat_interval_ns
+        ranks = range(len(self.view.members))
+        self.silent = frozenset([rank for rank in ranks if self._suspicion.silent_ns(rank, now_ns) >= quiet_ns])
         for rank, member in enumerate(self.view.members):
             self._suspicion.acknowledged(rank, self._end.received_by(rank), self._end.sent(), now_ns)
             if self._suspicion.unacknowledged_ns(rank, now_ns) >= 2 * self._options.silence_ns_min:
@@ -346,12 +390,16 @@ class Components(SuggestionMaker):
         """Tell all members of the suggestion, and give up those that hold it up for too long."""
         current = self.current
         self._tell_at_ns = now_ns + self._options.retry_ns
-        if current is not None and self._is_late(current, now_ns):
+        if current is not None and self._silent(current, now_ns):
+            self._give_up(self._silent(current, now_ns), now_ns)
+            self._reconsider(now_ns)
+            current = self.current
+        late_ns = 0 if current is None else now_ns - current.committed_ns - self._limit_ns(current)
+        if current is not None and late_ns >= 0:
             if current.closed and not current.is_decided() and self._closings < CLOSINGS_MAX:
                 self._suggest_again(current, now_ns)
             else:
-                self._cuts |= current.holds_up()
-                self._around.give_up(current.holds_up(), now_ns)
+                self._give_up(current.holds_up(late_ns >= self._options.silence_ns_min), now_ns)
                 self._reconsider(now_ns)
         current = self.current
         if current is None:
@@ -363,19 +411,23 @@ class Components(SuggestionMaker):
             if process != self._process:
                 self.sender.tell(told, address)
 
-    def _is_late(self, current: Commitment, now_ns: int) -> bool:
-        """Whether the next step takes too long: to commit; to hear each other, when all have committed; to close, when
-        all hear each other; to get all of K: beyond that nobody who is here has it.
+    def _silent(self, current: Commitment, now_ns: int) -> set[ProcessId]:
+        """Processes from elsewhere that have been asked to commit, to whatever, and not heard for long."""
+        since_ns = now_ns - self._options.silence_ns_min
+        return {one for one, asked_ns in self._asked_ns.items() if asked_ns <= since_ns and one not in current.words}
+
+    def _limit_ns(self, current: Commitment) -> int:
+        """How long the next step may take: to commit; to hear each other, when all have committed; to close, when all
+        hear each other; to get all of K: beyond that nobody who is here has it.
 
         Closing takes one trip, and the process sends nothing meanwhile, so it is given time for some tries only. The
         lower the rank the shorter, so that one suggests again for all. Members of different configurations that do not
         hear each other yet are given as long as somebody who does not commit: a network does not heal everywhere at
         once, and to part from one's own for the sake of a merge, and merge with them later, costs more."""
         options = self._options
-        since_ns = now_ns - current.committed_ns
         if current.is_decided():
-            return since_ns >= 4 * options.silence_ns_min
+            return 4 * options.silence_ns_min
         if current.closed or (current.has_all_words() and not current.lacks_foreign_alone()):
             limit_ns = current.patience_ns(4 * options.retry_ns, options.silence_ns_min)
-            return since_ns >= limit_ns + self.view.rank(self._process) * options.retry_ns // 2
-        return since_ns >= options.silence_ns_min
+            return limit_ns + self.view.rank(self._process) * options.retry_ns // 2
+        return options.silence_ns_min

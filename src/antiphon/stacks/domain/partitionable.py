@@ -30,7 +30,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.inputs import Join, Send
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, MEMBERSHIP
-from antiphon.parts.member import Member, StabilityMark, add_counts
+from antiphon.parts.member import Member, PeerState, StabilityMark, add_counts, add_statistics
 from antiphon.parts.membership.messages import DECLARED, JOIN, Chunks, MembershipMessage, packets_of
 from antiphon.parts.membership.phases import CLOSING, NORMAL, OUT
 from antiphon.parts.membership.policies import PARTITIONABLE_POLICY
@@ -64,6 +64,7 @@ class PartitionableMember(Member):
         "_random",
         "_session",
         "_situations",
+        "_totals",
     )
 
     def __init__(self, join: Join, process: ProcessId, last_number: int, random: Random, options: Options) -> None:
@@ -89,6 +90,7 @@ class PartitionableMember(Member):
         """The id of the suggestion whose cut is being fetched."""
         self._leave_by_ns = NEVER
         self._situations: list[int] = []
+        self._totals: dict[str, int] = {}
 
     def _make_session(self, view: View) -> DomainSession:
         return DomainSession(
@@ -142,6 +144,7 @@ class PartitionableMember(Member):
                 self._receive_message(message[0], message[1], now_ns)
                 self._follow()
         elif tag == self._session.tag:
+            self._check_author(self._session.view, sender)
             self._session.receive(kind, sender, flags, level, data, effects, now_ns)
             if kind != DATA:
                 self._components.heard(sender, now_ns)
@@ -150,18 +153,19 @@ class PartitionableMember(Member):
                 if tag == session.tag:
                     if sender >= len(session.view.members):
                         raise MalformedError("rank")
+                    self._check_author(session.view, sender)
                     session.answer_late(kind, sender, data, effects, now_ns)
                     return
             raise MalformedError("view")
 
     def answer_other_stack(self, stack: int, kind: int, flags: int, data: bytes, effects: Effects) -> None:
-        message = self._chunks.take(flags, data) if kind == MEMBERSHIP else None
+        message = self._chunks.take(flags, data, self.author) if kind == MEMBERSHIP else None
         if message is not None and message.kind == JOIN and message.sender != self._process:
             self._tell_declaration(message.sender, message.address, stack, effects)
 
     def _receive_different(self, flags: int, data: bytes, effects: Effects) -> None:
         """A message about membership whose sender has declared the group differently, or says how it has."""
-        message = self._chunks.take(flags, data)
+        message = self._chunks.take(flags, data, self.author)
         if message is None or message.sender == self._process:
             return
         if message.kind == DECLARED and message.about == self._process and message.view_id and not self._met:
@@ -185,9 +189,14 @@ class PartitionableMember(Member):
 
     def _receive_message(self, kind: int, body: bytes, now_ns: int) -> None:
         if kind == ATTEMPT:
-            self._components.receive_attempt(decode_attempt(body), now_ns)
+            attempt = decode_attempt(body)
+            if self.author and attempt.sender.name != self.author:
+                raise MalformedError("author")
+            self._components.receive_attempt(attempt, now_ns)
         elif kind == COMMIT:
             commit = decode_commit(body)
+            if self.author and commit.sender.name != self.author:
+                raise MalformedError("author")
             for process, word in commit.words.items():
                 mate = commit.suggestion.origins[process] == self._session.view.id
                 if mate and word.held and not self._session.cut.is_genuine(_as_holdings(word.held)):
@@ -207,7 +216,7 @@ class PartitionableMember(Member):
     def _follow(self) -> None:
         """Have the session do what the agreement on the next configuration asks of it."""
         components = self._components
-        self._session.limit(components.bounds(), components.suspects())
+        self._session.limit(components.bounds(), components.suspects(), components.silent)
         if self._closing_at and not components.is_decided():
             self._closing_at = 0
             self._session.cut.reopen()
@@ -252,6 +261,7 @@ class PartitionableMember(Member):
         old.finish_cut([], effects, now_ns)
         old.collect(effects)
         self._situations = add_counts(self._situations, old.situations())
+        add_statistics(self._totals, old.statistics())
         self._earlier.append(old)
         self._pending.restart_message()
         self._session = self._make_session(after)
@@ -327,12 +337,20 @@ class PartitionableMember(Member):
             return False
         return session.are_own_stable(mark.accepted, copies)
 
+    def peers(self, now_ns: int) -> list[PeerState]:
+        end = self._session.end
+        sent = end.sent()
+        others = [rank for rank, member in enumerate(self._session.view.members) if member != self._process]
+        return [self._components.peer(rank, max(0, sent - end.received_by(rank)), now_ns) for rank in others]
+
     def last_number(self) -> int:
         return self._pending.accepted
 
     def statistics(self) -> dict[str, int]:
         result = {"messages_accepted": self._pending.accepted, "pending_bytes": self._pending.pending_bytes}
-        result.update(self._session.statistics())
+        result.update(self._totals)
+        for name, value in self._session.statistics().items():
+            result[name] = result.get(name, 0) + value
         return result
 
     def situations(self) -> list[int]:

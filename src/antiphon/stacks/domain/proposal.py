@@ -7,38 +7,33 @@ who may take it to be in a configuration that it never installed. When it is not
 suggestions would never be alike: so the highest id that anybody says counts. Of several incarnations of a process the
 last one counts.
 
-A cut link that others name counts until the process at its first end, which is the one that did not hear or had given
-up the other, takes it back: by a later suggestion of its own that has both and does not name it, or by its word to the
-other end. That process makes such a suggestion when it hears the other again (surroundings.py). Otherwise a cut would
-go round for good among processes that withdraw at different times and hear of it again from each other, long after the
-link works.
+The cut links of a suggestion are those of the last row that its proposer knows of each process (surroundings.py).
 """
 
 from typing import final
 
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.parts.membership.reachability import component
-from antiphon.stacks.domain.component_messages import Suggestion
+from antiphon.stacks.domain.component_messages import CutRow, CutRows, Suggestion
 from antiphon.stacks.domain.surroundings import Surroundings
-
-Cuts = set[tuple[ProcessId, ProcessId]]
-"""Links that are taken to be cut: one end does not hear, or has given up, the other."""
 
 
 @final
 class SuggestionDraft:
     """A suggestion in the making."""
 
-    __slots__ = ("_around", "_now_ns", "_process", "_view", "addresses", "cuts", "origins")
+    __slots__ = ("_around", "_away", "_cuts", "_now_ns", "_process", "_view", "addresses", "origins", "rows")
 
-    def __init__(self, process: ProcessId, view: View, around: Surroundings, cuts: Cuts, now_ns: int) -> None:
+    def __init__(self, process: ProcessId, view: View, around: Surroundings, own: CutRow, now_ns: int) -> None:
         self._now_ns = now_ns
         self._process = process
         self._view = view
         self._around = around
         self.addresses: dict[ProcessId, str] = {}
         self.origins: dict[ProcessId, int] = {}
-        self.cuts = set(cuts)
+        self.rows: CutRows = {**around.rows, process: own}
+        self._cuts: set[tuple[ProcessId, ProcessId]] = set()
+        self._away: set[ProcessId] = set()
         self.add_view(view)
 
     def add_view(self, view: View) -> None:
@@ -46,25 +41,8 @@ class SuggestionDraft:
         for process, address in zip(view.members, view.addresses, strict=True):
             self._add(process, address, view.id)
 
-    def add_suggestions(self, others: list[Suggestion]) -> None:
-        """All of other suggestions, and the cut links that they name."""
-        for other in others:
-            self.cuts |= {cut for cut in other.cuts if not self._is_taken_back(cut, other, others)}
-            self._add_members(other)
-
-    def _is_taken_back(self, cut: tuple[ProcessId, ProcessId], by: Suggestion, others: list[Suggestion]) -> bool:
-        """Whether a cut that a suggestion names counts no longer."""
-        first, second = cut
-        if first == self._process:
-            return self._around.takes_back(second, self._now_ns)
-        if second == self._process and self._around.is_heard_by(first, self._now_ns):
-            return True
-        return any(
-            other.proposer == first and other.number > by.number and other.has(second) and cut not in other.cuts
-            for other in others
-        )
-
-    def _add_members(self, other: Suggestion) -> None:
+    def add_suggestion(self, other: Suggestion) -> None:
+        """All of another suggestion."""
         for process, address in zip(other.view.members, other.view.addresses, strict=True):
             self._add(process, address, other.origins[process])
 
@@ -80,21 +58,33 @@ class SuggestionDraft:
             self.addresses.setdefault(process, address)
             self.origins[process] = origin
 
-    def members(self) -> list[ProcessId]:
-        """The largest set of these without a cut link between two of them that the proposer is in."""
+    def members(self, silent: set[ProcessId]) -> list[ProcessId]:
+        """The largest set of these without a cut link between two of them that the proposer is in; `silent`, whom the
+        proposer does not hear lately, are left out if anybody else says that the link to them is cut."""
         newest: dict[str, int] = {}
         for process in self.addresses:
             newest[process.name] = max(process.incarnation, newest.get(process.name, 0))
-        away = {one for one, other in self.cuts if other == self._process}
-        away |= {other for one, other in self.cuts if one == self._process}
-        left = [p for p in self.addresses if p not in away and p.incarnation == newest[p.name]]
-        if self._process not in left:
-            left.insert(0, self._process)
+        self.rows = {process: row for process, row in self.rows.items() if process in self.addresses}
+        self._cuts = cuts = {(one, other) for one, row in self.rows.items() for other in row.others}
+        self._away = {one for one, other in cuts if other == self._process} | self.rows[self._process].others
+        self._away |= {other for _, other in cuts if other in silent}
+        self._away |= {process for process in self.addresses if process.incarnation < newest[process.name]}
+        self._away.discard(self._process)
+        left = [process for process in self.addresses if process not in self._away]
         place = {process: index for index, process in enumerate(left)}
-        pairs = {(place[one], place[other]) for one, other in self.cuts if one in place and other in place}
+        pairs = {(place[one], place[other]) for one, other in cuts if one in place and other in place}
         kept = component(set(range(len(left))), pairs)
         return [process for index, process in enumerate(left) if index in kept]
 
-    def is_same(self, other: Suggestion, members: list[ProcessId]) -> bool:
-        """Whether a suggestion has just these members, from where they come."""
-        return set(other.view.members) == set(members) and all(other.origins[p] == self.origins[p] for p in members)
+    def is_as_good(self, other: Suggestion, members: list[ProcessId]) -> bool:
+        """Whether a suggestion has as many members as these, from where they come, without a cut link between two, and
+        the same of the proposer's own configuration. Call `members` first."""
+        origins = other.origins
+        if len(origins) != len(members) or self._process not in origins or not self._away.isdisjoint(origins):
+            return False
+        if any(self.origins.get(process) != origin for process, origin in origins.items()):
+            return False
+        if any(one in origins and two in origins for one, two in self._cuts):
+            return False
+        mates = {process for process in members if self._view.rank(process) >= 0}
+        return mates == {process for process in origins if self._view.rank(process) >= 0}

@@ -64,6 +64,7 @@ from antiphon.stacks.domain.node import (
 from antiphon.stacks.domain.offers import EARLY_ORDER, NUMBER, OFFERS, OWN_COPIES
 from antiphon.stacks.domain.safe_votes import SafeVotes
 from antiphon.stacks.domain.services import Services
+from antiphon.stacks.domain.silence import SilentMembers
 from antiphon.stacks.domain.window import NetworkWindow
 
 
@@ -88,10 +89,11 @@ class DomainSession(GraphSession):
         "_losses_before",
         "_safe_votes",
         "_services",
+        "_silent",
+        "_unacknowledged",
         "_unicasts",
         "_vote_at_ns",
         "_window",
-        "_window_size",
     )
 
     def __init__(
@@ -118,9 +120,10 @@ class DomainSession(GraphSession):
         """When to vote if a message has no place then."""
         self._window = NetworkWindow(members, options)
         self._data: list[deque[int]] = [deque() for _ in range(members)]
-        """By sender, the nodes with messages that not all are known to follow: the network sliding window…"""
-        self._window_size = 0
-        """…and how many they are."""
+        """By sender, the nodes with messages that not all are known to follow…"""
+        self._unacknowledged = 0
+        """…and how many they are. They are the network sliding window, but for those that wait for silent members."""
+        self._silent = SilentMembers(self._graph)
         self._last_past = [0] * members
         """The past of this member's last node."""
         self._unicasts: dict[int, list[bytes]] = {}
@@ -197,7 +200,7 @@ class DomainSession(GraphSession):
         """A node with messages is in the window from here on."""
         self._data[node.sender].append(node.number)
         self._data_last[node.sender] = node.number
-        self._window_size += 1
+        self._unacknowledged += 1
 
     def _receive_status(self, data: bytes, via: int, flags: int, now_ns: int) -> None:
         """Another member tells how many nodes of each member it has."""
@@ -252,14 +255,16 @@ class DomainSession(GraphSession):
 
     def _settle(self, now_ns: int) -> None:
         """See what all members have acknowledged, and what was lost."""
-        before = self._window_size
+        before = self._unacknowledged
         for rank, numbers in enumerate(self._data):
             stable = self._graph.stable_to[rank]
             while numbers and numbers[0] <= stable:
                 numbers.popleft()
-                self._window_size -= 1
-        if self._window_size < before:
-            self._window.acknowledged(before - self._window_size)
+                self._silent.left(rank)
+                self._unacknowledged -= 1
+            self._silent.settle(rank, numbers)
+        if self._unacknowledged < before:
+            self._window.acknowledged(before - self._unacknowledged)
         if self._broadcast.losses != self._losses_before:
             self._losses_before = self._broadcast.losses
             self._window.lost(now_ns)
@@ -275,9 +280,16 @@ class DomainSession(GraphSession):
         return not self.paused and not self.cut.frozen and self._broadcast.bounds is None
 
     def _may_send(self, now_ns: int) -> bool:
-        return self._wants_to_send() and (
-            self._pending.runs[0].barrier or self._window.is_open(self._window_size, len(self._data[self._me]), now_ns)
+        if not self._wants_to_send():
+            return False
+        own = len(self._data[self._me]) - self._silent.overtaken[self._me]
+        return self._pending.runs[0].barrier or self._window.is_open(
+            self._window_size(), own, self._unacknowledged, now_ns
         )
+
+    def _window_size(self) -> int:
+        """How many nodes are in the network sliding window."""
+        return self._unacknowledged - sum(self._silent.overtaken)
 
     def _wants_to_send(self) -> bool:
         return self._may_ack() and self.cut.barrier is None and bool(self._pending.runs)
@@ -297,7 +309,7 @@ class DomainSession(GraphSession):
             self._safe_votes.watch(self._me, node.number)
         if len(self.view.members) == 1:
             self._settle(now_ns)
-        self._window.sent(self._window_size, now_ns)
+        self._window.sent(self._window_size(), now_ns)
         return True
 
     def _send_node(
@@ -332,7 +344,7 @@ class DomainSession(GraphSession):
         deadline_ns = min(deadline_ns, self._broadcast.deadline_ns())
         if self._may_ack():
             deadline_ns = min(deadline_ns, self._ack_at_ns, self._vote_at_ns)
-            if self._wants_to_send() and self._window_size < self._window.limit:
+            if self._wants_to_send() and not self._window.is_full(self._window_size(), self._unacknowledged):
                 deadline_ns = min(deadline_ns, self._window.next_ns)
         return deadline_ns
 
@@ -358,11 +370,12 @@ class DomainSession(GraphSession):
 
     # ---- the end of the view ---------------------------------------------------------------------------------------
 
-    def limit(self, bounds: list[int] | None, suspects: set[int]) -> None:
+    def limit(self, bounds: list[int] | None, suspects: set[int], silent: frozenset[int]) -> None:
         """Send no more, and take in only what is within these bounds, by rank; None: go on. Of those that are suspected
-        take in only what somebody else is known to have."""
+        take in only what somebody else is known to have; for the silent the window does not wait."""
         self._broadcast.bounds = bounds
         self._broadcast.suspects = suspects
+        self._silent.set(silent)
 
     def complete_cut(self, effects: Effects, now_ns: int) -> None:
         """Take in what was fetched of the cut, and deliver what the rules of this view decide of it."""

@@ -8,11 +8,10 @@ configurations. 20 s without a drop, and all is forgotten.
 Gaps. How long a member has been silent, and was not given up, is remembered for the configurations that follow; else
 suspicion would not adapt to a slow machine or network where configurations change.
 
-Cuts that others name. A process that has given another up itself says so for twice `silence_ns_min`, twice as long each
-further time, up to GIVEN_UP_NS, or until it hears the other anew; from then on it takes back (proposal.py) what others
-still repeat of it. It tells the other that (`Attempt.hears`), who then takes it back as well: where both ends of a link
-had given each other up, neither could make a suggestion with both in it otherwise, and those who follow their
-suggestions would repeat both cuts to them for ever.
+Cut links. Each process says of its own links alone which are cut: its row, numbered by itself, so that of two rows the
+later one is known. Rows go with every ATTEMPT and every suggestion, and each process keeps the last one of each other.
+So a cut is gone everywhere as soon as the process that named it takes it back, by whatever way its new row comes. A
+cut that others could repeat in their own name would go round for good, long after the link works.
 
 Limits: KNOWN_MAX processes and FOREIGN_MAX configurations; of more, the earliest are forgotten, and will be heard of
 again.
@@ -22,13 +21,11 @@ from typing import Final, final
 
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import MILLISECOND_NS, Options
+from antiphon.stacks.domain.component_messages import NO_CUTS, CutRow, CutRows
 
 KNOWN_MAX: Final = 256
 FOREIGN_MAX: Final = 64
 _MEMORY_NS: Final = 20_000 * MILLISECOND_NS
-GIVEN_UP_NS: Final = 16_000 * MILLISECOND_NS
-"""Twice the longest time between two suggestions that come to nothing: whoever is heard, and never commits, is given up
-again and again."""
 
 
 def readmission_ns(times: int) -> int:
@@ -44,14 +41,13 @@ class Surroundings:
         "_dropped",
         "_foreign",
         "_gaps_ns",
-        "_given_up_ns",
-        "_heard_by_ns",
         "_heard_ns",
         "_known",
         "_options",
         "_process",
         "_stated",
         "contacts",
+        "rows",
     )
 
     def __init__(self, process: ProcessId, options: Options) -> None:
@@ -66,10 +62,8 @@ class Surroundings:
         """The configuration that each process last said it is in."""
         self._heard_ns: dict[ProcessId, int] = {}
         """When each process was last heard, by a packet of its own."""
-        self._heard_by_ns: dict[ProcessId, int] = {}
-        """When each process last said that it hears this one."""
-        self._given_up_ns: dict[ProcessId, tuple[int, int]] = {}
-        """How often this process gave up each one that it has not heard anew since, and when last."""
+        self.rows: CutRows = {}
+        """The last row of cut links that is known of each other process."""
         self._gaps_ns: dict[ProcessId, int] = {}
         self._dropped: dict[str, tuple[int, int]] = {}
         """By name, how often a process was dropped of late, and when last."""
@@ -100,49 +94,25 @@ class Surroundings:
         self._heard_ns[process] = now_ns
         if len(self._heard_ns) > KNOWN_MAX:
             self._heard_ns.pop(next(iter(self._heard_ns)))
-        if now_ns < before_ns + self._options.silence_ns_min:
-            return False
-        self._given_up_ns.pop(process, None)
-        return True
+        return now_ns >= before_ns + self._options.silence_ns_min
 
     def hears(self, process: ProcessId, now_ns: int) -> bool:
         """Whether a process was heard lately."""
         return 2 * (now_ns - self._heard_ns.get(process, -self._options.silence_ns_min)) < self._options.silence_ns_min
 
-    def give_up(self, cuts: set[tuple[ProcessId, ProcessId]], now_ns: int) -> None:
-        """Of these links, some are cut by what this process has seen itself."""
-        for first, second in cuts:
-            if first == self._process:
-                times, last_ns = self._given_up_ns.pop(second, (0, 0))
-                self._given_up_ns[second] = (times + 1 if now_ns < last_ns + _MEMORY_NS else 1, now_ns)
-        while len(self._given_up_ns) > KNOWN_MAX:
-            self._given_up_ns.pop(next(iter(self._given_up_ns)))
+    def learn_row(self, process: ProcessId, row: CutRow) -> None:
+        """A process says, or is said to have said, which of its links are cut."""
+        before = self.rows.get(process)
+        if process == self._process or (before is not None and before.number >= row.number):
+            return
+        self.rows.pop(process, None)
+        self.rows[process] = row
+        if len(self.rows) > KNOWN_MAX:
+            self.rows.pop(next(iter(self.rows)))
 
-    def takes_back(self, process: ProcessId, now_ns: int) -> bool:
-        """Whether this process hears another, and has not given it up of late for another reason."""
-        if not self.hears(process, now_ns):
-            return False
-        times, last_ns = self._given_up_ns.get(process, (0, 0))
-        return not times or now_ns >= last_ns + min(GIVEN_UP_NS, self._options.silence_ns_min << min(times, 10))
-
-    def hears_at(self, address: str, now_ns: int) -> bool:
-        """Whether this process hears the one at an address, and has not given it up of late for another reason."""
-        for name, (incarnation, where) in self._known.items():
-            if where == address:
-                return self.takes_back(ProcessId(name, incarnation), now_ns)
-        return False
-
-    def is_told(self, process: ProcessId, hears: bool, now_ns: int) -> None:
-        """A process says whether it hears this one."""
-        self._heard_by_ns.pop(process, None)
-        if hears:
-            self._heard_by_ns[process] = now_ns
-            if len(self._heard_by_ns) > KNOWN_MAX:
-                self._heard_by_ns.pop(next(iter(self._heard_by_ns)))
-
-    def is_heard_by(self, process: ProcessId, now_ns: int) -> bool:
-        """Whether a process has said lately that it hears this one."""
-        return now_ns < self._heard_by_ns.get(process, -self._options.silence_ns_min) + self._options.silence_ns_min
+    def row(self, process: ProcessId) -> CutRow:
+        """The last row that is known of a process."""
+        return self.rows.get(process, NO_CUTS)
 
     def forget(self, process: ProcessId) -> None:
         """A process has left."""
@@ -175,10 +145,16 @@ class Surroundings:
         self._foreign.pop(view_id, None)
 
     def fresh(self, now_ns: int) -> list[View]:
-        """The other configurations that may be merged with: heard of lately, and without a process that has to wait."""
+        """The other configurations that may be merged with: heard of lately, from somebody who is in it still, and
+        without a process that has to wait."""
         since_ns = now_ns - self._options.silence_ns_min
         self._foreign = {id: (view, at_ns) for id, (view, at_ns) in self._foreign.items() if at_ns > since_ns}
-        return [view for view, _ in self._foreign.values() if not any(self._must_wait(p, now_ns) for p in view.members)]
+        return [view for view, _ in self._foreign.values() if self._is_ready(view, now_ns)]
+
+    def _is_ready(self, view: View, now_ns: int) -> bool:
+        if any(self._must_wait(process, now_ns) for process in view.members):
+            return False
+        return any(self.stated(process) == view.id for process in view.members)
 
     def dropped(self, process: ProcessId, now_ns: int) -> None:
         """A process was dropped from the configuration."""

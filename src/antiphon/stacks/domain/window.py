@@ -12,6 +12,10 @@ overload does not lead to ever more losses (tests/stacks/domain/overload.py).
 A member may always have its share, limit / members, of nodes of its own in the window: else those that keep the window
 full would lock the others out. So a window has fewer than twice the limit.
 
+Silent members. What waits for the acknowledgement of members alone that have not been heard for two heartbeats does not
+count, until all that is not acknowledged is REACH times the limit: there is nobody whose buffers it would fill, and it
+takes longer to find out whether they are gone than to fill a window. A member that comes back asks for what it lacks.
+
 A window that is stuck is the business of the membership: whoever does not acknowledge is suspected.
 """
 
@@ -21,6 +25,8 @@ from antiphon.kernel.effects import NEVER
 from antiphon.kernel.options import Options
 
 _LIMIT_MIN: Final = 8
+REACH: Final = 4
+"""How many windows are sent, at most, that silent members have not acknowledged."""
 
 
 def pause_ns(size: int, limit: int, unit_ns: int) -> int:
@@ -54,11 +60,18 @@ class NetworkWindow:
         self.next_ns = 0
         """No node with messages is sent before this."""
 
-    def is_open(self, size: int, own: int, now_ns: int) -> bool:
-        """Whether a node may leave, with so many in the window and so many of this member's own."""
+    def is_open(self, size: int, own: int, unacknowledged: int, now_ns: int) -> bool:
+        """Whether a node may leave, with so many in the window and so many of this member's own, and so many that not
+        all have acknowledged, silent members included."""
+        if unacknowledged >= REACH * self.limit:
+            return False
         if size >= self.limit and own >= max(1, self.limit // self._members):
             return False
         return now_ns >= self.next_ns
+
+    def is_full(self, size: int, unacknowledged: int) -> bool:
+        """Whether nothing but an acknowledgement opens the window again, or a share that is not used up."""
+        return size >= self.limit or unacknowledged >= REACH * self.limit
 
     def sent(self, size: int, now_ns: int) -> None:
         """A node has left, and is counted in `size`."""

@@ -303,6 +303,8 @@ class ServiceClient(ClientLinks):
         link.clock = max(link.clock, place.stamp)
         member = self._members.get(place.group)
         if member is None:
+            if self._process in place.left:  # the report of it was lost
+                link.send(carried(RECEIVED, pairs_bytes({place.group: place.number})))
             return
         number = self.delivered[place.group]
         if number == BOTTOM and self._process in place.joined and place.number > member.last_view:

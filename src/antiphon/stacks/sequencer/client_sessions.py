@@ -301,6 +301,15 @@ class ClientSessions(ContextRules):
                 self._exclude(session, effects)
             else:
                 self._tell(session, heartbeat)
+        self._tell_leaves()
+
+    def _tell_leaves(self) -> None:
+        """Tell whoever has left, and has not reported it, of its leave again: the report may have been lost on its way
+        after a group that moved."""
+        for group in self._groups.values():
+            if group.leave_places and not group.is_moving:
+                for process, place in group.leave_places.items():
+                    self._tell(self._clients[process], group.history[place])
 
     def _has_moving(self, session: ServedClient) -> bool:
         """Whether a group of a client is on its way to another sequencer."""

@@ -9,6 +9,7 @@ from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, wire_id
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.stacks.sequencer.context import Context, merge_into
+from antiphon.stacks.sequencer.location_table import LocationTable
 from antiphon.stacks.sequencer.mesh_state import (
     CREATING,
     JOINING,
@@ -24,7 +25,9 @@ from antiphon.stacks.sequencer.served_client import ServedClient
 from antiphon.stacks.sequencer.wire import (
     CREATED,
     EXCLUDED,
+    FIND,
     FORGET,
+    FOUND,
     GIVEN,
     LOCATE,
     LOCATED,
@@ -62,10 +65,10 @@ class DirectoryPeer(SequencerPeer):
 
     __slots__ = (
         "_address",
-        "_directory",
         "_given",
         "_greeted",
         "_incoming",
+        "_locations",
         "_looking",
         "_lookups",
         "_peers",
@@ -83,8 +86,8 @@ class DirectoryPeer(SequencerPeer):
         self._links = {other: PeerLink(other, now_ns) for other in self._peers if other != address}
         self._incoming: dict[int, tuple[str, FrameAssembler]] = {}
         """Links that other peers have dialled, by id."""
-        self._directory: dict[int, tuple[int, str]] = {}
-        """Of the groups whose names fall to this peer, how often each has moved, and where it is."""
+        self._locations = LocationTable()
+        """Of the groups whose names fall to this peer."""
         self._greeted: set[str] = set()
         """The peers that have said which groups they hold. Before all have, no group is known not to exist."""
         self._tokens = 0
@@ -125,11 +128,18 @@ class DirectoryPeer(SequencerPeer):
         held = {id: group.moves for id, group in self._groups.items() if self._home(id) == link.address}
         link.out += carried(RELOCATED, b"\1", pairs_bytes(held))
         link.out += carried(STABLE, pairs_bytes({id: group.stable for id, group in self._groups.items()}))
+        for group in self._locations.questions_for(link.address):
+            link.out += carried(FIND, u64(group))
         self._peer_up(link)
 
     def _given_frames(self, address: str) -> list[bytes]:
         """What to tell a peer, before all that is here, of groups that were here and whose place it knows."""
         return []
+
+    def _known_place(self, group: int) -> tuple[int, str]:
+        """How often a group has moved that is here, or was given away from here, and where it is; or no address."""
+        here = self._groups.get(group)
+        return (0, "") if here is None else (here.moves, self._address)
 
     def _peer_up(self, link: PeerLink) -> None:
         """There is a link to another peer again."""
@@ -204,14 +214,20 @@ class DirectoryPeer(SequencerPeer):
         elif kind == GIVEN:
             for _ in range(reader.number()):
                 group, moves = reader.group(), reader.number()
-                self._note_location(group, moves, reader.text())
+                self._locations.note(group, moves, reader.text())
         elif kind == SEARCH:
             token, process, group = reader.number(), reader.process(), reader.group()
             return carried(SEARCHED, u64(token), bytes([self._owes(group, process)]))
         elif kind == SEARCHED:
             self._searched(reader.number(), reader.u8(), address)
         elif kind == FORGET:
-            self._directory.pop(reader.group(), None)
+            self._locations.forget(reader.group())
+        elif kind == FIND:
+            group = reader.group()
+            moves, where = self._known_place(group)
+            return carried(FOUND, u64(group), u64(moves), text(where))
+        elif kind == FOUND:
+            self._place_found(address, reader.group(), reader.number(), reader.text())
         elif kind == STABLE:
             merge_into(self._stable_elsewhere, reader.pairs())
         else:
@@ -222,28 +238,39 @@ class DirectoryPeer(SequencerPeer):
 
     def _relocated(self, address: str, is_all: int, groups: dict[int, int]) -> None:
         """A peer tells which groups it holds: some, or all whose names fall to this one."""
+        for group, moves in groups.items():
+            self._locations.note(group, moves, address)
         if is_all:
             self._greeted.add(address)
-            for group in [group for group, (_, where) in self._directory.items() if where == address]:
-                del self._directory[group]
-        for group, moves in groups.items():
-            self._note_location(group, moves, address)
+            others = [other for other in self._links if other != address]
+            for group in self._locations.drop_others(address, groups, others):
+                moves, where = self._known_place(group)
+                if where:
+                    self._locations.note(group, moves, where)
+                for other in others if not where else ():
+                    self._ask(other, frame(FIND, u64(group)))
 
-    def _note_location(self, group: int, moves: int, address: str) -> None:
-        if moves >= self._directory.get(group, (-1, ""))[0]:
-            self._directory[group] = (moves, address)
+    def _place_found(self, address: str, group: int, moves: int, where: str) -> None:
+        """A peer was asked for a group that is in doubt."""
+        if where:
+            self._locations.note(group, moves, where)
+        else:
+            self._locations.unknown_to(group, address)
 
     def _locate(self, group: int, creator: str) -> tuple[int, str]:
         """How often a group has moved, and where it is: "" if it does not exist, _UNKNOWN while that cannot be told. A
         new group begins to count at the time of its creation: above what a former one of its name had come to."""
-        known = self._directory.get(group)
+        known = self._locations.find(group)
         if known is not None:
             return known
-        if len(self._greeted) < len(self._links):
+        if len(self._greeted) < len(self._links) or self._locations.is_doubted(group):
+            return (0, _UNKNOWN)
+        if group in self._groups:  # on its way from here, and may be lost
             return (0, _UNKNOWN)
         if creator:
-            self._directory[group] = (self._now_ns // MILLISECOND_NS << _MOVE_BITS, creator)
-            return self._directory[group]
+            moves = self._now_ns // MILLISECOND_NS << _MOVE_BITS
+            self._locations.note(group, moves, creator)
+            return (moves, creator)
         return (0, "")
 
     def _look_up(self, lookup: GroupLookup) -> None:
@@ -413,7 +440,7 @@ class DirectoryPeer(SequencerPeer):
         if lookup.misses >= 2 * _MISSES and lookup.misses % _MISSES == 1:  # all have just answered, and none has it
             home = self._home(lookup.group)
             if home == self._address:
-                self._directory.pop(lookup.group, None)
+                self._locations.forget(lookup.group)
             else:
                 self._ask(home, frame(FORGET, u64(lookup.group)))
         self._wait(lookup)

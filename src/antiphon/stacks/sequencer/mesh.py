@@ -83,6 +83,10 @@ class MeshPeer(DirectoryPeer):
         told = [u64(id) + u64(self._given[id] + 1) + text(self._given_to[id]) for id in given]
         return carried(GIVEN, u64(len(told)), *told)
 
+    def _known_place(self, group: int) -> tuple[int, str]:
+        address = self._given_to.get(group, "")
+        return (self._given[group] + 1, address) if address in self._peers else super()._known_place(group)
+
     def _peer_up(self, link: PeerLink) -> None:
         for transfer in list(self._transfers.values()):
             if transfer.address == link.address:
@@ -244,14 +248,17 @@ class MeshPeer(DirectoryPeer):
             group.intersecting = [id]
             group.moves += 1
             for process in former.reported if former is not None else ():
-                if process not in group.reported:  # it has left, or was excluded, elsewhere
+                if process not in group.reported:  # it has left, or was excluded, elsewhere: let it ask if it knows
                     self._clients[process].groups.pop(id, None)
                     self._clients[process].numbered.pop(id, None)
+                    self._tell_moved(self._clients[process], id, self._address)
             self._given.pop(id, None)
             self._given_to.pop(id, None)
             self._context[id] = group.number
+            for name, incarnation in group.excluded.items():
+                self._bury(ProcessId(name, incarnation))
             if self._home(id) == self._address:
-                self._note_location(id, group.moves, self._address)
+                self._locations.note(id, group.moves, self._address)
         overlapping = dict.fromkeys(ids)
         sessions = [self._take_client(body.process(), body.groups(), body.groups()) for _ in range(body.number())]
         for session in sessions:

@@ -117,7 +117,7 @@ class SeatSequencer(MeshPeer):
             self._groups[id] = group
             self._context[id] = group.number
             if self._home(id) == self._address:
-                self._note_location(id, group.moves, self._address)
+                self._locations.note(id, group.moves, self._address)
             for process in (*group.reported, *group.last_numbers):
                 session = self._clients.get(process)
                 if session is None:

@@ -232,6 +232,8 @@ class SeatState:
             group.reported[process] = number - 1
         for process in change.left + change.failed:
             group.leave_places[process] = number
+        for process in change.failed:
+            group.note_excluded(process)
 
 
 def pack_records(records: list[bytes]) -> bytes:

@@ -41,6 +41,8 @@ from antiphon.stacks.sequencer.wire import (
 HISTORY_BYTES_MAX: Final = 4 * 1024 * 1024
 """A history that holds so many bytes, or `Options.window_packets` places, is full: further messages wait until members
 have reported. Changes of members never wait."""
+EXCLUDED_MAX: Final = 1000
+"""Names of which a group keeps the excluded incarnation; the oldest go first."""
 
 
 @final
@@ -53,6 +55,7 @@ class SequencedGroup:
         "_retained_max",
         "blocked",
         "carried",
+        "excluded",
         "history",
         "history_bytes",
         "id",
@@ -101,6 +104,9 @@ class SequencedGroup:
         """The number of the last message of each client, also of those that are no members."""
         self.last_places: dict[ProcessId, int] = {}
         """Where each of those messages stands."""
+        self.excluded: dict[str, int] = {}
+        """The highest incarnation of each name that was excluded while it was in this group: it stays out wherever the
+        group goes, also if it never learned that it was in."""
         self.carried: Context = {}
         """The highest number of each other group in the contexts of this group's places. Whoever is owed the next place
         has delivered the last one, or delivers its own join first, which carries all of this anew: so contexts carry
@@ -157,7 +163,15 @@ class SequencedGroup:
         """Give the end of a membership the next place."""
         self.members.remove(client)
         self.leave_places[client] = self.number + 1
+        if failed:
+            self.note_excluded(client)
         return self._change(context, stamp, [], [] if failed else [client], [client] if failed else [])
+
+    def note_excluded(self, client: ProcessId) -> None:
+        """An incarnation has been excluded, and is not taken in again."""
+        self.excluded[client.name] = max(client.incarnation, self.excluded.pop(client.name, 0))
+        while len(self.excluded) > EXCLUDED_MAX:
+            del self.excluded[next(iter(self.excluded))]
 
     def forget_client(self, client: ProcessId) -> None:
         """A client is gone for good: what it sent is not asked for again."""

@@ -1,8 +1,8 @@
 """Groups and their clients as bytes, for the way from one sequencer to another: kindberg-1995, section 4.3, step 2.
 
 What goes: the members, what each process is owed and has reported, the last number of the group, the last number of
-each client, and the history, so that whoever misses something can fetch it at the new sequencer. What does not go:
-requests without a place, which clients send again."""
+each client, who was excluded, and the history, so that whoever misses something can fetch it at the new sequencer. What
+does not go: requests without a place, which clients send again."""
 
 from antiphon.kernel.identity import ProcessId
 from antiphon.stacks.sequencer.sequenced_group import SequencedGroup
@@ -34,6 +34,7 @@ def write_group(group: SequencedGroup) -> bytes:
             _numbers(group.leave_places),
             _numbers(group.last_numbers),
             _numbers(group.last_places),
+            processes_bytes([ProcessId(name, incarnation) for name, incarnation in group.excluded.items()]),
             groups_bytes(places),
             *[groups_bytes([len(piece) for piece in group.kept(place)]) for place in places],
             *[blob(b"".join(group.kept(place))) for place in places],
@@ -53,6 +54,7 @@ def read_group(reader: FrameReader, id: int, places_max: int, retained_max: int 
     group.leave_places = _read_numbers(reader)
     group.last_numbers = _read_numbers(reader)
     group.last_places = _read_numbers(reader)
+    group.excluded = {process.name: process.incarnation for process in reader.processes()}
     places = reader.groups()
     sizes = [reader.groups() for _ in places]
     for place, lengths in zip(places, sizes, strict=True):

@@ -51,6 +51,8 @@ PULL          a group that is to be moved to the peer that says so, with those t
 TRANSFER      groups; TRANSFERRED says that they were taken over
 SEARCH        a client and a group; SEARCHED says whether the group owes the client anything
 FORGET        a group that no peer holds
+FIND          a group that is in doubt (location_table.py); FOUND says how often it has moved and where it is, if it is
+              there or was passed on from there
 REPORTED      a group that has moved, a client, and up to which number it has delivered everything
 LOAD          what all groups of the peer that says so cost a second
 STABLE        as to clients, for groups that the other peer's clients may name
@@ -121,6 +123,8 @@ FORGET: Final = 41
 LOAD: Final = 42
 REPORTED: Final = 43
 GIVEN: Final = 44
+FIND: Final = 45
+FOUND: Final = 46
 HOST_HELLO: Final = 48
 SEAT_LOG: Final = 49
 SEAT_FRAMES: Final = 50

@@ -95,6 +95,8 @@ class Operations(FilterMachine):
 
     def poll(self, now_ns: int) -> list[Operation]:
         """Send, receive, acknowledge and retry what is due; return the operations to execute now, in order."""
+        if len(self._early) and self._base.conversation.removal.is_out:
+            return []  # removed between a call and this step: they cannot be said, and nothing may come before them
         self._say_early()
         while (one := self._base.receive(now_ns)) is not None:
             self._see(one[0], one[1], one[2])
