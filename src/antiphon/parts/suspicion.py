@@ -159,10 +159,6 @@ class Suspicion:
         """Whether this member was heard lately, so that one can vouch for it."""
         return rank == self._me or 2 * (now_ns - self._heard_ns[rank]) < self._options.silence_ns_min
 
-    def silent_ns(self, rank: int, now_ns: int) -> int:
-        """How long this member has not been heard."""
-        return 0 if rank == self._me else now_ns - self._heard_ns[rank]
-
     def row(self, now_ns: int) -> bytes:
         """The strain of the link to each member, by rank, and whether it was heard lately."""
         row = bytearray(len(self._heard_ns))
