@@ -25,7 +25,7 @@ COLOURS: Final = {"send": "#3567b7", "receive": "#3a8f5c", "timer": "#c0392b", "
 def chosen(lanes: Sequence[Object], sender: int) -> str:
     """The last message of this member that all have delivered, in a word like p1#7."""
     name = f"p{sender + 1}#"
-    delivered = [{one for row in lane["rows"] for one in row.get("delivered", ())} for lane in lanes]
+    delivered: list[set[str]] = [{one for row in lane["rows"] for one in row.get("delivered", ())} for lane in lanes]
     common = [one for one in set.intersection(*delivered) if one.startswith(name)]
     return max(common, key=lambda one: int(one.partition("#")[2]))
 
