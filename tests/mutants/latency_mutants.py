@@ -2,12 +2,11 @@
 
 from collections.abc import Callable
 
+from antiphon.kernel.levels import AGREED, SAFE
 from antiphon.parts.ack_budget import AckBudget
 from antiphon.parts.exchange import Exchange
 from antiphon.stacks.domain.safe_votes import SafeVotes
 from tests.contracts.test_latency import (
-    AGREED,
-    SAFE,
     most_flights,
     test_no_message_waits_for_a_timer_whatever_arrives_first,
     test_one_message_after_the_other_takes_no_longer,

@@ -205,7 +205,12 @@ def test_a_reader_that_polls_does_not_sleep_until_its_time_is_over() -> None:
         loop: Any = asyncio.get_running_loop()
         sleeps: list[float | None] = []
         select = loop._selector.select
-        loop._selector.select = lambda timeout=None: sleeps.append(timeout) or select(timeout)
+
+        def noting(timeout: float | None = None) -> Any:
+            sleeps.append(timeout)
+            return select(timeout)
+
+        loop._selector.select = noting
         pair.sender.send([b"first"], [sock.getsockname()])
         await until(lambda: len(pair.received()) == 1)
         sleeps.clear()
