@@ -106,6 +106,7 @@ class Members(Crew):
         histories: str | None = None,
         multicast: str | None = None,
         uvloop: bool = False,
+        poll_us: int = 0,
         stack: str = "vector",
         of_stack: dict[str, int] | None = None,
         contacts: Collection[str] = (),
@@ -118,6 +119,7 @@ class Members(Crew):
         self._own_domains = own_domains
         self._histories = histories
         self._multicast = multicast
+        self._poll_us = poll_us
         self._stack = stack
         self._of_stack = of_stack or {}
         self._contacts = list(contacts)
@@ -141,6 +143,7 @@ class Members(Crew):
                 name=worker.name,
                 history=self._histories,
                 multicast=self._multicast,
+                poll_us=self._poll_us,
                 of_stack=self._of_stack,
                 host=self.host_of(rank),
             )

@@ -2,6 +2,7 @@
 
     python -m bench.latency             the tables; from the project's root
     python -m bench.latency --json      one JSON document
+    python -m bench.latency --idle | --counts | --waterfall FILE     see bench/idle_rounds.py
 
 Round trip: one member multicasts, the two others answer, and it waits for both. They answer by multicasts of their
 own: with readers, with listeners, with listeners over IP multicast, and with listeners on uvloop instead of asyncio's
@@ -34,6 +35,7 @@ from bench.figures import (
     run,
     table,
 )
+from bench.idle_rounds import counts, idle, waterfall
 
 MEMBERS: Final = 3
 SIZE: Final = 64
@@ -63,6 +65,11 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     made.add_argument("--rounds", type=int, default=5000, help="round trips of each system in one repeat")
     made.add_argument("--seconds", type=float, default=3.0, help="of each one-way measurement")
     made.add_argument("--order", choices=ORDERS, action="append", help="one-way at these levels only")
+    made.add_argument("--stack", action="append", help="with --idle, --counts and --waterfall: on these stacks only")
+    made.add_argument("--idle", action="store_true", help="round trips of each level and stack, and nothing else")
+    made.add_argument("--counts", action="store_true", help="count what one idle round takes, and nothing else")
+    made.add_argument("--waterfall", metavar="FILE", help="draw one idle message as SVG, and nothing else")
+    made.add_argument("--poll-us", type=int, default=0, help="with --idle: members poll so long before they sleep")
     return made.parse_args(words)
 
 
@@ -237,7 +244,10 @@ async def measure(arguments: argparse.Namespace) -> Report:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    return run(measure, parse(words))
+    arguments = parse(words)
+    if arguments.waterfall:
+        return run(waterfall, arguments)
+    return run(counts if arguments.counts else idle if arguments.idle else measure, arguments)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from antiphon.runtime.events import BatchEvent
 from antiphon.runtime.workers import Object, Parent
 from bench.figures import IncompleteError
 from bench.namespaces import enter
+from bench.trace import Trace
 
 CHUNK_MESSAGES: Final = 256
 CHUNK_BYTES: Final = 256 * 1024
@@ -107,6 +108,7 @@ class Member:
         self._handed = 0
         self._handed_new = asyncio.Event()
         self._over = False
+        self._trace: Trace | None = None
 
     async def work(self) -> None:
         """Do jobs until there is no parent any more."""
@@ -129,6 +131,7 @@ class Member:
             address=f"{job['host']}:0",
             incarnation=1,
             multicast=job["multicast"],
+            **({"poll_s": job["poll_us"] / 1e6} if job["poll_us"] else {}),  # older checkouts have no such thing
             linger_s=1.0,
             history=job["history"],
             insecure=True,  # also between namespaces; bench.sealing measures what keys cost
@@ -152,6 +155,21 @@ class Member:
     async def do_statistics(self, job: Object) -> Object:
         assert self._node is not None
         return dict(self._node.statistics())
+
+    async def do_trace(self, job: Object) -> None:
+        """Begin to write down wake-ups and steps."""
+        assert self._node is not None
+        self._trace = Trace(self._node)
+
+    async def do_traced(self, job: Object) -> Object:
+        assert self._trace is not None
+        traced, self._trace = self._trace.end(), None
+        return traced
+
+    async def do_say(self, job: Object) -> None:
+        """Send one message."""
+        [group] = self._groups
+        await group.send(bytes(job["size"]), order=job["order"])
 
     async def do_close(self, job: Object) -> None:
         assert self._node is not None
@@ -323,14 +341,15 @@ class Member:
         return {"times_ns": times_ns}
 
     async def do_answer_listening(self, job: Object) -> None:
-        """Answer what is asked from now on, by a listener: to all, or, if `private`, to whoever asks."""
+        """Answer what is asked from now on, by a listener: to all, at a level, or, if `private`, to whoever asks."""
         await self._stop_reading()
         [group] = self._groups
         private = job.get("private", False)
+        order: Order = job.get("order", "causal")
 
         def answer(event: BatchEvent) -> None:
             if isinstance(event, Batch) and event.payloads[0][:1] == ASK:
-                group.send_now(ANSWER, to=event.sender if private else None)
+                group.send_now(ANSWER, order=order, to=event.sender if private else None)
 
         group.listen(answer)
 

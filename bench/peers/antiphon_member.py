@@ -1,5 +1,7 @@
-"""A member of an Antiphon group. Extra arguments: the order; `batches` or `messages`, how it reads; the event loop,
-`asyncio` or `uvloop`; and `profile`, to have the first member's profile in its report.
+"""A member of an Antiphon group. Extra arguments: the order; `batches` or `messages`, how it reads, or `plain`, the
+program that people write first: one `await group.send` a message, one message at a time out of `async for`, without own
+ones, as in the programs of the peers; the event loop, `asyncio` or `uvloop`; and `profile`, to have the first member's
+profile in its report.
 """
 
 import asyncio
@@ -15,6 +17,8 @@ from antiphon import Batch, Group, Message, Node, Order
 from bench.peers.member import NUMBERS, Seat, Tally, take_seat, wait_for_end, wait_for_go
 
 GROUP: Final = "bench"
+BURST: Final = 256
+"""Sent singly between two turns of the reader, as in the program of the ZeroMQ mesh."""
 PROFILE_LINES: Final = 30
 
 
@@ -22,6 +26,31 @@ async def send(group: Group, payloads: list[bytes], order: Order, count: int) ->
     for _ in range(count // NUMBERS):
         await group.send_many(payloads, order=order)
     await group.send_many(payloads[: count % NUMBERS], order=order)
+
+
+async def send_singly(group: Group, payloads: list[bytes], order: Order, count: int) -> None:
+    for number in range(count):
+        await group.send(payloads[number % NUMBERS], order=order)
+        if number % BURST == BURST - 1:  # to send does not wait while there is room: let the reader have its turn
+            await asyncio.sleep(0)
+
+
+async def read_others(group: Group, tally: Tally, own: int, count: int) -> None:
+    """Each message of the others by itself."""
+    positions = tally.positions
+    left = tally.left
+    async for event in group.events(own=False):
+        if type(event) is Message:
+            payload = event.payload
+            rank = payload[1]
+            position = positions[rank]
+            if payload[0] != position % NUMBERS:
+                tally.wrong += 1
+            positions[rank] = position + 1
+            left -= 1
+            if not left:
+                tally.add(tally.left)
+                return
 
 
 async def read_batches(group: Group, tally: Tally, own: int, count: int) -> None:
@@ -59,9 +88,10 @@ async def read_messages(group: Group, tally: Tally, own: int, count: int) -> Non
 async def phase(group: Group, seat: Seat, count: int) -> Tally:
     order, reading, *_ = seat.extra
     tally = Tally(seat, count)
-    read = read_batches if reading == "batches" else read_messages
+    read = {"batches": read_batches, "plain": read_others}.get(reading, read_messages)
+    sender = send_singly if reading == "plain" else send
     reader = read(group, tally, seat.rank, count)
-    await asyncio.gather(send(group, seat.payloads(), cast("Order", order), count), reader)
+    await asyncio.gather(sender(group, seat.payloads(), cast("Order", order), count), reader)
     return tally
 
 

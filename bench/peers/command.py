@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from bench.peers import corosync, jgroups, limits, must, picture, zeromq
-from bench.peers.ours import BATCHES, MESSAGES, MULTICAST, ORDERS, antiphon
+from bench.peers.ours import BATCHES, MESSAGES, MULTICAST, ORDERS, PLAIN, antiphon
 from bench.peers.plan import Case, Result, measure, ratio, table
 from bench.peers.system import PeerError, System
 
@@ -29,6 +29,8 @@ SYSTEMS: Final = {
     for system in (
         antiphon("causal"),
         antiphon("causal", MESSAGES),
+        antiphon("causal", PLAIN),
+        antiphon("agreed", PLAIN),
         antiphon("causal", BATCHES, MULTICAST),
         antiphon("causal", MESSAGES, MULTICAST),
         *(antiphon(order) for order in ORDERS if order != "causal"),

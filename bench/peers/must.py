@@ -25,6 +25,8 @@ TARGETS: Final = (
     Target("antiphon-causal", "jgroups-udp", 64, 25.0),
     Target("antiphon-causal", "bare-loop", 64, 0.4),
     Target("antiphon-causal-messages", "zeromq", 64, 1.5),
+    Target("antiphon-plain", "zeromq", 64, 2.2),
+    Target("antiphon-plain-agreed", "zeromq", 64, 1.8),
     Target("antiphon-agreed", "corosync-cpg", 64, 15.0),
     Target("antiphon-agreed", "jgroups-sequencer", 64, 40.0),
     Target("antiphon-safe", "antiphon-agreed", 64, 0.7),

@@ -11,6 +11,8 @@ from bench.peers.system import System
 ORDERS: Final = ("fifo", "causal", "agreed", "safe")
 BATCHES: Final = "batches"
 MESSAGES: Final = "messages"
+PLAIN: Final = "plain"
+"""Sent and read one by one, without own messages."""
 MULTICAST: Final = "multicast"
 """Packets for all leave by IP multicast."""
 
@@ -30,8 +32,11 @@ def nothing() -> None:
 
 
 def antiphon(order: str, reading: str = BATCHES, *more: str) -> System:
-    """A system called `antiphon-causal` when it reads batches, `antiphon-causal-messages` else, and so on."""
+    """A system called `antiphon-causal` when it reads batches, `antiphon-causal-messages` else, and so on; the plain
+    program is `antiphon-plain`, or `antiphon-plain-agreed`."""
     marks = [order, *([reading] if reading != BATCHES else []), *([MULTICAST] if MULTICAST in more else [])]
+    if reading == PLAIN:
+        marks = [PLAIN, *([order] if order != "causal" else [])]
     return System(
         name="-".join(["antiphon", *marks]),
         order=order,

@@ -38,6 +38,7 @@ from tests.mutants.group_mutants import GROUP_MUTANTS, GROUP_STAGED
 from tests.mutants.guest_mutants import GUEST_MUTANTS, GUEST_STAGED
 from tests.mutants.identity_mutants import IDENTITY_MUTANTS, IDENTITY_STAGED
 from tests.mutants.label_mutants import CLAIMS, LABEL_MUTANTS, label_symptoms
+from tests.mutants.latency_mutants import LATENCY_MUTANTS, LATENCY_STAGED
 from tests.mutants.library_mutants import BROADCAST, LIBRARY_MUTANTS, OPERATIONS, SESSION
 from tests.mutants.linked_mutants import LINKED_MUTANTS, linked_symptoms
 from tests.mutants.mutants import MUTANTS, QUIET, Mutant
@@ -65,6 +66,7 @@ STAGED: Final[dict[str, Callable[[], str | None]]] = {
     **CONVERSATION_STAGED,
     **GROUP_STAGED,
     **GUEST_STAGED,
+    **LATENCY_STAGED,
     **OBJECT_STAGED,
     **RESTART_STAGED,
     **SEAL_STAGED,
@@ -195,6 +197,7 @@ FAMILIES: Final = {
     "site": Family(SITE_MUTANTS, same(symptoms)),
     "cluster": Family(CLUSTER_MUTANTS, same(symptoms)),
     "label": Family(LABEL_MUTANTS, same(label_symptoms), staged=len(CLAIMS)),
+    "latency": Family(LATENCY_MUTANTS, same(symptoms)),
     "tool": Family(TOOL_MUTANTS, program_of),
     "object": Family(OBJECT_MUTANTS, program_of),
 }

@@ -5,6 +5,7 @@ from random import Random
 from antiphon.kernel.codec import unseal
 from antiphon.kernel.options import MILLISECOND_NS, Options
 from antiphon.kernel.packet_kinds import DATA, STATUS
+from antiphon.parts.ack_budget import AT_ONCE
 from antiphon.parts.exchange import Exchange
 from antiphon.parts.packet import ORDERED, encode_request
 from antiphon.parts.pending import PendingQueue
@@ -84,16 +85,36 @@ def test_own_packets_are_kept_until_every_member_has_them() -> None:
         assert sender.unicasts.pop(1) == packets[stable:]
 
 
-def test_who_waits_for_all_acks_at_once_but_not_all_the_time() -> None:
+def test_an_ack_that_somebody_may_wait_for_leaves_at_once_while_there_is_budget() -> None:
     sender, receiver = make(3), make(3, 1)
-    for now_ns, told in ((0, True), (100_000, False), (600_000, True)):
+
+    def receive(now_ns: int) -> bool:
         sender.send_bare(b"", 0, 1, now_ns)
         take(sender, receiver, sender.multicasts, now_ns)
         receiver.settle(now_ns)
-        receiver.want_acks(True, now_ns)
-        assert bool(receiver.multicasts) == told
-        receiver.multicasts = []
-    sender.send_bare(b"", 0, 1, 700_000)
-    take(sender, receiver, sender.multicasts, 700_000)
-    receiver.want_acks(True, 700_000)
-    assert receiver.deadline_ns() == 1_100_000
+        receiver.hurry_acks()
+        receiver.release_acks(now_ns)
+        told, receiver.multicasts = bool(receiver.multicasts), []
+        return told
+
+    assert [receive(1_000_000) for _ in range(AT_ONCE + 3)] == [True] * (AT_ONCE + 1) + [False] * 2
+    receiver.tick(1_000_000)  # the first heartbeat
+    receiver.multicasts = []
+    receive(1_000_000)
+    assert receiver.deadline_ns() == 1_125_000  # four in each 0.5 ms
+    assert receive(1_125_000)
+    assert not receive(1_126_000)
+    assert [receive(9_000_000) for _ in range(AT_ONCE)] == [True] * AT_ONCE
+
+
+def test_acks_that_nobody_waits_for_wait_for_company() -> None:
+    sender, receiver = make(3), make(3, 1)
+    sender.send_bare(b"", 0, 1, 0)
+    take(sender, receiver, sender.multicasts, 0)
+    receiver.settle(0)
+    receiver.release_acks(0)
+    assert not receiver.multicasts
+    receiver.send_bare(b"", 0, 1, 0)
+    receiver.hurry_acks()
+    receiver.release_acks(0)
+    assert len(receiver.multicasts) == 1, "the ack rode on the packet"

@@ -65,9 +65,9 @@ def test_the_facade_for_threads_is_a_module() -> None:
 def test_a_group_has_the_methods_that_callers_need() -> None:
     public = {name for name in dir(Group) if not name.startswith("_")}
     assert public == {
-        "barrier", "barrier_bytes_max", "batches", "close", "flush", "is_closed", "is_over", "is_primary", "is_private",
-        "is_stalled", "leave", "listen", "message_bytes_max", "outstanding", "process", "recover", "send", "send_many",
-        "send_now", "trust", "unread",
+        "barrier", "barrier_bytes_max", "batches", "close", "events", "flush", "is_closed", "is_over", "is_primary",
+        "is_private", "is_stalled", "leave", "listen", "message_bytes_max", "outstanding", "process", "recover", "send",
+        "send_many", "send_now", "trust", "unread",
     }  # fmt: skip
 
 

@@ -34,9 +34,9 @@ class Calls:
     def _note(self, call: str) -> Callable[[], None]:
         return lambda: self.calls.append(call)
 
-    def put(self, number: int, count: int, size: int = 1, private: bool = False) -> None:
+    def put(self, number: int, count: int, size: int = 1, private: bool = False, sender_name: str = "a") -> None:
         payloads = [b"x" * size] * count
-        sender = ProcessId("a")
+        sender = ProcessId(sender_name)
         self.stream.put(
             Batch(
                 payloads=payloads,
@@ -380,5 +380,53 @@ def test_questions_that_nobody_reads_are_bounded() -> None:
         expected = [*(b"%d" % number for number in range(QUESTIONS_MAX)), b"again"]
         assert [event.payload for event in taken if isinstance(event, Question)] == expected
         assert it.calls == []
+
+    run(test)
+
+
+def test_messages_that_are_not_wanted_count_as_taken_where_they_stand() -> None:
+    async def test() -> None:
+        it = Calls()
+        it.put(1, 2, sender_name="me")
+        it.put(1, 1)
+        it.put(3, 6, sender_name="me")
+        it.put(2, 1)
+        it.put(9, 2, sender_name="me")
+        assert it.calls == ["full"]
+        reader = MessageReader(it.stream, "me")
+        first = await anext(reader)
+        assert isinstance(first, Message)
+        assert (first.sender.name, first.number) == ("a", 1)
+        assert it.taken == [(1, 2, 2), (1, 1, 1)]
+        second = await anext(reader)
+        assert isinstance(second, Message)
+        assert second.number == 2
+        assert it.taken == [(1, 2, 2), (1, 1, 1), (3, 6, 6), (2, 1, 1)]
+        assert it.calls == ["full", "room"]
+        waiting = asyncio.ensure_future(anext(reader))
+        await asyncio.sleep(0)
+        assert it.taken[-1] == (9, 2, 2)
+        assert not waiting.done()
+        it.put(11, 1, sender_name="me")
+        it.put_view(2)
+        assert isinstance(await waiting, ViewChange)
+        assert it.taken[-1] == (11, 1, 1)
+        await_all = MessageReader(it.stream)
+        it.put(12, 1, sender_name="me")
+        assert isinstance(await anext(await_all), Message)  # who asks for them has them
+
+    run(test)
+
+
+def test_a_listener_is_not_handed_what_it_does_not_want() -> None:
+    async def test() -> None:
+        it = Calls()
+        heard: list[object] = []
+        it.stream.listen(heard.append, "me")
+        it.put(1, 2, sender_name="me")
+        it.put(1, 1)
+        it.put(3, 1, sender_name="me")
+        assert [event.number for event in heard if isinstance(event, Batch)] == [1]
+        assert it.taken == [(1, 2, 2), (1, 1, 1), (3, 1, 1)]
 
     run(test)

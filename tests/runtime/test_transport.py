@@ -194,3 +194,34 @@ def test_closing_forgets_what_waits() -> None:
         await asyncio.sleep(0.01)  # the retry would come here, and raise on a closed socket
 
     run(test)
+
+
+def test_a_reader_that_polls_does_not_sleep_until_its_time_is_over() -> None:
+    async def test() -> None:
+        pair = Pair()
+        pair.receiver.close()
+        sock = bind(socket.AF_INET, ("127.0.0.1", 0))
+        receiver = UdpTransport(sock, datagram_bytes_max=100, on_datagrams=pair.lists.append, poll_s=0.05)
+        loop: Any = asyncio.get_running_loop()
+        sleeps: list[float | None] = []
+        select = loop._selector.select
+
+        def noting(timeout: float | None = None) -> Any:
+            sleeps.append(timeout)
+            return select(timeout)
+
+        loop._selector.select = noting
+        pair.sender.send([b"first"], [sock.getsockname()])
+        await until(lambda: len(pair.received()) == 1)
+        sleeps.clear()
+        begin_s = loop.time()
+        loop.call_later(0.02, pair.sender.send, [b"second"], [sock.getsockname()])
+        await until(lambda: len(pair.received()) == 2)
+        assert set(sleeps) == {0}, "it polls, and the timer went off all the same"
+        await asyncio.sleep(0.2)
+        assert any(timeout != 0 for timeout in sleeps), "it sleeps again"
+        assert loop.time() - begin_s >= 0.2
+        pair.sender.close()
+        receiver.close()
+
+    asyncio.run(test())

@@ -34,7 +34,8 @@ class Options:
     ack_delay_ns: int = 5 * MILLISECOND_NS
     """…or so long after the first of them…"""
     ack_gap_ns: int = MILLISECOND_NS // 2
-    """…or, where a `safe` message waits for that, at once, but not more often than this."""
+    """…or at once, where a message may wait for that: a few such acks may follow each other, and in the long run there
+    are four in this time, or fewer where there are many members (parts/ack_budget.py)."""
     gap_delay_ns: int = 2 * MILLISECOND_NS
     """A gap younger than this may still be mere reordering: no resend is asked for."""
     resend_interval_ns: int = 10 * MILLISECOND_NS

@@ -10,7 +10,9 @@ Rules:
 2. A sender with packets that are not yet stable asks for acks (status with the flag ASK), ever more slowly, until they
    are. So does whoever waits to hear that all members hold somebody else's. Its own entry in its acks tells the last
    number, so a loss at the tail shows as a gap too.
-3. Acks ride on data where data goes out anyway; else they go alone, after some packets or some time.
+3. Acks ride on data where data goes out anyway; else they go alone, after some packets or some time. An ack that a safe
+   message may wait for at another member goes at the end of the step, as long as the budget allows (ack_budget.py): it
+   makes no difference whether the message is delivered here already, for the others do not know that.
 4. Status goes to all members, so everybody learns who holds what. The answer to ASK goes to the asker alone.
 5. An idle member sends a status per heartbeat interval. Heartbeats, questions and answers are about all members; acks
    in between only about the span of ranks where something changed.
@@ -28,6 +30,7 @@ from typing import Final, final
 from antiphon.kernel.effects import NEVER
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.options import Options
+from antiphon.parts.ack_budget import AckBudget
 from antiphon.parts.acknowledgement import AckTable
 from antiphon.parts.former_life import FormerLife
 from antiphon.parts.incoming import IncomingStream
@@ -63,12 +66,13 @@ class Exchange:
         "_ack_every",
         "_acks_fit",
         "_askers",
+        "_budget",
         "_changed_first",
         "_changed_last",
         "_copies",
         "_fragment_overhead",
         "_group",
-        "_last_ack_ns",
+        "_hurried",
         "_last_status",
         "_members",
         "_numbers_max",
@@ -150,7 +154,9 @@ class Exchange:
         self.wants_acks = False
         """Whether something here waits to hear what all members hold."""
         self._ack_at_ns = NEVER
-        self._last_ack_ns = -options.ack_gap_ns
+        self._hurried = False
+        """Whether somebody may wait for what has not been acknowledged."""
+        self._budget = AckBudget(options.ack_gap_ns, members)
         self._status_at_ns = 0
         self._status_interval_ns = options.heartbeat_interval_ns
         self.duplicates = 0
@@ -294,21 +300,27 @@ class Exchange:
 
     def send_bare(self, order: bytes, flags: int, level: int, now_ns: int) -> None:
         """A packet without messages, for what its order section says."""
+        acks = self._carried_acks()
         self._put(
             encode_data(
                 self._stack, self._group, self._tag, self.me, level, self.sent + 1, self.stable,
-                self.pending.next_message(), order, None, [], flags,
+                self.pending.next_message(), order, acks, [], flags,
             ),
             now_ns,
         )  # fmt: skip
 
+    def _carried_acks(self) -> Acks | None:
+        """The news that the next packet carries, if there are any."""
+        if not self._unacked or not self._acks_fit:
+            return None
+        acks = self._news()
+        self._acked()
+        self.acks_carried += 1
+        return acks
+
     def send_next(self, order: bytes, flags: int, now_ns: int) -> PacketLoad:
         """Make the next packet and put it on its way; `flags` are the stack's."""
-        acks: Acks | None = None
-        if self._unacked and self._acks_fit:
-            acks = self._news()
-            self._acked()
-            self.acks_carried += 1
+        acks = self._carried_acks()
         overhead = FRAGMENT_OVERHEAD + len(order) + (0 if acks is None else acks_size(len(acks.received)))
         room = self._options.packet_bytes_max
         load = self.pending.next_load(room - overhead, room - self._fragment_overhead)
@@ -337,13 +349,20 @@ class Exchange:
         """Somebody here waits for stability: ask all members for their acks now."""
         self._multicast_status(ask=True)
 
-    def want_acks(self, wanted: bool, now_ns: int) -> None:
-        """Whether something here waits to hear what all members hold: then ask, as for own packets. The others wait for
-        the same, so they are told at once."""
-        if wanted and self._unacked:
-            self._ack_at_ns = min(self._ack_at_ns, self._last_ack_ns + self._options.ack_gap_ns)
+    def hurry_acks(self) -> None:
+        """A safe message may wait for what has come in now, at any member: `release_acks` is to follow."""
+        self._hurried = True
+
+    def release_acks(self, now_ns: int) -> None:
+        """At the end of a step, when what can carry acks has left: send those by themselves that somebody may wait for,
+        or see when they may leave."""
+        if self._hurried and self._unacked:
+            self._ack_at_ns = min(self._ack_at_ns, self._budget.next_ns)
             if self._ack_at_ns <= now_ns:
                 self._ack(now_ns)
+
+    def want_acks(self, wanted: bool, now_ns: int) -> None:
+        """Whether something here waits to hear what all members hold: then ask, as for own packets."""
         if wanted != self.wants_acks:
             self.wants_acks = wanted
             self._ask_after(self._options.probe_interval_ns, now_ns)
@@ -391,7 +410,7 @@ class Exchange:
 
     def _ack(self, now_ns: int) -> None:
         """Tell all members what has changed."""
-        self._last_ack_ns = now_ns
+        self._budget.spend(now_ns)
         self._multicast_news()
 
     def _ask_after(self, interval_ns: int, now_ns: int) -> None:
@@ -461,6 +480,7 @@ class Exchange:
 
     def _acked(self) -> None:
         self._unacked = 0
+        self._hurried = False
         self._ack_at_ns = NEVER
         self._own_told = self.table.consumed_by_me
         self._changed_first = self._members

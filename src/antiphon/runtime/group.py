@@ -189,11 +189,15 @@ class Group(GroupEvents):
     def __aiter__(self) -> MessageReader:
         return MessageReader(self._streams.read_group(self))
 
-    def batches(self) -> BatchReader:
-        """The same stream in batches, for those in a hurry."""
-        return BatchReader(self._streams.read_group(self))
+    def events(self, *, own: bool = True) -> MessageReader:
+        """The stream, one by one, as `async for event in group` reads it; without own messages if `own` is false."""
+        return MessageReader(self._streams.read_group(self), "" if own else self.process.name)
 
-    def listen(self, listener: Listener | None) -> None:
+    def batches(self, *, own: bool = True) -> BatchReader:
+        """The same stream in batches, for those in a hurry."""
+        return BatchReader(self._streams.read_group(self), "" if own else self.process.name)
+
+    def listen(self, listener: Listener | None, *, own: bool = True) -> None:
         """Instead of reading: have `listener` called with each event, in batches, at the very moment it is due; first
         with those that wait. None ends that, and readers can read again.
 
@@ -205,7 +209,7 @@ class Group(GroupEvents):
         """
         if listener is not None and not callable(listener):
             raise UsageError(f"a listener is a function that takes an event, not {listener!r}")
-        self._streams.read_group(self, listening=True).listen(listener)
+        self._streams.read_group(self, listening=True).listen(listener, "" if own else self.process.name)
         self._driver.guard(self._stream.tell)
 
     async def close(self) -> bool:

@@ -109,6 +109,7 @@ class Node:
         keyring: KeySource | None = None,
         identity: IdentitySource | None = None,
         insecure: bool = False,
+        poll_s: float = 0.0,
     ) -> None:
         """
         address             "host:port" to receive on; port 0 takes any free one
@@ -128,16 +129,15 @@ class Node:
                             Options.local() where the address is one of loopback
         linger_s            how long `close` waits, at most, until all members have what was sent here, and as long
                             again until those that go on have a view without this process
-        queue_messages_max  messages that wait for the application to read them, per group, or in all groups together
-                            where the node is read as one stream;
+        queue_messages_max  messages that wait for the application, per group, or in all groups read as one stream;
         queue_bytes_max     the same in payload bytes. At either limit senders are made to wait
         history             a directory to record into, under the name `run`
         rejoin              come back by itself, as the next incarnation, when the others went on without this process.
                             The application then reads Excluded, and next the ViewChange of its return. Not unless asked
                             for: what was delivered in between is missed, so a program that keeps a state must
                             fetch it anew at that point, and one that is not prepared for it had better end
-        storage             a directory for what stacks write to disk: conversations that are kept, so that this
-                            process depends less on the others when it comes back
+        storage             a directory for what stacks write to disk, so that a process comes back on its own
+        poll_s              look for datagrams so long after the last one before going to sleep (docs/performance.md)
         faults              a bad network to put under the socket, for trials; `seed` makes its chances repeatable
         """
         check_name("process", name)
@@ -151,6 +151,7 @@ class Node:
         check_incarnation(incarnation)
         check_options(options)
         check_seconds("linger_s", linger_s)
+        check_seconds("poll_s", poll_s)
         check_count("queue_messages_max", queue_messages_max, 1)
         check_count("queue_bytes_max", queue_bytes_max, 1)
         check_faults(faults)
@@ -159,7 +160,7 @@ class Node:
         self._multicast = multicast
         self._options = options or Options()
         self._takes_local_options = options is None
-        self._linger_s = linger_s
+        self._linger_s, self._poll_s = linger_s, poll_s
         self._queue_messages_max = queue_messages_max
         self._queue_bytes_max = queue_bytes_max
         self._history = history
@@ -280,7 +281,7 @@ class Node:
         sealed: AnySealed | None = self._transport
         if sealed is None:
             sealed = None if self._keys is None else SealedTransport(self._keys, driver.receive)
-        unicast, transport = make_transport(sock, self._address, self._multicast, driver.receive, sealed)
+        unicast, transport = make_transport(sock, self._address, self._multicast, driver.receive, sealed, self._poll_s)
         if self._faults:
             transport = FaultyTransport(transport, source=self._address, faults=self._faults, random=self._random)
         if sealed is None:

@@ -25,9 +25,9 @@ class MessageReader:
 
     __slots__ = ("_prepared", "_stream")
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, skipped: str = "") -> None:
         self._stream = stream
-        stream.attach(self)
+        stream.attach(self, skipped)
         self._prepared = stream.prepared
 
     def __aiter__(self) -> Self:
@@ -48,9 +48,9 @@ class BatchReader:
 
     __slots__ = ("_stream",)
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: Stream, skipped: str = "") -> None:
         self._stream = stream
-        stream.attach(self)
+        stream.attach(self, skipped)
 
     def __aiter__(self) -> Self:
         return self

@@ -27,3 +27,4 @@ class NodeSettings(TypedDict, total=False):
     storage: str | Path | None
     keyring: KeySource | None
     insecure: bool
+    poll_s: float

@@ -10,6 +10,9 @@ One reader (readers.py) at a time. A new reader may follow one that has stopped 
 off, even in the middle of a batch; two that read at the same time are refused, since each would miss what the other
 took. Instead of a reader there can be a listener: a function that is called with each event as it comes, so that
 nothing is queued.
+
+Whoever does not want its own messages back says so, and is not handed them. They count as taken where they stand, so
+that the history has them at their place, and room is made as if they had been read.
 """
 
 import asyncio
@@ -86,6 +89,8 @@ class Stream:
         self.reading: object = None
         """Whose call has read last."""
         self._listener: Listener | None = None
+        self._skipped = ""
+        """The name of the process whose messages are not handed out, if any."""
         self._waiter: asyncio.Future[None] | None = None
         self._finished = False
         self._ended = False
@@ -143,20 +148,23 @@ class Stream:
         if self._full:
             self._on_room()  # who does not read any more shall not hold up the others
 
-    def attach(self, reader: object) -> None:
+    def attach(self, reader: object, skipped: str = "") -> None:
+        """From here on this one reads; it is not handed messages of the process of the name `skipped`."""
         if self._waiter is not None or self._listener is not None:
             raise ReaderError(self.source)
         self._put_back()
         self._reader = reader
+        self._skipped = skipped
         self.reading = None
 
-    def listen(self, listener: Listener | None) -> None:
+    def listen(self, listener: Listener | None, skipped: str = "") -> None:
         """Have `listener` called with what comes, as it comes, and by `tell` with all that waits; None: leave it to
         readers again."""
         if self._waiter is not None:
             raise ReaderError(self.source)
         self._put_back()
         self._reader = None
+        self._skipped = skipped
         self.reading = None
         self._listener = listener
 
@@ -233,7 +241,7 @@ class Stream:
 
     def tell(self) -> None:
         """Call the listener with all that waits."""
-        while self._entries and self._listener is not None:
+        while self._has_entry() and self._listener is not None:
             try:
                 self._listener(self.take_batch())
             except asyncio.CancelledError as error:
@@ -242,7 +250,19 @@ class Stream:
 
     def is_ready(self, reader: object) -> bool:
         """Whether there is something to take at once, by this reader, which has not had its turn."""
-        return bool(self._entries) and reader is self._reader and self._waiter is None and self._turn < TURN_MESSAGES
+        return (
+            reader is self._reader and self._waiter is None and self._has_entry() and self._turn < TURN_MESSAGES
+        )  # fmt: skip
+
+    def _has_entry(self) -> bool:
+        """Whether there is something to hand out; takes what is not to be handed out from the front."""
+        if self._skipped:
+            while self._entries:
+                entry = self._entries[0]
+                if not isinstance(entry, Batch) or entry.sender.name != self._skipped:
+                    break
+                self.take_batch()
+        return bool(self._entries)
 
     async def ready(self, reader: object) -> None:
         """Return when there is something to take. Nothing is taken here, so to cancel this loses nothing."""
@@ -251,7 +271,7 @@ class Stream:
         if self._turn >= TURN_MESSAGES:
             self._turn = 0
             await asyncio.sleep(0)
-        while not self._entries:
+        while not self._has_entry():
             if self._error is not None:
                 raise self._error
             if self._ended or self._finished:

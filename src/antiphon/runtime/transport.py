@@ -8,12 +8,18 @@ of which may be shorter, for one destination (UDP_SEGMENT); the reader is given 
 one piece, and cuts it up again (UDP_GRO). On the wire they are single datagrams like any others. A network device, or a
 path, that will not have them so refuses the call: then they go one by one, and from there on all do.
 
+To be woken up takes longer than to take a datagram in. Whoever has a core to spare may have the reader poll: for some
+time after the last datagram it looks again in every turn of the event loop, which does not sleep meanwhile; timers,
+tasks and other sockets get their turns as ever. That takes up to a whole core while datagrams come more often than
+that, and in an idle group `poll_s` for each datagram.
+
 UDP may lose anything, and the protocol above resends. So nothing here raises for the network's sake: a datagram that
 finds the queue full, is longer than any packet, or meets an error of the operating system is dropped and counted.
 """
 
 import asyncio
 import errno
+import os
 import socket
 import sys
 from collections import deque
@@ -52,6 +58,12 @@ RETRY_S: Final = 0.001
 _SEGMENT: Final = Struct("=H")
 _SEGMENT_READ: Final = Struct("=i")
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(_SEGMENT_READ.size) if sys.platform == "linux" else 0
+
+
+def _give_way() -> None:
+    """Let another process have the core, if one waits for it."""
+    if hasattr(os, "sched_yield"):
+        os.sched_yield()
 
 
 class DatagramRun(NamedTuple):
@@ -138,7 +150,12 @@ class UdpTransport:
     """One bound socket on the running event loop, which must have `add_reader` (asyncio's selector loops, uvloop)."""
 
     def __init__(
-        self, sock: socket.socket, *, datagram_bytes_max: int, on_datagrams: Callable[[list[bytes]], None]
+        self,
+        sock: socket.socket,
+        *,
+        datagram_bytes_max: int,
+        on_datagrams: Callable[[list[bytes]], None],
+        poll_s: float = 0.0,
     ) -> None:
         self._sock = sock
         self._loop = asyncio.get_running_loop()
@@ -158,6 +175,10 @@ class UdpTransport:
         self._wakes = 0
         """Wake-ups since there was nothing more."""
         self._retry: asyncio.TimerHandle | None = None
+        self._poll_s = poll_s
+        self._polling = False
+        self._poll_until_s = 0.0
+        self._polled_s = 0.0
         self._closed = False
         self.datagrams_received = 0
         self.datagrams_sent = 0
@@ -191,6 +212,30 @@ class UdpTransport:
         if datagrams:
             self.datagrams_received += len(datagrams)
             self._on_datagrams(datagrams)
+            if self._poll_s:
+                self._keep_polling()
+
+    def _keep_polling(self) -> None:
+        """Poll from now on, for as long as was asked for."""
+        self._polled_s = self._loop.time()
+        self._poll_until_s = self._polled_s + self._poll_s
+        if not self._polling:
+            self._polling = True
+            self._loop.call_soon(self._poll)
+
+    def _poll(self) -> None:
+        now_s = self._loop.time()
+        # Where time stands still while something is to be done, as in a simulation, nothing comes by waiting.
+        if self._closed or now_s >= self._poll_until_s or now_s == self._polled_s:
+            self._polling = False
+            return
+        self._polled_s = now_s
+        received = self.datagrams_received
+        self._read()
+        if self.datagrams_received == received:
+            _give_way()
+        if not self._closed:
+            self._loop.call_soon(self._poll)
 
     def _read_one(self, datagrams: list[bytes]) -> None:
         size, source = self._sock.recvfrom_into(self._buffer)

@@ -17,12 +17,15 @@ def make_transport(
     multicast: str | None,
     receive: Callable[[list[bytes]], None],
     sealed: AnySealed | None,
+    poll_s: float = 0.0,
 ) -> tuple[UdpTransport, Transport]:
-    """The unicast socket, and the way down to both. What comes in goes through `sealed`, if there is one."""
+    """The unicast socket, which polls for `poll_s`, and the way down to both. What comes in goes through `sealed`, if
+    there is one."""
     unicast = UdpTransport(
         sock,
         datagram_bytes_max=DATAGRAM_BYTES_MAX,
         on_datagrams=receive if sealed is None else sealed.receive,
+        poll_s=poll_s,
     )
     if multicast is None:
         return unicast, unicast

@@ -16,6 +16,7 @@ from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.levels import AGREED
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import REQUEST
+from antiphon.parts.ack_budget import AckBudget
 from antiphon.parts.membership.graph_view_end import GraphViewEnd
 from antiphon.parts.membership.session import Session
 from antiphon.parts.message_graph import GraphNode, GraphPacket, MessageGraph
@@ -31,9 +32,8 @@ class GraphSession(Session):
 
     __slots__ = (
         "_ack_at_ns",
-        "_ack_gap_ns",
-        "_acked_at_ns",
         "_bare_acks",
+        "_budget",
         "_data_last",
         "_free_at",
         "_graph",
@@ -65,9 +65,8 @@ class GraphSession(Session):
         """By sender, the last node with messages that was taken in."""
         self._unacked = 0
         self._ack_at_ns = NEVER
-        self._ack_gap_ns = options.ack_gap_ns
-        """How long after a node an empty one is sent at the earliest."""
-        self._acked_at_ns = 0
+        self._budget = AckBudget(options.ack_gap_ns, len(view.members))
+        """When an empty node may be sent."""
         self._status_at_ns = 0
         self._stated_ns = 0
         """When this member last sent a status packet."""
@@ -156,13 +155,13 @@ class GraphSession(Session):
 
     def _ack_soon(self, now_ns: int) -> None:
         """Somebody waits for this member's acknowledgement."""
-        self._ack_at_ns = min(self._ack_at_ns, max(now_ns, self._acked_at_ns + self._ack_gap_ns))
+        self._ack_at_ns = min(self._ack_at_ns, max(now_ns, self._budget.next_ns))
 
     def _note_node_sent(self, now_ns: int) -> None:
         """A node left, and with it all acknowledgements."""
         self._unacked = 0
         self._ack_at_ns = NEVER
-        self._acked_at_ns = now_ns
+        self._budget.spend(now_ns)
         self._status_at_ns = min(now_ns + self._interval_ns(), self._stated_ns + self._options.heartbeat_interval_ns)
 
     def _interval_ns(self) -> int:

@@ -8,17 +8,16 @@ every group (parts/membership), by the policies `static` and `primary`.
 
 Acknowledgement. What a member sends acknowledges all that is in its graph. A member with nothing to send sends an empty
 node: soon after an agreed or safe message has come, else after a while or some packets; for an empty node only if that
-was among what decided the place of a safe message that waits here, or if another member says that it waits. Otherwise
-empty nodes are not acknowledged, or there would be no end to it.
+was among what decided the place of a safe message that waits here, or among its first votes (safe_votes.py), or if
+another member says that it waits. Otherwise empty nodes are not acknowledged, or there would be no end to it.
 
 Not more of them than votes are of use. An agreed message needs the votes of a majority, at best (voting.py). So where
 there are more than three members, half of the others, those whose ranks come next after the sender's, vote at once; the
 rest do so a moment later, if a message is still without a place then, and otherwise just acknowledge in time. (Of
 three, the sender's vote and a receiver's own are a majority, so each votes at once and places the message without
-waiting for anybody.) And there is a mean time between nodes, which grows with the number of members: an empty one waits
-until, with it, no more have left. So each member is sent no more than about 4 / `ack_gap_ns` empty nodes a second by
-all others together; members that send all the time vote by what they send, and empty nodes do not take the processor
-from that.
+waiting for anybody.) And nodes have a budget, which is the smaller the more members there are (parts/ack_budget.py): an
+empty one waits until there is room in it. Members that send all the time vote by what they send, and empty nodes do not
+take the processor from that.
 
 Why that is live: each node with messages is acknowledged by all, so an ordered one has all votes (voting.py). A safe
 message needs, besides, that all acknowledge the votes that decided its place at the member where it waits; whoever
@@ -38,12 +37,12 @@ packets, by which the loss of a last message is found.
 
 from collections import deque
 from random import Random
-from typing import Final, final
+from typing import final
 
 from antiphon.kernel.effects import NEVER, Effects, Transmit
 from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
-from antiphon.kernel.levels import AGREED, CAUSAL
+from antiphon.kernel.levels import AGREED, CAUSAL, SAFE
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA, REQUEST, STATUS
 from antiphon.parts.graph_packets import decode_request, decode_status, encode_request, encode_status
@@ -63,12 +62,10 @@ from antiphon.stacks.domain.node import (
     encode_node,
 )
 from antiphon.stacks.domain.offers import EARLY_ORDER, NUMBER, OFFERS, OWN_COPIES
+from antiphon.stacks.domain.safe_votes import SafeVotes
 from antiphon.stacks.domain.services import Services
 from antiphon.stacks.domain.silence import SilentMembers
 from antiphon.stacks.domain.window import NetworkWindow
-
-_AT_ONCE: Final = 2
-"""So many empty nodes, after a rest, may follow each other without waiting."""
 
 
 def members_max(options: Options) -> int:
@@ -90,6 +87,7 @@ class DomainSession(GraphSession):
         "_hurried",
         "_last_past",
         "_losses_before",
+        "_safe_votes",
         "_services",
         "_silent",
         "_unacknowledged",
@@ -117,9 +115,9 @@ class DomainSession(GraphSession):
         self._services = Services(group, view, self._me, self._graph, options.message_bytes_max, copies, early)
         self._hurried = members // 2 if early and members > 3 else members
         """How many members after an agreed message's sender, by rank, vote for it at once."""
+        self._safe_votes = SafeVotes(members, self._me)
         self._vote_at_ns = NEVER
         """When to vote if a message has no place then."""
-        self._ack_gap_ns = options.ack_gap_ns * max(4, members - 1) // 4
         self._window = NetworkWindow(members, options)
         self._data: list[deque[int]] = [deque() for _ in range(members)]
         """By sender, the nodes with messages that not all are known to follow…"""
@@ -180,7 +178,11 @@ class DomainSession(GraphSession):
     def _take_in(self, attached: Attached, effects: Effects, now_ns: int) -> None:
         """A node of another member has come into the graph."""
         node, added = attached
+        if self._safe_votes.open:
+            self._safe_votes.note(node.sender, node.number, node.past)
         if added.batch is not None:
+            if added.batch.level == SAFE:
+                self._safe_votes.watch(node.sender, node.number)
             self._note_messages(node)
             self._owe_vote(node.sender, added.batch.level, now_ns)
         self._services.add(node, added, effects)
@@ -191,7 +193,7 @@ class DomainSession(GraphSession):
             self._owe_ack(level, now_ns)
             return
         self._owe_ack(CAUSAL, now_ns)
-        vote_at_ns = max(now_ns, self._acked_at_ns + self._ack_gap_ns) + self._options.ack_gap_ns
+        vote_at_ns = max(now_ns, self._budget.next_ns) + self._options.ack_gap_ns
         self._vote_at_ns = min(self._vote_at_ns, vote_at_ns)
 
     def _note_messages(self, node: GraphNode) -> None:
@@ -238,7 +240,8 @@ class DomainSession(GraphSession):
         while self._may_send(now_ns) and self._send_next(effects, now_ns):
             pass
         if self._may_ack():
-            if self._services.lacks_ack(self._last_past, self._me):
+            lacks = self._safe_votes.open > 0 and self._safe_votes.lacks_ack(self._last_past)
+            if lacks or self._services.lacks_ack(self._last_past, self._me):
                 self._ack_soon(now_ns)
             if self._vote_at_ns <= now_ns:
                 self._vote_at_ns = NEVER
@@ -302,6 +305,8 @@ class DomainSession(GraphSession):
         node = self._send_node(encode_batch(load), load.level, effects, now_ns, self._ranks_of(to))
         self._note_own(node, load)
         self._note_messages(node)
+        if load.level == SAFE:
+            self._safe_votes.watch(self._me, node.number)
         if len(self.view.members) == 1:
             self._settle(now_ns)
         self._window.sent(self._window_size(), now_ns)
@@ -321,9 +326,7 @@ class DomainSession(GraphSession):
         node = self._broadcast.send(added)
         self._last_past = node.past
         self._vote_at_ns = NEVER
-        paced_ns = max(self._acked_at_ns + self._ack_gap_ns, now_ns - _AT_ONCE * self._ack_gap_ns)
         self._note_node_sent(now_ns)
-        self._acked_at_ns = min(now_ns + self._ack_gap_ns, paced_ns)
         self._services.add(node, added, effects)
         return node
 

@@ -228,6 +228,11 @@ class AgreedOrder:
         """The view ends, and the place of this packet was lost with the holder."""
         self.sequence.append(OrderPlace(rank, number, self._me, 1))
 
+    def is_placed(self, rank: int, number: int) -> bool:
+        """Whether this packet of another member, of these levels, has a place, or gets it here as soon as it is
+        ready."""
+        return self.holder == self._me or number <= self._last_place[rank]
+
     def close(self) -> None:
         """The view ends: nobody gives places any more, and those that were not told are void."""
         if self.untold:

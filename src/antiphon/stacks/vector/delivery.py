@@ -72,6 +72,7 @@ class DeliveryQueue:
         "closing",
         "count",
         "paused",
+        "safe",
     )
 
     def __init__(
@@ -104,7 +105,9 @@ class DeliveryQueue:
         self._assembler = MessageAssembler(group, view, options.message_bytes_max)
         self._letters: list[Arrived] = []
         self.count = 0
-        """How many packets are held."""
+        """How many packets are held…"""
+        self.safe = 0
+        """…and how many of these are safe."""
         self.paused = False
         self.closing = False
 
@@ -131,8 +134,7 @@ class DeliveryQueue:
         held = HeldPacket(sender, packet.number, packet.level, self._causal.vectors[sender].copy())
         held.packet = packet
         held.foreign = foreign
-        self._held[sender].append(held)
-        self.count += 1
+        self._hold(held)
 
     def offer_own(self, number: int, vector: list[int], load: PacketLoad, effects: Effects) -> None:
         """An own packet went out; as a message to oneself it is ready at once."""
@@ -145,8 +147,7 @@ class DeliveryQueue:
             return
         held = HeldPacket(self._me, number, level, vector)
         held.load = load
-        self._held[self._me].append(held)
-        self.count += 1
+        self._hold(held)
 
     def offer_bare(self, number: int) -> None:
         """An own packet without messages went out."""
@@ -154,8 +155,13 @@ class DeliveryQueue:
             self._causal.delivered[self._me] = number
             self._exchange.table.consumed_by_me = number
         else:
-            self._held[self._me].append(HeldPacket(self._me, number, FIFO, self._causal.stamped))
-            self.count += 1
+            self._hold(HeldPacket(self._me, number, FIFO, self._causal.stamped))
+
+    def _hold(self, held: HeldPacket) -> None:
+        self._held[held.sender].append(held)
+        self.count += 1
+        if held.level == SAFE:
+            self.safe += 1
 
     def spoiled(self) -> int:
         """Messages that could not be put together."""
@@ -293,6 +299,8 @@ class DeliveryQueue:
 
     def _deliver(self, held: HeldPacket, effects: Effects, now_ns: int) -> None:
         self.count -= 1
+        if held.level == SAFE:
+            self.safe -= 1
         packet = held.packet
         if packet is None:
             self._deliver_own(held.number, held.vector, held.load, effects)

@@ -167,6 +167,8 @@ class ViewSession(PacketSession):
         if early and not self.paused:
             self._delivery.early(packet, self._foreign.get((sender, number), []), effects)
         read = self._agreed.unread > 0 and self._agreed.read(sender, self.exchange.incoming[sender].received)
+        if (level == SAFE and self._agreed.is_placed(sender, number)) or (read and self._delivery.safe):
+            self.exchange.hurry_acks()
         if number == ready[sender] + 1:
             self._advance(sender, effects, now_ns)
         if read or self._delivery.count:
@@ -257,6 +259,7 @@ class ViewSession(PacketSession):
             exchange.settle(now_ns)
         if self._delivery.count:
             self._delivery.drain(effects, now_ns)
+        exchange.release_acks(now_ns)
         if self._delivery.count or exchange.wants_acks:
             exchange.want_acks(self._delivery.waits_for_all(), now_ns)
 

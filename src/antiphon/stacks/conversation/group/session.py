@@ -8,8 +8,8 @@ what becomes of its end is agreed on as in every group (parts/membership).
 
 Acknowledgement. What a member sends acknowledges all that it has taken in. If it has nothing to send it tells, in a
 status packet, how far it has taken in each member's messages, once for all that came since its last word: soon where
-somebody waits for stability, else after a while. There is a least time between such packets, which grows with the
-number of members, so that each member hears of no more than about 4 / `ack_gap_ns` of them a second from all others.
+somebody waits for stability, else after a while. Such packets have a budget, which is smaller where there are many
+members (parts/ack_budget.py).
 
 Why a status counts like a message. Whatever its author sends afterwards is in the context of what it has taken in, and
 that is all that stability and waves need (4.2). It counts once all that its author had sent before is here, which the
@@ -114,7 +114,6 @@ class ConversationSession(GraphSession):
         self._gaps = Gaps(self._replica, self._me, options)
         self._seen = GraphView(self._graph)
         self._ordering = Ordering(group, view, self._me, self._graph, options.message_bytes_max)
-        self._ack_gap_ns = options.ack_gap_ns * max(4, members - 1) // 4
         self._early_acks: dict[int, list[int]] = {}
         """By rank, what a member told that it has taken in, before all that it had sent was here."""
         self._outstanding: deque[GraphNode] = deque()
