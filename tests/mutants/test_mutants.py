@@ -29,7 +29,7 @@ def hunt_for(names: list[str]) -> Catches:
         env=os.environ | {"ANTIPHON_PURE": "1"},
         stdout=subprocess.PIPE,
         text=True,
-        timeout=1200,
+        timeout=2400,
         check=False,
     )
     return {catch["mutant"]: catch for catch in map(json.loads, done.stdout.splitlines())}
