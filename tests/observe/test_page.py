@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.skipif(not CHROMIUM, reason="no Chromium on this machine (Debian: apt-get install chromium)"),
 ]
 
-WAIT_S = 30.0
+WAIT_S = 15.0
 MEMBERS = "[...document.querySelectorAll('svg.members text.name')].map((name) => name.textContent)"
 GONE = "[...document.querySelectorAll('svg.members text.gone')].map((name) => name.textContent)"
 HEALTH = "document.getElementById('health').textContent"
@@ -27,7 +27,7 @@ def until(page: Browser, expression: str, wanted: Any) -> None:
     """Look at the page until an expression has this value there."""
     deadline_s = time.monotonic() + WAIT_S
     while (found := page.evaluate(expression)) != wanted:
-        assert time.monotonic() < deadline_s, f"{expression} is {found}, not {wanted}"
+        assert time.monotonic() < deadline_s, f"{expression} is {found}, not {wanted}; {page.complaints}"
         time.sleep(0.05)
 
 
