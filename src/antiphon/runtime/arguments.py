@@ -9,6 +9,7 @@ from antiphon.kernel.errors import UsageError
 from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.levels import LEVEL_NAMES, LEVELS, Order
 from antiphon.kernel.options import Options
+from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, SITES
 from antiphon.kernel.wire_versions import VERSION, VERSION_MIN
 from antiphon.stacks.registry import DEFAULT, check_level
 from antiphon.stacks.stack import Capabilities
@@ -76,6 +77,18 @@ def check_contacts(contacts: object) -> None:
                 raise UsageError(f'a contact is an address, as in "10.0.0.1:7400", not {contact!r}')
     elif not hasattr(contacts, "addresses"):
         raise UsageError(f"contacts are a list of addresses or a discovery, not a {type(contacts).__name__}")
+
+
+def check_way_in(group: str, members: object, contacts: object, policy: str | None) -> None:
+    """Refuse a way into a group that leads nowhere: founding members or contacts, and what the policy wants of them."""
+    check_members(members)
+    check_contacts(contacts)
+    if (members is None) == (not contacts):
+        raise UsageError(f"to join group {group!r}, name either its founding members, or contacts to be let in by")
+    if contacts and policy not in (None, PRIMARY, PARTITIONABLE, SITES):
+        raise UsageError(f"nobody can be let into a group whose policy is {policy!r}; with contacts it is `primary`")
+    if policy == SITES and (members is not None or not isinstance(contacts, Sequence) or len(contacts) != 1):
+        raise UsageError(f"to join group {group!r} by way of a site, name the address of the site as the contact")
 
 
 def check_kind(stack: object, policy: object, domain: object) -> None:

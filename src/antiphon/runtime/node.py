@@ -34,7 +34,7 @@ from antiphon.kernel.identity import ProcessId
 from antiphon.kernel.inputs import MAIN, Open, Reach
 from antiphon.kernel.levels import Order
 from antiphon.kernel.options import MILLISECOND_NS, Options
-from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, SITES, STATIC, Policy
+from antiphon.kernel.policies import PARTITIONABLE, PRIMARY, STATIC, Policy
 from antiphon.runtime.address import is_loopback, join_address, resolve, split_address
 from antiphon.runtime.arguments import (
     Destinations,
@@ -44,9 +44,9 @@ from antiphon.runtime.arguments import (
     check_faults,
     check_incarnation,
     check_kind,
-    check_members,
     check_options,
     check_seconds,
+    check_way_in,
 )
 from antiphon.runtime.certificates import JOIN_RIGHT, SEND_RIGHT
 from antiphon.runtime.clock import Clock
@@ -337,7 +337,7 @@ class Node:
         check_seconds("found_after_s", found_after_s)
         if self._identity is not None:
             self._identity.demand(JOIN_RIGHT, f"join group {group!r}")
-        self._check_way_in(group, members, contacts, policy)
+        check_way_in(group, members, contacts, policy)
         if isinstance(contacts, BeaconDiscovery):
             contacts.seal_by(self._keys)
         if policy == PARTITIONABLE:
@@ -436,24 +436,6 @@ class Node:
                 await group.send(payload, order=order, to=processes, label=label)
                 return
         raise UsageError(f"no group that this node is in, or has reached, has all of these as members: {processes}")
-
-    def _check_way_in(
-        self,
-        group: str,
-        members: Mapping[str, str] | None,
-        contacts: Sequence[str] | Discovery,
-        policy: str | None,
-    ) -> None:
-        check_members(members)
-        check_contacts(contacts)
-        if (members is None) == (not contacts):
-            raise UsageError(f"to join group {group!r}, name either its founding members, or contacts to be let in by")
-        if contacts and policy not in (None, PRIMARY, PARTITIONABLE, SITES):
-            raise UsageError(
-                f"nobody can be let into a group whose policy is {policy!r}; with contacts it is `primary`"
-            )
-        if policy == SITES and (members is not None or not isinstance(contacts, Sequence) or len(contacts) != 1):
-            raise UsageError(f"to join group {group!r} by way of a site, name the address of the site as the contact")
 
     def _make_group(self, driver: Driver, group: str, stack: str, policy: str, domain: CausalityDomain) -> Group:
         if group in self._joining.groups:  # the engine would refuse it, too late for the stream of the one that is here
