@@ -19,6 +19,7 @@ def test_three_talk_and_two_go_on_when_one_is_killed() -> None:
             members = [alice, bob, carol]
             for member in members:
                 member.wait_for(r"view \d+: alice, (bob, carol|carol, bob)")
+            assert "; alice" not in bob.text + carol.text, "alice was there before"
             bob.type("hello everybodx\x7fy\n")
             for member in members:
                 member.wait_for(r"bob: hello everybody  agreed #1")

@@ -79,9 +79,9 @@ def test_once_and_json() -> None:
 
 
 def test_watched_by_keyboard_while_a_member_dies() -> None:
-    with served() as members, terminal("top", "--every", "0.2", *members.addresses) as top:
-        top.wait_for(r"2 of 2 members answer +group: all +sort: name")
-        top.type("s")
+    with served() as members, terminal("top", "--every", "0.2", "--sort", "lag", *members.addresses) as top:
+        top.wait_for(r"2 of 2 members answer +group: all +sort: lag")
+        top.type("ss")  # both come in one read
         top.wait_for(r"sort: delivered")
         top.type("g")
         top.wait_for(r"group: g +sort: delivered")
@@ -91,7 +91,7 @@ def test_watched_by_keyboard_while_a_member_dies() -> None:
         members.loop.call_soon_threadsafe(members.killed.set)
         top.wait_for(r"1 of 2 members answer")
         top.wait_for(r"unreachable")
-        top.wait_for(r"stall")
+        top.wait_for(r"a g view 2: a; failed: b")
         top.type("q")
         assert top.process.wait(30) == 0
 

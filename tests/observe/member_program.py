@@ -1,13 +1,14 @@
-"""A member with an observer and a page, in a process of its own: `python -m tests.observe.member_program NAME PLACE…`.
+"""A member with an observer and a page, in a process: `python -m tests.observe.member_program NAME RATE PLACE…`.
 
-Each place is name=address of node=address of observer; NAME is one of them. It joins group "quotes", sends so many
-messages a second, and reads all.
+Each place is name=address of node=address of observer; NAME is one of them. It joins groups "quotes" and "orders",
+sends RATE messages a second to each, and reads all. The groups are in causality domains of their own: in one domain,
+each message would wait until the one before it, to the other group, is stable.
 """
 
 import asyncio
 import sys
 
-from antiphon import Node, Options
+from antiphon import CausalityDomain, Node, Options
 from antiphon.observe import Observer
 
 
@@ -21,7 +22,7 @@ async def main(name: str, rate: int, places: list[str]) -> None:
         Observer(node, observers[name], page=True, groups=["quotes", "orders"]),
     ):
         quotes = await node.join("quotes", members=members)
-        orders = await node.join("orders", members=members)
+        orders = await node.join("orders", members=members, domain=CausalityDomain(name="orders"))
 
         async def read() -> None:
             async for _ in node:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from antiphon.observe.board import Board
 
 A, B = "127.0.0.1:1", "127.0.0.1:2"
@@ -70,3 +72,11 @@ def test_a_member_that_died_is_unreachable_and_keeps_its_name() -> None:
     assert view.waits == []
     board.take(A, document("a", 20, 0))
     assert [row.state for row in board.view().members] == ["unreachable", "ready"]
+
+
+def test_a_document_that_is_none_of_an_observer_is_refused() -> None:
+    board = Board([A])
+    for strange in ({}, {"name": "a"}, document("a", 1, 1) | {"groups": {}}):
+        with pytest.raises(ValueError, match="observer"):
+            board.take(A, strange)
+    assert [row.state for row in board.view().members] == ["unreachable"]

@@ -96,10 +96,14 @@ class Browser:
                 self.requests.append(parameters["request"]["url"])
 
     def open(self, page: Path) -> None:
+        """Load a page from a file, and wait until it has been drawn."""
+        self.visit(page.as_uri())
+
+    def visit(self, url: str) -> None:
         """Load a page, and wait until it has been drawn; complaints and requests are those of this page."""
         self.complaints.clear()
         self.requests.clear()
-        self.ask("Page.navigate", url=page.as_uri())
+        self.ask("Page.navigate", url=url)
         while self.evaluate("document.readyState") != "complete":
             time.sleep(0.02)
         self.settle()

@@ -20,6 +20,7 @@ from antiphon import (
     UsageError,
     ViewChange,
 )
+from antiphon.cli.console import steps
 from antiphon.cli.key import InsecureOption, KeyringOption
 from antiphon.cli.line_editor import LineEditor
 from antiphon.kernel.errors import AntiphonError
@@ -60,8 +61,9 @@ class ChatRoom:
                 who = self.paint(sender.name, COLOURS[sum(sender.name.encode()) % len(COLOURS)])
                 self._editor.show(f"{who}: {printable(payload)}" + self.paint(f"  {order} #{number}", 90))
             case ViewChange(view=view, joined=joined, left=left, failed=failed, founded=founded):
-                changes = {"joined": joined, "left": left, "failed": failed}
-                told = [f"{names(who)} {word}" for word, who in changes.items() if who and not founded]
+                is_first = founded or self._group.process in joined
+                changes = {} if is_first else {"joined": joined, "left": left, "failed": failed}
+                told = [f"{names(who)} {word}" for word, who in changes.items() if who]
                 self.note(f"view {view.id}: {names(view.members)}" + "".join(f"; {text}" for text in told))
             case Stalled(view=view):
                 self.note(
@@ -127,7 +129,8 @@ async def enter(node: Node, group: str, stack: StackName, contacts: list[str]) -
         node.serve(stack)
         contacts = [node.address]
     if contacts:
-        return await node.join(group, contacts=contacts, stack=stack)
+        with steps(f"asking {', '.join(contacts)} to be let in"):
+            return await node.join(group, contacts=contacts, stack=stack)
     return await node.join(group, members={node.process.name: node.address}, stack=stack)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import sys
 import termios
@@ -21,12 +22,15 @@ from antiphon.observe.board import SORTS, Board
 from antiphon.observe.fetch import fetch_json
 from antiphon.observe.observer import LISTEN
 
+READ_BYTES: Final = 1024
 ONCE_LINES: Final = 40
 """How high the screen is where there is no terminal."""
 BETWEEN_S: Final = 1.0
 """Between the two looks of `--once` and `--json`, which rates need."""
-KEYS: Final = {b"\x1b[C": "g", b"\x1b[D": "G", b" ": "p", b"\x03": "q", b"\x04": "q"}
-"""Keys that mean the same as others."""
+KEYS: Final = {b"\x1b[C": "g", b"\x1b[D": "G", b" ": "p", b"\x03": "q", b"\x04": "q", b"": "q"}
+"""Keys that mean the same as others; no bytes are what a terminal sends that is gone."""
+KEY: Final = re.compile(rb"\x1b(?:[\[O][0-9;]*.)?|.", re.DOTALL)
+"""One key: a character, or a sequence that begins with Escape."""
 
 
 async def look(board: Board, timeout_s: float) -> None:
@@ -35,24 +39,42 @@ async def look(board: Board, timeout_s: float) -> None:
     async def ask(address: str) -> None:
         try:
             board.take(address, await fetch_json(address, "/status", timeout_s))
-        except (OSError, ValueError, KeyError) as error:
-            board.lose(address, "no answer in time" if isinstance(error, TimeoutError) else str(error))
+        except (OSError, ValueError) as error:
+            board.lose(address, reason(error))
 
     await asyncio.gather(*(ask(address) for address in board.addresses))
+
+
+def reason(error: Exception) -> str:
+    """Why an observer did not answer, in few words."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno).lower()
+    return str(error)
 
 
 @final
 class TopKeys:
     """What the keyboard has chosen."""
 
-    def __init__(self, board: Board, changed: asyncio.Event) -> None:
+    def __init__(self, board: Board, changed: asyncio.Event, group: str, sort: str) -> None:
         self._board = board
         self._changed = changed
-        self.sort = SORTS[0]
-        self.group = ""
+        self.sort = sort
+        self.group = group
         self.is_paused = False
         self.shows_help = False
         self.is_over = False
+
+    def read(self, descriptor: int) -> None:
+        """Take the keys that have been pressed."""
+        try:
+            data = os.read(descriptor, READ_BYTES)
+        except OSError:  # the terminal is gone
+            data = b""
+        for key in KEY.findall(data) or [b""]:
+            self.press(key)
 
     def press(self, key: bytes) -> None:
         """One key, or what the terminal sends for it."""
@@ -83,14 +105,14 @@ def unbuffered_keys(descriptor: int) -> Iterator[None]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-async def watch(board: Board, every_s: float) -> None:
+async def watch(board: Board, every_s: float, group: str, sort: str) -> None:
     """Draw until `q`."""
     loop = asyncio.get_running_loop()
     changed = asyncio.Event()
-    keys = TopKeys(board, changed)
+    keys = TopKeys(board, changed, group, sort)
     descriptor = sys.stdin.fileno()
     console = Console(highlight=False)
-    loop.add_reader(descriptor, lambda: keys.press(os.read(descriptor, 16)))
+    loop.add_reader(descriptor, keys.read, descriptor)
     loop.add_signal_handler(signal.SIGTERM, lambda: keys.press(b"q"))
     loop.add_signal_handler(signal.SIGWINCH, changed.set)
     try:
@@ -151,8 +173,8 @@ def top(
         if json:
             show_json(view.as_json())
         else:
-            show(screen(view, ONCE_LINES, group, sort, fills=False))
+            show(screen(view, ONCE_LINES, group, sort, keys=""))
         return
     if not sys.stdin.isatty() or not sys.stdout.isatty():
         raise UsageError("to watch takes a terminal; use --once or --json")
-    asyncio.run(watch(board, every))
+    asyncio.run(watch(board, every, group, sort))

@@ -14,6 +14,8 @@ READY: Final = "ready"
 NOT_READY: Final = "not ready"
 SORTS: Final = ("name", "delivered", "behind", "unread", "lag")
 """What members can be sorted by; all but the name from the largest down."""
+REQUIRED: Final = {"name", "process", "time_ns", "groups"}
+"""What no observer leaves out of its answer."""
 
 Document = Mapping[str, Any]
 
@@ -33,6 +35,8 @@ class MemberRow:
     waits_per_s: float = 0.0
     unread: int = 0
     outbox: int = 0
+    outstanding: int = 0
+    """What it has sent and some member is not known to have; the outbox included."""
     behind: int = 0
     """The packets that others wait for it to acknowledge, at most."""
     lag_ms: float = 0.0
@@ -100,7 +104,9 @@ class Board:
         self._errors: dict[str, str] = {}
 
     def take(self, address: str, document: Document) -> None:
-        """An observer has answered."""
+        """An observer has answered. Raises ValueError for a document that is none of an observer."""
+        if not (document.keys() >= REQUIRED and isinstance(document["groups"], list)):
+            raise ValueError("this does not answer as an observer does")
         if address in self._last:
             self._before[address] = self._last[address]
         self._last[address] = document
@@ -157,6 +163,7 @@ class Board:
                 row.waits_per_s += self._rate(address, group["name"], "send_waits")
                 row.unread += group.get("unread_messages", 0)
                 row.outbox += group.get("outbox_messages", 0)
+                row.outstanding += group.get("outstanding", 0)
                 row.suspicions += group.get("suspicions", 0)
         return row
 
