@@ -267,7 +267,8 @@ asyncio.run(main())
     done = run([sys.executable, "-c", program, *map(str, free_ports(3))], tmp_path)
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("antiphon INFO")]
-    assert "antiphon INFO a/1 in group g: view 1 has a/1, b/1, c/1; joined a/1, b/1, c/1" in lines
-    assert "antiphon INFO a/1 in group g: suspects c/1 in view 1" in lines
-    assert "antiphon INFO a/1 in group g: view 2 has a/1, b/1; failed c/1" in lines
-    assert "antiphon INFO b/1 in group g: has left" in lines
+    installed = "antiphon INFO event=view_installed process=a/1 group=g"
+    assert f"{installed} view=1 members=a/1,b/1,c/1 joined=a/1,b/1,c/1" in lines
+    assert "antiphon INFO event=member_suspected process=a/1 group=g member=c/1 view=1" in lines
+    assert f"{installed} view=2 members=a/1,b/1 failed=c/1" in lines
+    assert "antiphon INFO event=group_left process=b/1 group=g" in lines

@@ -7,6 +7,7 @@ from antiphon.kernel.errors import MalformedError
 from antiphon.kernel.identity import ProcessId, View
 from antiphon.kernel.options import Options
 from antiphon.kernel.packet_kinds import DATA
+from antiphon.kernel.wire_versions import VERSION
 
 
 def sealed() -> bytes:
@@ -41,7 +42,7 @@ def test_reasons_tell_strangers_from_other_versions() -> None:
     with pytest.raises(MalformedError, match="magic"):
         unseal(bytes(data))
     data = bytearray(sealed())
-    data[5] += 1
+    data[5] = VERSION + 1
     with pytest.raises(MalformedError, match="version"):
         unseal(bytes(data))
 

@@ -25,8 +25,9 @@ def test_what_needs_the_python_sources_runs_on_them() -> None:
         "tests/stacks/sequencer/test_bodies.py",
         "tests/stacks/sequencer/test_seat_disk.py",
         "tests/bench/test_walk.py",
+        "tests/papers/test_isis_1987_clusters.py",
     ]
-    chosen = "toy or devices or compacted or fetched_from_the_sequencer or walk"
+    chosen = "toy or devices or compacted or fetched_from_the_sequencer or walk or break_causality"
     run_pure([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", chosen, *files])
 
 

@@ -6,6 +6,7 @@ from typing import Required, TypedDict
 
 from antiphon.faults import Fault
 from antiphon.kernel.options import Options
+from antiphon.runtime.identity import IdentitySource
 from antiphon.runtime.keyring import KeySource
 
 
@@ -26,5 +27,6 @@ class NodeSettings(TypedDict, total=False):
     seed: int | None
     storage: str | Path | None
     keyring: KeySource | None
+    identity: IdentitySource | None
     insecure: bool
     poll_s: float

@@ -265,8 +265,9 @@ class Client:
                     try:
                         await self._visit(gateway)
                     except (FrameError, OSError) as failure:
-                        why = str(failure) or type(failure).__name__
-                        log_event(logging.INFO, "gateway_changed", why, group=self._group, gateway=str(gateway))
+                        reason = str(failure) or type(failure).__name__
+                        why = f"{gateway}: {reason}"
+                        log_event(logging.INFO, "gateway_changed", reason, group=self._group, gateway=str(gateway))
                     if self._served.is_set():
                         until = loop.time() + self._patience_s
                     self._gateways.rotate(-1)

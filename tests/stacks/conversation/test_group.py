@@ -35,7 +35,7 @@ def test_acknowledgements_are_no_nodes_and_are_not_acknowledged() -> None:
     assert [table.statistics(member)["packets_stable"] for member in range(3)] == [1, 0, 0]
     assert table.log == [["p1#1"]] * 3
     told = [acknowledgements(table, member) for member in range(3)]
-    assert 0 < sum(told) <= 6
+    assert 0 < sum(told) <= 9  # they leave at once, so none waits for what the next packet would change
     table.play(1000)
     assert [acknowledgements(table, member) for member in range(3)] == told
 

@@ -251,7 +251,8 @@ class GroupMember(DeclaredMember):
             if message is not None:
                 self._founded.answer_founder(message, effects)
         elif self._session is not None and tag == self._session.tag:
-            self._check_author(self._session.view, sender)
+            if self.author:
+                self._check_author(self._session.view, sender)
             self._session.receive(kind, sender, flags, level, data, effects, now_ns)
             if kind != DATA:
                 # Data may be somebody else's copy; status and requests come from the member itself.
