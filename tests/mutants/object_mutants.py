@@ -225,6 +225,7 @@ def _said_by(test: Callable[[], None]) -> str:
 
 OBJECT_STAGED: Final = {
     "one disk is enough": _copies("test_a_call_waits_for_enough_disks"),
+    "calls return before they are on disk": _copies("test_a_call_waits_for_enough_disks"),
     "only the snapshot is loaded": _copies("test_the_state_outlives_all_members"),
     "operations are not written": _copies("test_the_state_outlives_all_members"),
     "the shortest file wins": _rule("test_the_longest_file_wins_when_a_quorum_of_its_bases_is_there"),
